@@ -1,0 +1,1 @@
+"""Certified privacy accounting for subsampled mechanisms under composition."""

@@ -1,0 +1,1 @@
+"""The question: mechanism, sampling, relation and run, as frozen values without mathematics."""

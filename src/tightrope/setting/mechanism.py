@@ -1,0 +1,77 @@
+"""What noise is added in one step: frozen values, no mathematics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+
+_MORE_NOISE = "Without noise nothing is private: pass a finite noise scale above 0, in units of the clipping norm C."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Adds N(0, s^2) per coordinate to a sum of records of norm at most C; `noise_multiplier` is s / C.
+
+    >>> Gaussian(noise_multiplier=0.8)
+    Gaussian(noise_multiplier=0.8)
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        value = check.positive(remedy=_MORE_NOISE, noise_multiplier=self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """Adds Laplace noise of scale s to a one-dimensional sum of records in [-C, C]; `noise_multiplier` is s / C."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        value = check.positive(remedy=_MORE_NOISE, noise_multiplier=self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse:
+    """Reports one bit, "does any sampled record say 1?", truthfully with `truth_probability`, else flipped."""
+
+    truth_probability: float
+
+    def __post_init__(self) -> None:
+        value = check.probability(
+            remedy="It is the probability of the true answer: 1/2 is perfectly private, 1 has no privacy.",
+            truth_probability=self.truth_probability,
+        )
+        object.__setattr__(self, "truth_probability", value)
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class Finite:
+    """A mechanism with finitely many outputs, given by its worst case.
+
+    `observed[i]` is the probability of output i when the differing record is *not* in the batch and
+    `alternative[i]` when it is (or, in a full batch, when it has taken another record's place). The caller
+    vouches that no other pair of batches is further apart; Tightrope then does sampling and composition.
+
+    >>> Finite(observed=[0.75, 0.25], alternative=[0.25, 0.75]).observed
+    (0.75, 0.25)
+    """
+
+    observed: tuple[float, ...]
+    alternative: tuple[float, ...]
+
+    def __init__(self, *, observed: Sequence[float], alternative: Sequence[float]) -> None:
+        object.__setattr__(self, "observed", check.distribution(observed=observed))
+        object.__setattr__(self, "alternative", check.distribution(alternative=alternative))
+        if len(self.observed) != len(self.alternative):
+            raise InvalidSetting(
+                f"observed and alternative must list the same outputs, got {len(self.observed)} and "
+                f"{len(self.alternative)} probabilities. Pass one probability per output in both, 0 where it cannot occur."
+            )
+
+
+Mechanism = Gaussian | Laplace | RandomizedResponse | Finite

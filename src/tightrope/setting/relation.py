@@ -1,0 +1,28 @@
+"""Which datasets count as neighbours: four relations and the one-directional branches each consists of."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A neighbouring relation. `branches` are the ordered relations whose curves are composed separately."""
+
+    name: str
+    meaning: str
+    branch_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def branches(self) -> "tuple[Relation, ...]":
+        """The one-directional relations whose worse curve, after composition, is this relation's curve."""
+        return tuple(RELATIONS[name] for name in self.branch_names)
+
+
+ADD = Relation("ADD", "D' has one record more than D", ("ADD",))
+REMOVE = Relation("REMOVE", "D' has one record fewer than D", ("REMOVE",))
+ADD_OR_REMOVE = Relation("ADD_OR_REMOVE", "D' has one record more or one fewer than D", ("ADD", "REMOVE"))
+SUBSTITUTE = Relation("SUBSTITUTE", "D' has one record of D exchanged for another", ("SUBSTITUTE",))
+
+RELATIONS = {relation.name: relation for relation in (ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE)}

@@ -1,0 +1,117 @@
+"""What is done and how often: a Step is one mechanism on one sample, a Run is steps with multiplicity."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class Step:
+    """One mechanism applied to one freshly drawn batch.
+
+    >>> from tightrope import Gaussian, Poisson
+    >>> Step(Gaussian(noise_multiplier=0.8), Poisson(rate=1e-3)) * 10_000
+    Run(10000 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)))
+    """
+
+    mechanism: Mechanism
+    sampling: Sampling
+
+    def __post_init__(self) -> None:
+        for name, value, kinds in (
+            ("mechanism", self.mechanism, get_args(Mechanism)),
+            ("sampling", self.sampling, get_args(Sampling)),
+        ):
+            if not isinstance(value, kinds):
+                known = ", ".join(kind.__name__ for kind in kinds)
+                raise InvalidSetting(
+                    f"{name} must be one of {known}, got {value!r}. "
+                    "Write for example Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001))."
+                )
+
+    def __repr__(self) -> str:
+        return f"Step({self.mechanism!r}, {self.sampling!r})"
+
+    def __mul__(self, times: int) -> "Run":
+        return Run(((self, times),))
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: "Step | Run") -> "Run":
+        return Run(((self, 1),)) + other
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Run:
+    """Steps with multiplicity, in the order first met. Two runs are equal when they do the same steps as often.
+
+    The privacy of a run does not depend on the order of its steps, so neither do equality and hash.
+    Zero steps are legal and perfectly private: `Run()` is the run that releases nothing.
+    """
+
+    parts: tuple[tuple[Step, int], ...]
+
+    def __init__(self, parts: "tuple[tuple[Step, int], ...]" = ()) -> None:
+        merged: dict[Step, int] = {}
+        for step, times in parts:
+            if not isinstance(step, Step):
+                raise InvalidSetting(f"a run is made of steps, got {step!r}. Write Step(mechanism, sampling) * times.")
+            count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
+            merged[step] = merged.get(step, 0) + count
+        object.__setattr__(self, "parts", tuple((step, times) for step, times in merged.items() if times))
+
+    def __iter__(self) -> Iterator[tuple[Step, int]]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        """The total number of steps.
+
+        >>> from tightrope import EveryRecord, Laplace
+        >>> len(3 * Step(Laplace(noise_multiplier=2), EveryRecord()))
+        3
+        """
+        return sum(times for _, times in self.parts)
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __add__(self, other: "Run | Step") -> "Run":
+        if isinstance(other, Step):
+            other = Run(((other, 1),))
+        if not isinstance(other, Run):
+            return NotImplemented
+        return Run(self.parts + other.parts)
+
+    def __radd__(self, other: object) -> "Run":
+        if other == 0:  # so that sum(runs) works
+            return self
+        return NotImplemented
+
+    def __mul__(self, times: int) -> "Run":
+        count = check.whole(remedy="A run is repeated a whole number of times, 0 or more.", times=times)
+        return Run(tuple((step, n * count) for step, n in self.parts))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and frozenset(self.parts) == frozenset(other.parts)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.parts))
+
+    def __repr__(self) -> str:
+        return "Run(" + " + ".join(f"{times} x {step!r}" for step, times in self.parts) + ")"
+
+
+def as_run(run: Run | Step) -> Run:
+    """A single step counts as a run of one; anything else is refused by name."""
+    if isinstance(run, Step):
+        return run * 1
+    if isinstance(run, Run):
+        return run
+    raise InvalidSetting(f"run must be a Run or a Step, got {run!r}. Write Step(mechanism, sampling) * times.")

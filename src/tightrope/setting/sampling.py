@@ -1,0 +1,73 @@
+"""How the batch of one step is drawn: frozen values, no mathematics."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+
+
+@dataclass(frozen=True, kw_only=True)
+class EveryRecord:
+    """Every record takes part in every step: no amplification."""
+
+    @property
+    def rate(self) -> float:
+        """The probability that one record takes part: 1."""
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson:
+    """Each record joins the batch independently with probability `rate`; batch sizes vary and may be 0.
+
+    >>> Poisson(rate=1e-3).rate
+    0.001
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        value = check.probability(
+            remedy="It is the probability that one record joins one batch: expected batch size / dataset size.",
+            rate=self.rate,
+        )
+        object.__setattr__(self, "rate", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithoutReplacement:
+    """A uniformly random batch of exactly `batch` out of `population` records, drawn afresh at each step.
+
+    Under ADD and REMOVE `population` counts the larger of the two neighbouring datasets.
+
+    >>> WithoutReplacement(batch=50, population=1000).rate
+    0.05
+    """
+
+    batch: int
+    population: int
+
+    def __post_init__(self) -> None:
+        population = check.whole(least=1, population=self.population)
+        batch = check.whole(batch=self.batch)
+        if batch > population:
+            raise InvalidSetting(
+                f"batch must be at most population, got batch={batch} and population={population}. "
+                "A batch without replacement cannot hold more records than there are."
+            )
+        object.__setattr__(self, "batch", batch)
+        object.__setattr__(self, "population", population)
+
+    @property
+    def exact_rate(self) -> Fraction:
+        """batch / population, exactly."""
+        return Fraction(self.batch, self.population)
+
+    @property
+    def rate(self) -> float:
+        """batch / population, to the nearest float."""
+        return self.batch / self.population
+
+
+Sampling = EveryRecord | Poisson | WithoutReplacement

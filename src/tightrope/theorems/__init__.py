@@ -1,0 +1,1 @@
+"""Why an answer is valid: from a question to the pairs that bound it, with evidence."""

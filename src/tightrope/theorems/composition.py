@@ -1,0 +1,45 @@
+"""Statements about whole runs: composition, and which branches of a relation are needed."""
+
+from tightrope.setting.mechanism import Gaussian
+from tightrope.setting.relation import ADD_OR_REMOVE, REMOVE, Relation
+from tightrope.setting.run import Run
+from tightrope.theorems.evidence import PROVED, Evidence
+
+COMPOSITION = Evidence(
+    "dominating_pairs_compose",
+    "If each step is dominated by a pair, for all epsilon, the run is dominated by the product of the pairs.",
+    PROVED,
+    "Zhu, Dong, Wang 2022, Thm 10",
+    "proofs/composition.md",
+)
+BOTH_BRANCHES = Evidence(
+    "add_or_remove_is_the_worse_branch",
+    "The curve of ADD_OR_REMOVE is the larger of the composed ADD and REMOVE curves.",
+    PROVED,
+    "by definition; Lebeda, Regehr, Kamath, Steinke 2024, section 5",
+    "proofs/composition.md",
+)
+REMOVE_SUFFICES = Evidence(
+    "gaussian_remove_dominates_add",
+    "For Gaussian noise and epsilon >= 0 the composed REMOVE curve is never below the ADD curve, so it is the curve of ADD_OR_REMOVE.",
+    PROVED,
+    "Conjecture 12 of Lebeda, Regehr, Kamath, Steinke 2024; proof note (by Ehrhard's inequality)",
+    "proofs/gaussian_remove_dominates_add.md",
+)
+NOTHING_SAMPLED = Evidence(
+    "nothing_sampled_nothing_lost",
+    "A record that is never in a batch changes nothing: P = Q.",
+    PROVED,
+    "by definition",
+    "proofs/composition.md",
+)
+RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED)
+
+
+def needed_branches(run: Run, relation: Relation) -> tuple[tuple[Relation, ...], tuple[Evidence, ...]]:
+    """The branches whose larger composed curve is the curve for epsilon >= 0, and why."""
+    if relation is not ADD_OR_REMOVE:
+        return relation.branches, ()
+    if all(isinstance(step.mechanism, Gaussian) for step, _ in run):
+        return (REMOVE,), (REMOVE_SUFFICES,)
+    return relation.branches, (BOTH_BRANCHES,)

@@ -1,0 +1,132 @@
+"""From a run and a relation to covers and witnesses, or a refusal that says what is known."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from tightrope.errors import InvalidSetting, NoTheorem
+from tightrope.numerics.columns import aligned
+from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.schedule import Schedule
+from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.relation import RELATIONS, SUBSTITUTE, Relation
+from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
+from tightrope.theorems import full_batch, poisson, without_replacement
+from tightrope.theorems.analysis import Analysis, Cover, Witness
+from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, RUN_THEOREMS, needed_branches
+from tightrope.theorems.evidence import PROVED, Evidence, Standing
+from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
+
+_FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
+
+
+def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> tuple[Analysis, ...]:
+    """One analysis per branch that the curve for epsilon >= 0 needs."""
+    if not isinstance(relation, Relation):
+        raise InvalidSetting(f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE.")
+    if not isinstance(trusting, Standing) or trusting is Standing.REFUTED:
+        raise InvalidSetting(f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted.")
+    branches, why = needed_branches(run, relation)
+    return tuple(_analyse_branch(run, branch, why, trusting) for branch in branches)
+
+
+def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing) -> Analysis:
+    pairs: list[tuple[Pair, int]] = []
+    because: dict[Evidence, None] = {}
+    datasets: dict[str, None] = {}
+    for step, times in run:
+        pair, evidence, attained_by = _worst_pair(step, branch, trusting)
+        pairs.append((pair, times))
+        because[evidence] = None
+        datasets[attained_by] = None
+    if len(run) > 1:
+        because[COMPOSITION] = None
+    schedule = Schedule(pairs)
+    cover = Cover((schedule,), (*because, *why))
+    return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
+
+
+def _worst_pair(step: Step, relation: Relation, trusting: Standing) -> tuple[Pair, Evidence, str]:
+    if step.sampling.rate == 0:
+        nobody = Mixture(Noise.NORMAL)
+        return ShiftPair(nobody, nobody), NOTHING_SAMPLED, "any neighbours"
+    plain = Step(step.mechanism, _plainest(step.sampling, relation))
+    missing = []
+    for row in ROWS:
+        if row.matches(type(plain.mechanism), type(plain.sampling), relation) and row.evidence.standing.is_at_least(trusting):
+            lacks = row.needs(plain)
+            if lacks is None:
+                return row.pair(plain), row.evidence, row.attained_by
+            missing.append(lacks)
+    raise NoTheorem(_refusal(step, relation, missing))
+
+
+def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
+    """Sampling that always takes every record is the full batch, about which more is known."""
+    if sampling.rate == 1 and (isinstance(sampling, Poisson) or relation is SUBSTITUTE):
+        return EveryRecord()
+    return sampling
+
+
+def _refusal(step: Step, relation: Relation, missing: list[str]) -> str:
+    mechanism, sampling = type(step.mechanism), type(step.sampling)
+    asked = f"{mechanism.__name__} with {sampling.__name__} sampling under {relation.name}"
+    if missing:
+        return f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}."
+    known = [r.name for r in RELATIONS.values() if _cell(mechanism, sampling, r)]
+    elsewhere = [s.__name__ for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
+    advice = f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
+    if elsewhere:
+        advice += f" Under {relation.name} known for {', '.join(elsewhere)}."
+    if EveryRecord.__name__ in elsewhere:
+        advice += " Looser but valid: account the same steps with EveryRecord(), which ignores the amplification by sampling."
+    return advice
+
+
+def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> list[Evidence]:
+    """The evidence for one cell of the support matrix: a row per branch, or nothing."""
+    rows = [
+        next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None) for branch in relation.branches
+    ]
+    return [evidence for evidence in rows if evidence] if all(rows) else []
+
+
+@dataclass(frozen=True)
+class SupportMatrix:
+    """Which questions have a theorem: mechanism x sampling x relation. Prints as a table."""
+
+    cells: tuple[tuple[type[Mechanism], type[Sampling], Relation, tuple[Evidence, ...]], ...]
+    refuted_beliefs: tuple[Evidence, ...]
+
+    def supports(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
+        """Whether some theorem answers the question.
+
+        >>> from tightrope import SUBSTITUTE, Gaussian, WithoutReplacement, support_matrix
+        >>> support_matrix().supports(Gaussian, WithoutReplacement, SUBSTITUTE)
+        False
+        """
+        return any(evidence for m, s, r, evidence in self.cells if (m, s, r) == (mechanism, sampling, relation))
+
+    def __str__(self) -> str:
+        rows = [["mechanism", "sampling", "relation", "theorem"]]
+        for mechanism, sampling, relation, evidence in self.cells:
+            names = " and ".join(e.name for e in evidence) or "none: NoTheorem"
+            rows.append([mechanism.__name__, sampling.__name__, relation.name, names])
+        return aligned(rows)
+
+
+def support_matrix() -> SupportMatrix:
+    """Every mechanism x sampling x relation with the theorems that answer it, and the beliefs that are refuted."""
+    cells = tuple(
+        (mechanism, sampling, relation, tuple(_cell(mechanism, sampling, relation)))
+        for mechanism in get_args(Mechanism)
+        for sampling in get_args(Sampling)
+        for relation in RELATIONS.values()
+    )
+    return SupportMatrix(cells, tuple(REFUTED_BELIEFS))
+
+
+def every_theorem() -> tuple[Evidence, ...]:
+    """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
+    return (*(row.evidence for row in ROWS), *RUN_THEOREMS, *REFUTED_BELIEFS)

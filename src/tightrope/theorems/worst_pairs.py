@@ -1,0 +1,76 @@
+"""From a mechanism to the two output laws of one step: with and without the differing record."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
+from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.relation import SUBSTITUTE, Relation
+from tightrope.setting.sampling import Sampling, WithoutReplacement
+
+
+def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
+    """How far, in units of C, a neighbour can move the sum of a batch that holds the differing record.
+
+    This is the only place that decides it. A record that joins or leaves moves the sum by at most 1. Where it takes
+    another record's place, because one was exchanged or because a batch of fixed size was full, the sum moves by 2.
+    """
+    return 2 if relation is SUBSTITUTE or isinstance(sampling, WithoutReplacement) else 1
+
+
+@dataclass(frozen=True)
+class StepLaws:
+    """The output of one step on a batch drawn at `rate`: without the differing record, and sometimes with it."""
+
+    mechanism: Mechanism
+    distance: float
+    rate: Fraction
+
+    def remove(self) -> Pair:
+        """P has the record and Q has not: (mix, plain)."""
+        if isinstance(self.mechanism, Gaussian | Laplace):
+            plain, mixed = self._noise_laws(self.mechanism)
+            return ShiftPair(mixed, plain)
+        absent, mixed_masses = self._finite_laws()
+        return FinitePair(mixed_masses, absent)
+
+    def add(self) -> Pair:
+        """Q has the record and P has not: (plain, mix)."""
+        return self.remove().reverse
+
+    def exchange(self) -> Pair:
+        """P holds the record at +distance/2 and Q at -distance/2: (mix, mirrored mix)."""
+        if not isinstance(self.mechanism, Gaussian | Laplace):
+            raise TypeError("only additive noise has opposite records")
+        shift = self.distance / 2 / self.mechanism.noise_multiplier
+        law = Mixture(_noise(self.mechanism), float(self.rate), shift)
+        return ShiftPair(law, law.mirrored)
+
+    def _noise_laws(self, mechanism: Gaussian | Laplace) -> tuple[Mixture, Mixture]:
+        noise = _noise(mechanism)
+        return Mixture(noise), Mixture(noise, float(self.rate), self.distance / mechanism.noise_multiplier)
+
+    def _finite_laws(self) -> tuple[FiniteSupport, FiniteSupport]:
+        if isinstance(self.mechanism, RandomizedResponse):
+            truth = Fraction(self.mechanism.truth_probability)
+            absent, present = FiniteSupport((truth, 1 - truth)), FiniteSupport((1 - truth, truth))
+        else:
+            assert isinstance(self.mechanism, Finite)
+            absent = FiniteSupport(tuple(map(Fraction, self.mechanism.observed)))
+            present = FiniteSupport(tuple(map(Fraction, self.mechanism.alternative)))
+        return absent, absent.mixed_with(present, self.rate)
+
+
+def _noise(mechanism: Gaussian | Laplace) -> Noise:
+    return Noise.NORMAL if isinstance(mechanism, Gaussian) else Noise.LAPLACE
+
+
+def exact_rate(sampling: Sampling) -> Fraction:
+    """The probability that one record is in the batch, exactly."""
+    return sampling.exact_rate if isinstance(sampling, WithoutReplacement) else Fraction(sampling.rate)
+
+
+def step_laws(mechanism: Mechanism, sampling: Sampling, relation: Relation) -> StepLaws:
+    """The laws of one step, with the distance that `sum_moves_by` decides."""
+    return StepLaws(mechanism, sum_moves_by(sampling, relation), exact_rate(sampling))
