@@ -1,1 +1,54 @@
-"""Certified privacy accounting for subsampled mechanisms under composition."""
+"""Certified privacy accounting for subsampled mechanisms under composition.
+
+State what is run (mechanism, sampling, steps) and who counts as a neighbour (relation); get a certified bracket and the
+theorem behind it, or a refusal that says what is known.
+"""
+
+from tightrope.answers.contrast import Contrast, contrast
+from tightrope.answers.spend import delta, epsilon, privacy_curve
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
+from tightrope.theorems.lookup import SupportMatrix, support_matrix
+
+__version__ = "0.1.0"
+
+# in pipeline order: the question, the relation, the answers, what they are made of, the refusals
+__all__ = [  # noqa: RUF022
+    "Gaussian",
+    "Laplace",
+    "RandomizedResponse",
+    "Finite",
+    "EveryRecord",
+    "Poisson",
+    "WithoutReplacement",
+    "Step",
+    "Run",
+    "Relation",
+    "ADD",
+    "REMOVE",
+    "ADD_OR_REMOVE",
+    "SUBSTITUTE",
+    "epsilon",
+    "delta",
+    "privacy_curve",
+    "contrast",
+    "support_matrix",
+    "Bracket",
+    "PrivacyCurve",
+    "Contrast",
+    "SupportMatrix",
+    "Standing",
+    "PROVED",
+    "CONJECTURED",
+    "REFUTED",
+    "TightropeError",
+    "InvalidSetting",
+    "NoTheorem",
+    "NotPreciseEnough",
+]

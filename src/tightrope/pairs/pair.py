@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum
+from tightrope.numerics.tails import Floats, log_of_sum
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
 
 
@@ -141,9 +141,15 @@ class FinitePair:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether exchanging P and Q only relabels the outputs."""
-        forth = sorted(zip(self.observed.masses, self.alternative.masses, strict=True))
-        back = sorted(zip(self.alternative.masses, self.observed.masses, strict=True))
+        """Whether exchanging P and Q changes no divergence: the law of the likelihood ratio is its own mirror."""
+        forth: dict[Fraction | None, list[Fraction]] = {}
+        back: dict[Fraction | None, list[Fraction]] = {}
+        for p, q in self._outcomes:
+            for table, a, b in ((forth, p, q), (back, q, p)):
+                if a or b:
+                    total = table.setdefault(a / b if b else None, [Fraction(0), Fraction(0)])
+                    total[0] += a
+                    total[1] += b
         return forth == back
 
     @cached_property
@@ -187,5 +193,3 @@ def exact_log_ratio(p: Fraction, q: Fraction) -> float:
 
 
 Pair = ShiftPair | FinitePair
-
-__all__ = ["FinitePair", "Pair", "ShiftPair", "exact_log_ratio", "log_of_difference"]

@@ -1,25 +1,16 @@
 """Every record takes part: the plain mechanism."""
 
-from tightrope.pairs.pair import FinitePair, Pair
+from tightrope.pairs.pair import Pair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import EveryRecord
 from tightrope.theorems.table import theorem
-from tightrope.theorems.worst_pairs import step_laws
+from tightrope.theorems.worst_pairs import needs_mirror, step_laws
 
 ANY = (Gaussian, Laplace, RandomizedResponse, Finite)
 REFERENCE = "Balle, Wang 2018 (Gaussian); Dwork et al. 2006 (Laplace); Zhu, Dong, Wang 2022, Def. 7"
 PROOF = "proofs/full_batch.md"
-
-
-def _needs_mirror(step: Step) -> str | None:
-    if isinstance(step.mechanism, Finite):
-        pair = step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove()
-        assert isinstance(pair, FinitePair)
-        if not pair.is_symmetric:
-            return "exchanging `observed` and `alternative` must only relabel the outputs, since substitution goes both ways"
-    return None
 
 
 @theorem(
@@ -55,7 +46,7 @@ def full_batch_add(step: Step) -> Pair:
     reference=REFERENCE,
     proof=PROOF,
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0, -1)",
-    needs=_needs_mirror,
+    needs=lambda step: needs_mirror(step.mechanism),
 )
 def full_batch_substitute(step: Step) -> Pair:
     """Exchanging a record moves the sum by at most 2C, from -C to C: (N(2), N(0))."""

@@ -6,7 +6,7 @@ from tightrope.setting.relation import ADD, REMOVE
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import WithoutReplacement
 from tightrope.theorems.table import refuted, theorem
-from tightrope.theorems.worst_pairs import step_laws
+from tightrope.theorems.worst_pairs import needs_mirror, step_laws
 
 ANY = (Gaussian, Laplace, RandomizedResponse, Finite)
 REFERENCE = "Zhu, Dong, Wang 2022, Thm 11(2); Lebeda, Regehr, Kamath, Steinke 2024, Prop. 9(2)"
@@ -14,14 +14,14 @@ PROOF = "proofs/full_batches_push_out.md"
 PAPER = "Lebeda, Regehr, Kamath, Steinke 2024"
 
 
-def _needs_a_spare_record(step: Step) -> str | None:
+def _needs_spare_record_and_mirror(step: Step) -> str | None:
     sampling = step.sampling
     if isinstance(sampling, WithoutReplacement) and sampling.batch == sampling.population:
         return (
             f"batch={sampling.batch} must be below population={sampling.population}, because the smaller neighbour has only "
             f"{sampling.population - 1} records and must fill the batch too (use EveryRecord() if all records are used)"
         )
-    return None
+    return needs_mirror(step.mechanism)
 
 
 @theorem(
@@ -31,7 +31,7 @@ def _needs_a_spare_record(step: Step) -> str | None:
     reference=REFERENCE,
     proof=PROOF,
     attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1)",
-    needs=_needs_a_spare_record,
+    needs=_needs_spare_record_and_mirror,
 )
 def without_replacement_remove(step: Step) -> Pair:
     """Removing a record pulls another into the full batch, so the sum moves by 2C: ((1-g)N(0)+gN(2), N(0))."""
@@ -45,7 +45,7 @@ def without_replacement_remove(step: Step) -> Pair:
     reference=REFERENCE,
     proof=PROOF,
     attained_by="D = (-1, ..., -1) and D' = (-1, ..., -1, 1)",
-    needs=_needs_a_spare_record,
+    needs=_needs_spare_record_and_mirror,
 )
 def without_replacement_add(step: Step) -> Pair:
     """Adding a record pushes another out of the full batch, so the sum moves by 2C: (N(0), (1-g)N(0)+gN(2))."""

@@ -74,3 +74,16 @@ def exact_rate(sampling: Sampling) -> Fraction:
 def step_laws(mechanism: Mechanism, sampling: Sampling, relation: Relation) -> StepLaws:
     """The laws of one step, with the distance that `sum_moves_by` decides."""
     return StepLaws(mechanism, sum_moves_by(sampling, relation), exact_rate(sampling))
+
+
+def needs_mirror(mechanism: Mechanism) -> str | None:
+    """What a declared pair lacks to be the worst exchange of two records, which goes both ways; None if nothing."""
+    if isinstance(mechanism, Finite):
+        pair = StepLaws(mechanism, 0, Fraction(1)).remove()
+        assert isinstance(pair, FinitePair)
+        if not pair.is_symmetric:
+            return (
+                "a record that is exchanged, or pushed out of a full batch, can go either way, so the declared pair must lose "
+                "as much in both orders (give `observed` and `alternative` that mirror each other)"
+            )
+    return None

@@ -1,0 +1,85 @@
+"""How private is this run? The whole pipeline on one screen."""
+
+from tightrope.compose.engine import Composition
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import Branch, PrivacyCurve
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+from tightrope.pairs.schedule import Schedule
+from tightrope.setting.relation import ADD, REMOVE, Relation
+from tightrope.setting.run import Run, Step, as_run
+from tightrope.theorems.analysis import Analysis
+from tightrope.theorems.evidence import PROVED, Evidence, Standing
+from tightrope.theorems.lookup import analyse
+
+DEFAULT_ACCURACY = 1e-3
+FINEST_ACCURACY = 1e-9
+
+
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+) -> PrivacyCurve:
+    """The privacy curve of `run` under `relation`, bracketed to a relative width of `accuracy` in delta.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
+    >>> print(tr.privacy_curve(step, relation=tr.REMOVE).epsilon(0.25))
+    0.424635855...
+    """
+    run = as_run(run)
+    accuracy = check.positive(remedy="It is the relative width in delta, for example 1e-3.", accuracy=accuracy)
+    if not FINEST_ACCURACY <= accuracy < 1:
+        raise InvalidSetting(
+            f"accuracy must be at least {FINEST_ACCURACY:g} and below 1, got {accuracy!r}. "
+            "It is the relative width in delta that the bracket may have; 1e-3 is the default."
+        )
+    analyses = analyse(run, relation, trusting=trusting)
+    compositions: dict[Schedule, Composition] = {}
+
+    def composed(schedule: Schedule) -> Composition:
+        return compositions.setdefault(schedule, Composition(schedule))
+
+    branches = tuple(
+        Branch(
+            analysis.branch.name,
+            tuple(tuple(composed(schedule) for schedule in cover.schedules) for cover in analysis.covers),
+            tuple(composed(witness.schedule) for witness in analysis.witnesses),
+        )
+        for analysis in analyses
+    )
+    # ADD_OR_REMOVE and SUBSTITUTE are symmetric: reversed neighbours are neighbours, so the curve is its own reverse.
+    opposite = {ADD: REMOVE, REMOVE: ADD}.get(relation, relation)
+    curve = PrivacyCurve(
+        question=f"{run!r} under {relation.name}",
+        branches=branches,
+        because=_because(analyses),
+        witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
+        accuracy=accuracy,
+        reverse=lambda: curve if opposite is relation else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting),
+    )
+    return curve
+
+
+def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
+    """All theorems the upper end rests on, once each."""
+    return tuple(dict.fromkeys(e for analysis in analyses for cover in analysis.covers for e in cover.because))
+
+
+def epsilon(
+    run: Run | Step, *, delta: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+) -> Bracket:
+    """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, bracketed.
+
+    >>> import tightrope as tr
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.WithoutReplacement(batch=1, population=1000)) * 10_000
+    >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
+    [15.2515..., 15.2515...]
+    """
+    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting).epsilon(delta)
+
+
+def delta(
+    run: Run | Step, *, epsilon: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+) -> Bracket:
+    """The smallest delta for which `run` is (epsilon, delta)-private, bracketed."""
+    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting).delta(epsilon)

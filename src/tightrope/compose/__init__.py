@@ -1,0 +1,1 @@
+"""Many steps: from a schedule of pairs to certified bounds on its curve."""

@@ -1,0 +1,160 @@
+"""From a schedule to certified bounds: choosing an engine, keeping what it built, searching for epsilon."""
+
+import math
+from functools import cached_property
+from typing import Protocol
+
+from tightrope.compose.closed_form import OneFormula
+from tightrope.compose.contour import ContourEngine
+from tightrope.compose.exact import MOST_OUTCOMES, ExactOutcomes, outcomes
+from tightrope.compose.lattice import LatticeEngine
+from tightrope.curve.log_bounds import NOTHING, LogBounds
+from tightrope.errors import NotPreciseEnough
+from tightrope.loss.normal_transform import TooSlow
+from tightrope.numerics.roots import crossing
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.pair import FinitePair, ShiftPair
+from tightrope.pairs.schedule import Schedule
+
+UNIT_ROUNDOFF = 2.0**-53
+KEPT_PLACES = 8
+
+
+class Local(Protocol):
+    """Certified bounds at any epsilon, tight near the one they were made for."""
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+
+
+class Engine(Protocol):
+    """A way to compose one schedule."""
+
+    def epsilon_estimate(self, log_delta: float) -> float:
+        """About the epsilon at which ln delta takes the given value."""
+
+    def near(self, epsilon: float, tolerance: float) -> Local:
+        """Bounds placed for `epsilon`."""
+
+
+class Composition:
+    """The curve of one schedule of pairs, for epsilon >= 0."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self._places: list[Local] = []
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon) no further apart than `accuracy`, relative to delta; or NotPreciseEnough."""
+        known = self._known(epsilon)
+        if known is not None:
+            return known
+        for place in self._places:
+            found = place.bounds(epsilon)
+            if found.width <= accuracy:
+                return found
+        return self._place(epsilon, accuracy).bounds(epsilon)
+
+    def _known(self, epsilon: float) -> LogBounds | None:
+        """What needs no engine: nothing is released, or no loss exceeds epsilon."""
+        highest = self.schedule.loss_range[1]
+        if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
+            return NOTHING
+        return None
+
+    def _place(self, epsilon: float, accuracy: float) -> Local:
+        """A local that certifies `epsilon` to `accuracy`; the last few are kept."""
+        best: LogBounds | None = None
+        reason = ""
+        for engine in self._engines:
+            for tolerance in engine_tolerances(engine, accuracy):
+                try:
+                    local = engine.near(epsilon, tolerance)
+                except (TooSlow, NotPreciseEnough) as refusal:
+                    reason = reason or str(refusal)
+                    break
+                found = local.bounds(epsilon)
+                if found.width <= accuracy:
+                    self._places = [local, *self._places[: KEPT_PLACES - 1]]
+                    return local
+                if best is None or found.width < best.width:
+                    best = found
+        reached = f"The best that could be certified is a relative width of {best.width:.1e} in delta. " if best else ""
+        raise NotPreciseEnough(
+            f"delta at epsilon={epsilon:g} could not be certified to accuracy={accuracy:g}. {reached}{reason} "
+            "Ask for a coarser accuracy, or for another epsilon or delta."
+        )
+
+    @cached_property
+    def _engines(self) -> list[Engine]:
+        """The engines that can compose this schedule, fastest first."""
+        pairs = [pair for pair, _ in self.schedule]
+        normal = [pair for pair in pairs if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL]
+        separations = [pair.pure_separation for pair in normal]
+        engines: list[Engine] = []
+        if len(normal) == len(pairs) and None not in separations:
+            square = sum(times * (s or 0.0) ** 2 for s, (_, times) in zip(separations, self.schedule, strict=True))
+            engines.append(OneFormula.full_batch(math.sqrt(square)))
+        elif self.schedule.steps == 1 and isinstance(pairs[0], ShiftPair):
+            engines.append(OneFormula(pairs[0]))
+        elif outcomes(self.schedule) <= MOST_OUTCOMES:
+            engines.append(ExactOutcomes(self.schedule))
+        if len(normal) == len(pairs):
+            engines.append(ContourEngine(self.schedule))
+        engines.append(LatticeEngine(self.schedule))
+        return engines
+
+    @cached_property
+    def infinite_mass(self) -> float:
+        """The probability of a loss no finite epsilon covers."""
+        log_finite = 0.0
+        for pair, times in self.schedule:
+            if isinstance(pair, FinitePair) and pair.infinite_mass:
+                log_finite += times * math.log1p(-float(pair.infinite_mass)) if pair.infinite_mass < 1 else -math.inf
+        return -math.expm1(log_finite)
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        if not self.schedule:
+            return 0.0, 0.0
+        if delta < self.infinite_mass * (1 - 1e-12):
+            return math.inf, math.inf
+        log_delta = math.log(delta)
+        guess = self._engines[0].epsilon_estimate(log_delta)
+        highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
+        for _ in range(12):
+            lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
+            if width <= accuracy:
+                return max(lower, 0.0), upper
+            guess = (lower + min(upper, highest)) / 2 if math.isfinite(upper) else 2 * lower
+        raise NotPreciseEnough(
+            f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
+        )
+
+    def _solve(self, guess: float, log_delta: float, accuracy: float, highest: float) -> tuple[float, float, float]:
+        """Both crossings as one local sees them, and the local's relative width there."""
+        local = self._place(guess, accuracy) if self._known(guess) is None else None
+        if local is None:
+            return 0.0, guess, math.inf
+
+        def upper(epsilon: float) -> float:
+            return (self._known(epsilon) or local.bounds(epsilon)).upper - log_delta
+
+        def lower(epsilon: float) -> float:
+            return (self._known(epsilon) or local.bounds(epsilon)).lower - log_delta
+
+        step = max(abs(guess) * 1e-4, 1e-9)
+        here, there = local.bounds(guess).upper, local.bounds(guess + step).upper
+        slope = min((there - here) / step, -1e-3) if math.isfinite(there) else -1 / step
+        resolution = max(accuracy / 50 / -slope, 8 * UNIT_ROUNDOFF * guess, 1e-300)
+        _, high = crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
+        low, _ = crossing(lower, start=min(high, highest), slope=slope, resolution=resolution, highest=highest)
+        width = (self._known(high) or local.bounds(high)).width if math.isfinite(high) else math.inf
+        return min(low, high), high, width
+
+
+def engine_tolerances(engine: Engine, accuracy: float) -> tuple[float, ...]:
+    """How closely to ask an engine, first and again if that was not enough."""
+    if isinstance(engine, ContourEngine):
+        return accuracy / 1000, accuracy / 1e6
+    return (accuracy,)

@@ -1,0 +1,1 @@
+"""The answer: brackets and bracketed privacy curves."""

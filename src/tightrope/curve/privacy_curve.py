@@ -1,0 +1,141 @@
+"""The privacy curve of a run between a certified upper and lower bound."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.log_bounds import Errors, LogBounds
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+
+Brackets = NDArray[np.object_]
+
+
+class Composed(Protocol):
+    """The curve of one composed schedule, for epsilon >= 0."""
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One direction of a relation: covers bound its curve from above (each by its worst schedule), witnesses from below."""
+
+    name: str
+    covers: tuple[tuple[Composed, ...], ...]
+    witnesses: tuple[Composed, ...]
+
+
+@dataclass(frozen=True)
+class PrivacyCurve:
+    """delta as a function of epsilon and back, as brackets. Scalars give a Bracket, arrays an array of Brackets.
+
+    >>> import tightrope as tr
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
+    >>> print(curve.epsilon(1e-6))
+    [0.947196, 0.947196]
+    >>> curve.delta([0.5, 1.0]).shape
+    (2,)
+    """
+
+    question: str
+    branches: tuple[Branch, ...]
+    because: tuple[object, ...]
+    witnessed_by: tuple[str, ...]
+    accuracy: float
+    reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
+
+    @overload
+    def delta(self, epsilon: float) -> Bracket: ...
+    @overload
+    def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
+    def delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
+        """delta(epsilon). Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there."""
+        return self._map(self._delta, epsilon, "epsilon")
+
+    @overload
+    def log_delta(self, epsilon: float) -> Bracket: ...
+    @overload
+    def log_delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
+    def log_delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
+        """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
+        return self._map(lambda e: Bracket(*self._log_ends(e)), epsilon, "epsilon")
+
+    @overload
+    def epsilon(self, delta: float) -> Bracket: ...
+    @overload
+    def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
+    def epsilon(self, delta: ArrayLike) -> Bracket | Brackets:
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta; 0 and infinity where those are the truth."""
+        return self._map(self._epsilon, delta, "delta")
+
+    def error(self, epsilon: float) -> Errors:
+        """How much each approximation (cells, tails, aliasing, cut-off, rounding) can have moved delta, relative to delta."""
+        epsilon = abs(check.real(epsilon=epsilon))
+        found = [self._cover_bounds(branch, epsilon) for branch in self.branches]
+        return max(found, key=lambda bounds: bounds.upper).errors
+
+    def _map(self, one: Callable[[float], Bracket], values: ArrayLike, name: str) -> Bracket | Brackets:
+        if np.ndim(values) == 0:
+            return one(values)  # type: ignore[arg-type]
+        array = np.asarray(values)
+        if array.size and not np.issubdtype(array.dtype, np.number):
+            raise InvalidSetting(f"{name} must be a number or an array of numbers, got {values!r}. Pass floats.")
+        result = np.empty(array.shape, dtype=object)
+        for index in np.ndindex(array.shape):
+            result[index] = one(array[index].item())
+        return result
+
+    def _delta(self, epsilon: float) -> Bracket:
+        lower, upper = self._log_ends(epsilon)
+        # exp rounds to within a unit in the last place: step outwards, and never down to 0 unless delta is 0
+        high = 0.0 if upper == -math.inf else min(math.nextafter(math.exp(upper), 1.0), 1.0)
+        low = math.nextafter(math.exp(lower), 0.0) if lower > -700 else 0.0
+        return Bracket(min(low, high), high)
+
+    def _log_ends(self, epsilon: float) -> tuple[float, float]:
+        epsilon = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
+        if epsilon < 0:
+            return self._negative(epsilon)
+        upper = max(self._cover_bounds(branch, epsilon).upper for branch in self.branches)
+        lower = max(
+            (w.log_bounds(epsilon, self.accuracy).lower for branch in self.branches for w in branch.witnesses), default=-math.inf
+        )
+        return min(lower, upper), upper
+
+    def _negative(self, epsilon: float) -> tuple[float, float]:
+        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the exchanged pair loses at the opposite epsilon."""
+        lower, upper = self.reverse()._log_ends(-epsilon)
+        base = -math.expm1(epsilon)
+        return math.log(base + math.exp(lower + epsilon)) - 1e-15, min(math.log(base + math.exp(upper + epsilon)) + 1e-15, 0.0)
+
+    def _cover_bounds(self, branch: Branch, epsilon: float) -> LogBounds:
+        """The best cover's worst schedule."""
+        worst = [
+            max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper) for cover in branch.covers
+        ]
+        return min(worst, key=lambda b: b.upper)
+
+    def _epsilon(self, delta: float) -> Bracket:
+        delta = check.open_probability(
+            remedy="Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population.",
+            delta=delta,
+        )
+        upper = max(
+            min(max(schedule.epsilon_bounds(delta, self.accuracy)[1] for schedule in cover) for cover in branch.covers)
+            for branch in self.branches
+        )
+        lower = max(
+            (w.epsilon_bounds(delta, self.accuracy)[0] for branch in self.branches for w in branch.witnesses), default=0.0
+        )
+        return Bracket(min(lower, upper), upper)
