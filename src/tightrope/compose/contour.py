@@ -15,6 +15,7 @@ import numpy as np
 
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.compose.saddle import (
+    Placement,
     epsilon_estimate,
     geometric_tail,
     log_chernoff_factor,
@@ -28,14 +29,14 @@ from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
 
-MOST_EVALUATIONS = 3_000_000  # nodes times heights; about 60 ms
-MOST_HEIGHTS = 30_000
+CHUNK = 500_000  # nodes times heights at once, to bound memory
 
 
 class ContourEngine:
     """Certified bounds for compositions of (mixtures of) normals."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
+        self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
         self.parts: list[tuple[NormalTransform, int]] = []
         self.full_batch = 0.0  # sum of squared separations of the unsampled steps
         for pair, times in schedule:
@@ -69,7 +70,7 @@ class ContourEngine:
         log_goal = log_delta_estimate(self.cumulants, saddle, epsilon) + math.log(tolerance)
         spot = place(self.cumulants, saddle, epsilon, log_goal)
         reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)
-        return self._line(spot.tilt, spot.period, reach, log_cut, spot.tilt_beyond)
+        return self._line(spot, reach, log_cut, tolerance)
 
     def _reach(self, c: float, epsilon: float, log_goal: float) -> tuple[float, float]:
         """Where to cut the integral, and ln of the bound on the composed modulus beyond."""
@@ -84,10 +85,11 @@ class ContourEngine:
             reach *= 1.25
         raise TooSlow("the integrand does not decay")
 
-    def _line(self, c: float, period: float, reach: float, log_cut: float, c_beyond: float) -> "ContourLine":
-        step = 2 * math.pi / period
+    def _line(self, spot: Placement, reach: float, log_cut: float, tolerance: float) -> "ContourLine":
+        c, c_beyond = spot.tilt, spot.tilt_beyond
+        step = 2 * math.pi / spot.period
         count = math.ceil(reach / step)
-        if count > MOST_HEIGHTS:
+        if 20 * count > self.most_evaluations:
             raise TooSlow("the integrand decays too slowly")
         t = np.arange(count + 1) * step
         log_moment, log_moment_error = self.full_batch * c * (1 + c) / 2, 0.0
@@ -96,8 +98,9 @@ class ContourEngine:
         enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
         cells, tails, doubt = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
         for transform, times in self.parts:
-            nodes = transform.nodes(c, float(t[-1]))
-            if count * len(nodes.losses) > MOST_EVALUATIONS:
+            target = min(1e-15, 1e-5 * tolerance / times)
+            nodes = transform.nodes(c, float(t[-1]), target)
+            if count * len(nodes.losses) > self.most_evaluations:
                 raise TooSlow("the integrand decays too slowly")
             log_m, arg_m, wobble = _line_of_one_step(nodes, t)
             modulus = np.exp(log_m)
@@ -136,6 +139,11 @@ class ContourEngine:
 
 def _line_of_one_step(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:
     """ln|m|, arg m and sum w |e^{it loss} - 1| for m(t) = M(c + it) / M(c), accurate where m is near 1."""
+    rows = max(CHUNK // len(nodes.losses), 1)
+    if len(t) > rows:
+        pieces = [_line_of_one_step(nodes, t[i : i + rows]) for i in range(0, len(t), rows)]
+        first, second, third = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        return first, second, third
     half = np.multiply.outer(t / 2, nodes.losses)
     sine, cosine = np.sin(half), np.cos(half)
     real = -2 * (sine**2) @ nodes.weights

@@ -4,6 +4,7 @@ import math
 from functools import cached_property
 from typing import Protocol
 
+from tightrope.compose.big_jump import BigJumpEngine
 from tightrope.compose.closed_form import OneFormula
 from tightrope.compose.contour import ContourEngine
 from tightrope.compose.exact import MOST_OUTCOMES, ExactOutcomes, outcomes
@@ -65,13 +66,14 @@ class Composition:
     def _place(self, epsilon: float, accuracy: float) -> Local:
         """A local that certifies `epsilon` to `accuracy`; the last few are kept."""
         best: LogBounds | None = None
-        reason = ""
         for engine in self._engines:
+            drowned = best is not None and best.errors.rounding > accuracy / 4
+            if drowned is not isinstance(engine, BigJumpEngine) and (drowned or isinstance(engine, BigJumpEngine)):
+                continue  # telling large losses apart is the remedy for rounding, and for nothing else
             for tolerance in engine_tolerances(engine, accuracy):
                 try:
                     local = engine.near(epsilon, tolerance)
-                except (TooSlow, NotPreciseEnough) as refusal:
-                    reason = reason or str(refusal)
+                except (TooSlow, NotPreciseEnough):
                     break
                 found = local.bounds(epsilon)
                 if found.width <= accuracy:
@@ -81,13 +83,13 @@ class Composition:
                     best = found
         reached = f"The best that could be certified is a relative width of {best.width:.1e} in delta. " if best else ""
         raise NotPreciseEnough(
-            f"delta at epsilon={epsilon:g} could not be certified to accuracy={accuracy:g}. {reached}{reason} "
+            f"delta at epsilon={epsilon:g} could not be certified to accuracy={accuracy:g}. {reached}"
             "Ask for a coarser accuracy, or for another epsilon or delta."
         )
 
     @cached_property
     def _engines(self) -> list[Engine]:
-        """The engines that can compose this schedule, fastest first."""
+        """The engines that can compose this schedule, fastest first; the slow ones again with more patience."""
         pairs = [pair for pair, _ in self.schedule]
         normal = [pair for pair in pairs if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL]
         separations = [pair.pure_separation for pair in normal]
@@ -100,8 +102,12 @@ class Composition:
         elif outcomes(self.schedule) <= MOST_OUTCOMES:
             engines.append(ExactOutcomes(self.schedule))
         if len(normal) == len(pairs):
-            engines.append(ContourEngine(self.schedule))
-        engines.append(LatticeEngine(self.schedule))
+            engines.append(ContourEngine(self.schedule, most_evaluations=5_000_000))
+        engines.append(LatticeEngine(self.schedule, longest=1 << 18))
+        engines.append(BigJumpEngine(self.schedule, longest=1 << 19))
+        if len(normal) == len(pairs):
+            engines.append(ContourEngine(self.schedule, most_evaluations=50_000_000))
+        engines.append(LatticeEngine(self.schedule, longest=1 << 22))
         return engines
 
     @cached_property

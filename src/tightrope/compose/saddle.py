@@ -82,8 +82,8 @@ class Placement:
     period: float
 
 
-def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float) -> Placement:
-    """A placement whose aliases sum to at most about e^log_goal.
+def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, log_mass: float = 0.0) -> Placement:
+    """A placement whose aliases sum to at most about e^log_goal; e^log_mass is the probability of all that is counted.
 
     The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge loss), a tilt
     a little below leaves room for the second one and shortens the period.
@@ -94,7 +94,7 @@ def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float) 
     }
     options = []
     for x in (0.7, 0.85, 1.0):
-        below = (0.7 - log_goal) / (x * saddle)
+        below = (0.7 - log_goal + log_mass) / (x * saddle)
         for y, log_bound in chernoff.items():
             if y > x and math.isfinite(log_bound):
                 period = max(below, log_bound / ((y - x) * saddle))

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, log_mixed_ratio
@@ -26,6 +27,12 @@ class Cells:
     high: Floats
     log_infinite: float
     blur: Floats
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Cells":
+        """Some of the cells."""
+        return Cells(
+            self.log_masses[chosen], self.merged[chosen], self.low[chosen], self.high[chosen], self.log_infinite, self.blur[chosen]
+        )
 
 
 def cut(pair: Pair, nodes: Floats) -> Cells:

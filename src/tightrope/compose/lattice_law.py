@@ -1,0 +1,196 @@
+"""One side of a composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft, special
+
+from tightrope.compose.saddle import Placement, geometric_tail
+from tightrope.curve.log_bounds import Errors, LogBounds
+from tightrope.loss.atoms import LossAtoms
+from tightrope.loss.cells import UNIT_ROUNDOFF
+from tightrope.numerics.tails import Floats
+
+Complexes = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class LatticeStep:
+    """One step's law on the lattice, `times` over. The label j stands for the loss (j + offset) * spacing.
+
+    `jump` marks atoms above the loss at which runs are told apart (see big_jump); None where they are not. `rest` is the
+    distance from the label's loss to the atom's own (BELOW only; zero ABOVE).
+    """
+
+    labels: NDArray[np.int64]
+    log_masses: Floats
+    times: int
+    spacing: float
+    offset: float
+    rest: Floats
+    jump: NDArray[np.bool_] | None
+
+    @staticmethod
+    def above(atoms: LossAtoms, times: int, spacing: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
+        """Atoms ABOVE sit on the lattice already."""
+        labels = np.rint(atoms.losses / spacing).astype(np.int64)
+        return LatticeStep(labels, atoms.log_masses, times, spacing, 0.0, np.zeros(len(labels)), jump)
+
+    @staticmethod
+    def below(atoms: LossAtoms, times: int, spacing: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
+        """Atoms BELOW are labelled by the lattice interval they lie in."""
+        labels = np.floor(atoms.losses / spacing).astype(np.int64)
+        rest = atoms.losses - (labels + 0.5) * spacing
+        return LatticeStep(labels, atoms.log_masses, times, spacing, 0.5, rest, jump)
+
+    def exponents(self, tilt: float) -> Floats:
+        """ln of the tilted masses."""
+        return self.log_masses + tilt * (self.labels + self.offset) * self.spacing
+
+    def log_moments(self, tilt: float) -> tuple[float, float]:
+        """ln of the tilted mass without and with a jump."""
+        exponents = self.exponents(tilt)
+        if self.jump is None:
+            return float(special.logsumexp(exponents)), -math.inf
+        calm, wild = exponents[~self.jump], exponents[self.jump]
+        return float(special.logsumexp(calm)), float(special.logsumexp(wild)) if len(wild) else -math.inf
+
+
+def composed_log_moment(steps: list[LatticeStep], tilt: float) -> float:
+    """ln of the tilted mass of the run; where jumps are marked, of the runs with at least one."""
+    calm = odds = 0.0
+    for step in steps:
+        log_calm, log_wild = step.log_moments(tilt)
+        calm += step.times * log_calm
+        odds += step.times * math.log1p(math.exp(min(log_wild - log_calm, 700.0)))
+    if all(step.jump is None for step in steps):
+        return calm
+    return calm + (odds if odds > 30 else math.log(math.expm1(odds)) if odds > 0 else -math.inf)
+
+
+@dataclass(frozen=True)
+class LatticeSide:
+    """The composed, tilted and wrapped law of one side: masses at labels modulo the size, relative to e^log_scale."""
+
+    masses: Floats
+    log_scale: float
+    fuzz: float  # bounds the rounding error of each mass
+    offset: float  # the label 0 stands for the loss offset * spacing
+
+    @staticmethod
+    def of(steps: list[LatticeStep], tilt: float, size: int, *, dual: bool = False) -> "LatticeSide":
+        """Raise each step to its power. `dual` gives Q's masses times e^label instead of P's."""
+        calm = np.zeros(size // 2 + 1, dtype=complex)  # ln of the product over calm atoms
+        odds = np.zeros(size // 2 + 1, dtype=complex)  # sum of times * ln(1 + wild / calm)
+        doubt = np.zeros(size // 2 + 1)
+        log_scale = wild_mass = 0.0
+        unit = 4 * UNIT_ROUNDOFF * (4 + math.log2(size))
+        marked = any(step.jump is not None for step in steps)
+        for step in steps:
+            log_calm, _ = step.log_moments(tilt)
+            weights = np.exp(step.exponents(tilt) - log_calm - (step.rest if dual else 0))
+            wild = np.zeros(len(weights), dtype=bool) if step.jump is None else step.jump
+            first = _transform(step.labels[~wild], weights[~wild], size)
+            log_scale += step.times * log_calm
+            doubt += step.times / (np.abs(first) + unit)
+            first = np.where(first == 0, unit, first)
+            calm += step.times * np.log(first)
+            if wild.any():
+                odds += step.times * _log1p(_transform(step.labels[wild], weights[wild], size) / first)
+                wild_mass += step.times * float(weights[wild].sum())
+        product = np.exp(calm)
+        if marked:
+            # runs with a jump: errors are relative to how rare jumps are, which is the point of telling them apart
+            product = product * _expm1(odds)
+            steps_in_all = sum(step.times for step in steps)
+            fuzz = 2 * unit * (wild_mass * (1 + steps_in_all) * math.exp(min(wild_mass, 700.0)) + float(np.mean(np.abs(product))))
+        else:
+            fuzz = 2 * unit * float(np.mean(np.abs(product) * (1 + doubt)))
+        masses = np.asarray(fft.irfft(product, size))
+        return LatticeSide(masses, log_scale, fuzz, sum(step.times * step.offset for step in steps))
+
+    def window(self, start: int) -> Floats:
+        """The masses at `start`, `start` + 1, ... for one whole period."""
+        return np.roll(self.masses, -(start % len(self.masses)))
+
+
+def _transform(labels: NDArray[np.int64], weights: Floats, size: int) -> Complexes:
+    return np.asarray(fft.rfft(np.bincount(labels % size, weights=weights, minlength=size)))
+
+
+def _log1p(z: Complexes) -> Complexes:
+    """ln(1 + z), accurate for small z where numpy's complex log1p is not."""
+    square = z.real * (2 + z.real) + z.imag**2
+    return 0.5 * np.log1p(np.maximum(square, -1 + 1e-16)) + 1j * np.arctan2(z.imag, 1 + z.real)
+
+
+def _expm1(z: Complexes) -> Complexes:
+    """e^z - 1, accurate for small z."""
+    real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
+    return real + 1j * np.exp(z.real) * np.sin(z.imag)
+
+
+@dataclass(frozen=True)
+class LatticeLaws:
+    """Both sides on one lattice: certified bounds at any epsilon, tight near the one they were made for."""
+
+    spot: Placement
+    spacing: float
+    size: int
+    above: LatticeSide
+    below: LatticeSide
+    below_dual: LatticeSide
+    log_infinite: float
+    below_infinite: float
+    log_mass: float  # ln of the probability, under P, of all runs that are counted
+    log_moment_beyond: float
+    blur: float
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        rounding = self.blur + 64 * UNIT_ROUNDOFF * (1 + abs(self.above.log_scale) + self.spot.tilt * abs(epsilon))
+        finite, fuzz_above = self._above(epsilon)
+        upper = float(np.logaddexp(finite + rounding, self.log_infinite))
+        lower, aliasing, fuzz_below = self._below(epsilon, rounding)
+        lower = min(float(np.logaddexp(lower, self.below_infinite)), upper)
+        tails = max(math.exp(self.log_infinite - upper) - math.exp(self.below_infinite - upper), 0.0)
+        wrapped, above, below = (math.exp(min(x - upper, 0.0)) for x in (aliasing, fuzz_above, fuzz_below))
+        rounding = 2 * rounding + above + below
+        cells = max(-math.expm1(lower - upper) - tails - wrapped - rounding, 0.0)
+        return LogBounds(lower, upper, Errors(cells, tails, wrapped, 0.0, rounding))
+
+    def _above(self, epsilon: float) -> tuple[float, float]:
+        """ln of the divergence of the atoms ABOVE, finite losses only, and ln of what rounding may have hidden in it."""
+        c = self.spot.tilt
+        start = math.floor(epsilon / self.spacing) + 1
+        excess = np.maximum((start + np.arange(self.size)) * self.spacing - epsilon, 0)
+        gain = np.exp(-c * excess) * -np.expm1(-excess)
+        fuzz = self.above.fuzz * float(gain.sum())
+        value = float(np.maximum(self.above.window(start), 0) @ gain)
+        log_scale = self.above.log_scale - c * epsilon
+        return log_scale + math.log(value + fuzz), log_scale + math.log(fuzz)
+
+    def _below(self, epsilon: float, rounding: float) -> tuple[float, float, float]:
+        """ln of the best test's advantage under the laws BELOW, of the aliasing charged, and of the rounding charged."""
+        c, offset = self.spot.tilt, self.below.offset * self.spacing
+        lead = min(self.size // 8, math.ceil(0.5 / ((1 + c) * self.spacing)))
+        start = math.floor((epsilon - offset) / self.spacing) - lead
+        excess = (start + np.arange(self.size)) * self.spacing + offset - epsilon
+        decay = np.exp(-c * excess)
+        dual = np.exp(-excess)
+        advantage = (self.below.window(start) - dual * self.below_dual.window(start)) * decay
+        doubts = (self.below.fuzz + dual * self.below_dual.fuzz) * decay
+        gains, costs = np.cumsum(advantage[::-1]), np.cumsum(doubts[::-1])  # "reject above a threshold", for each threshold
+        chosen = int(np.argmax(gains - costs))
+        best, fuzz = float(gains[chosen]), float(costs[chosen])
+        log_scale = self.below.log_scale - c * epsilon
+        beyond, period = self.spot.tilt_beyond, self.spot.period
+        first = epsilon - (lead + 1) * self.spacing
+        aliasing = geometric_tail(-c * period, self.log_mass - log_scale) + geometric_tail(
+            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale
+        )
+        value = best * (1 - rounding) - fuzz - aliasing
+        log_value = log_scale + math.log(value) if value > 0 else -math.inf
+        return log_value, log_scale + math.log(aliasing) if aliasing else -math.inf, log_scale + math.log(fuzz)
