@@ -67,12 +67,12 @@ def contrast(
     rows = []
     for sampling in get_args(Sampling):
         for relation in RELATIONS.values():
+            changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
             try:
-                changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
                 curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting)
                 rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas)))
             except (NoTheorem, NotPreciseEnough) as refusal:
-                rows.append(Row(sampling, relation, run, (), str(refusal)))
+                rows.append(Row(sampling, relation, changed, (), str(refusal)))
     return Contrast(run, deltas, tuple(rows))
 
 

@@ -95,6 +95,9 @@ class _SplitEngine(LatticeEngine):
         self.threshold = threshold
         self.split = [_SplitOutline(outline, threshold) for outline, _ in self.parts]
 
+    def _cap(self, log_cap: float) -> None:
+        """The split outlines are capped once, from the divergence that one jump makes."""
+
     def _both(self, outline: Outline, nodes: Floats) -> tuple[Cells, Cells]:
         """Cells on each side of the threshold; the cell it cuts in two keeps its enclosing nodes."""
         cells = cut(outline.pair, np.union1d(nodes, [self.threshold]))
@@ -245,11 +248,6 @@ class BigJumpEngine:
 
     def __init__(self, schedule: Schedule, longest: int) -> None:
         self.schedule, self.longest = schedule, longest
-        self.whole = LatticeEngine(schedule, longest)
-
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """About the epsilon at which ln delta takes the given value."""
-        return self.whole.epsilon_estimate(log_delta)
 
     def near(self, epsilon: float, tolerance: float) -> SplitLaws:
         """Laws placed for `epsilon`, split where that certifies most."""

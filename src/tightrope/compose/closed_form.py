@@ -31,11 +31,6 @@ class OneFormula:
         """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
         return OneFormula(ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL)))
 
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """Where to start a search: the formula is cheap enough to start anywhere."""
-        high = self.step.loss_range[1]
-        return min(1.0, high / 2)
-
     def near(self, epsilon: float, tolerance: float) -> "OneFormula":
         """The formula is the same everywhere."""
         return self

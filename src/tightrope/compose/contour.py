@@ -16,7 +16,6 @@ import numpy as np
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.compose.saddle import (
     Placement,
-    epsilon_estimate,
     geometric_tail,
     log_chernoff_factor,
     log_delta_estimate,
@@ -59,10 +58,6 @@ class ContourEngine:
         for transform, times in self.parts:
             total += times * np.array(transform.quick_nodes(c).cumulants())
         return float(total[0]), float(total[1]), float(total[2])
-
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """About the epsilon at which ln delta takes the given value."""
-        return epsilon_estimate(self.cumulants, log_delta)[0]
 
     def near(self, epsilon: float, tolerance: float) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""

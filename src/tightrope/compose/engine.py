@@ -11,10 +11,12 @@ from tightrope.compose.exact import MOST_OUTCOMES, ExactOutcomes, outcomes
 from tightrope.compose.lattice import LatticeEngine
 from tightrope.curve.log_bounds import NOTHING, LogBounds
 from tightrope.errors import NotPreciseEnough
+from tightrope.compose.saddle import epsilon_estimate
 from tightrope.loss.normal_transform import TooSlow
+from tightrope.loss.planning import Plan
 from tightrope.numerics.roots import crossing
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, ShiftPair
+from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -30,9 +32,6 @@ class Local(Protocol):
 
 class Engine(Protocol):
     """A way to compose one schedule."""
-
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """About the epsilon at which ln delta takes the given value."""
 
     def near(self, epsilon: float, tolerance: float) -> Local:
         """Bounds placed for `epsilon`."""
@@ -97,8 +96,8 @@ class Composition:
         if len(normal) == len(pairs) and None not in separations:
             square = sum(times * (s or 0.0) ** 2 for s, (_, times) in zip(separations, self.schedule, strict=True))
             engines.append(OneFormula.full_batch(math.sqrt(square)))
-        elif self.schedule.steps == 1 and isinstance(pairs[0], ShiftPair):
-            engines.append(OneFormula(pairs[0]))
+        elif self.schedule.steps == 1:
+            engines.append(one_step(pairs[0]))
         elif outcomes(self.schedule) <= MOST_OUTCOMES:
             engines.append(ExactOutcomes(self.schedule))
         if len(normal) == len(pairs):
@@ -126,16 +125,28 @@ class Composition:
         if delta < self.infinite_mass * (1 - 1e-12):
             return math.inf, math.inf
         log_delta = math.log(delta)
-        guess = self._engines[0].epsilon_estimate(log_delta)
+        if self._log_union_bound() <= log_delta:
+            return 0.0, 0.0
+        try:
+            guess = epsilon_estimate(Plan(self.schedule, log_delta + math.log(accuracy) - 7), log_delta)[0]
+        except TooSlow:
+            guess = 1.0
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
         for _ in range(12):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
             if width <= accuracy:
-                return max(lower, 0.0), upper
+                if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
+                    upper = 0.0
+                return lower, upper
             guess = (lower + min(upper, highest)) / 2 if math.isfinite(upper) else 2 * lower
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )
+
+    def _log_union_bound(self) -> float:
+        """ln of the sum of the steps' own delta(0), an upper bound on the run's: total variation adds up."""
+        total = sum(times * math.exp(one_step(pair).bounds(0.0).upper) for pair, times in self.schedule)
+        return math.log(total) + 1e-12 if total else -math.inf
 
     def _solve(self, guess: float, log_delta: float, accuracy: float, highest: float) -> tuple[float, float, float]:
         """Both crossings as one local sees them, and the local's relative width there."""
@@ -157,6 +168,11 @@ class Composition:
         low, _ = crossing(lower, start=min(high, highest), slope=slope, resolution=resolution, highest=highest)
         width = (self._known(high) or local.bounds(high)).width if math.isfinite(high) else math.inf
         return min(low, high), high, width
+
+
+def one_step(pair: Pair) -> Local:
+    """The curve of a single step."""
+    return OneFormula(pair) if isinstance(pair, ShiftPair) else ExactOutcomes(Schedule([(pair, 1)]))
 
 
 def engine_tolerances(engine: Engine, accuracy: float) -> tuple[float, ...]:

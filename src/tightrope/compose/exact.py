@@ -50,10 +50,6 @@ class ExactOutcomes:
         self.doubt, self.blur = doubt[order], blur[order]
         self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
 
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """A loss from which to start a search."""
-        return max(float(self.losses[-1]) / 2, 0.0)
-
     def near(self, epsilon: float, tolerance: float) -> "ExactOutcomes":
         """The sum is the same everywhere."""
         return self

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.compose.lattice_law import LatticeLaws, LatticeSide, LatticeStep, composed_log_moment
-from tightrope.compose.saddle import Cumulants, Placement, epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
+from tightrope.compose.saddle import Cumulants, Placement, log_delta_estimate, place, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.loss.atoms import LossAtoms
 from tightrope.loss.cells import UNIT_ROUNDOFF, Cells, cut
 from tightrope.loss.merge import merge
-from tightrope.loss.planning import Outline
+from tightrope.loss.planning import Outline, Plan
 from tightrope.loss.spread import spread
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.pair import FinitePair
@@ -38,44 +38,52 @@ class LatticeEngine:
     """Certified bounds for compositions of any pairs."""
 
     def __init__(self, schedule: Schedule, longest: int = LONGEST) -> None:
-        self.parts = [(Outline(pair), times) for pair, times in schedule]
+        self.schedule = schedule
+        self.parts = Plan(schedule).parts
         self.longest = longest
 
     @property
     def cumulants(self) -> Cumulants:
         """ln of the composed moment at a tilt and its first two derivatives, for planning."""
-
-        def total(c: float) -> tuple[float, float, float]:
-            each = [(times, outline.cumulants(c)) for outline, times in self.parts]
-            first, second, third = (sum(times * cumulants[i] for times, cumulants in each) for i in range(3))
-            return first, second, third
-
-        return total
-
-    def epsilon_estimate(self, log_delta: float) -> float:
-        """About the epsilon at which ln delta takes the given value."""
-        return epsilon_estimate(self.cumulants, log_delta)[0]
+        plan = Plan.__new__(Plan)
+        plan.parts = self.parts
+        return plan
 
     def near(self, epsilon: float, tolerance: float) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         saddle = tilt_for_epsilon(self.cumulants, epsilon)
         log_delta = log_delta_estimate(self.cumulants, saddle, epsilon)
-        aim, best = tolerance, math.inf
-        for _ in range(6):
-            laws = self._laws(saddle, epsilon, log_delta, aim)
+        aim, cap_slack, alias_slack, best = tolerance, 7.0, 2.0, math.inf
+        for _ in range(9):
+            self._cap(log_delta + math.log(tolerance) - cap_slack)
+            laws = self._laws(epsilon, log_delta, aim, math.log(tolerance) - alias_slack)
             bounds = laws.bounds(epsilon)
-            if bounds.width <= tolerance or bounds.errors.rounding > 0.9 * best:
+            errors = bounds.errors
+            if bounds.width <= tolerance or (errors.rounding > tolerance and errors.rounding > 0.9 * best):
                 break
-            best = bounds.width
-            # The saddle-point estimate can be far off where few steps matter: plan again from what is now certified.
-            known = bounds.lower if bounds.lower > -math.inf else bounds.upper
-            if abs(known - log_delta) < 1:
-                aim *= max(0.5 * tolerance / bounds.width, 0.05)
-            log_delta = known
+            best = min(best, errors.rounding) if bounds.lower > -math.inf else best
+            # The saddle-point estimate can be far off where few steps matter: plan again from what is now certified,
+            # with more room for whichever error was too large.
+            if errors.aliasing > tolerance / 4:
+                alias_slack += 1 + math.log(errors.aliasing / tolerance)
+            if errors.tails > tolerance / 4:
+                cap_slack += 1 + math.log(errors.tails / tolerance)
+            if errors.cells > tolerance / 2:
+                aim *= max(0.4 * tolerance / errors.cells, 1e-3)
+            if bounds.lower > -math.inf:
+                log_delta = bounds.lower
+            else:
+                log_delta = min(bounds.upper, log_delta)
+                alias_slack += 5
         return laws
 
-    def _laws(self, saddle: float, epsilon: float, log_delta: float, tolerance: float) -> LatticeLaws:
-        spot = place(self.cumulants, saddle, epsilon, log_delta + math.log(tolerance / 8), self._log_mass())
+    def _cap(self, log_cap: float) -> None:
+        """Plan without losses so rare that they can count as infinite."""
+        self.parts = Plan(self.schedule, log_cap).parts
+
+    def _laws(self, epsilon: float, log_delta: float, tolerance: float, log_alias: float) -> LatticeLaws:
+        saddle = tilt_for_epsilon(self.cumulants, epsilon)
+        spot = place(self.cumulants, saddle, epsilon, log_delta + log_alias, self._log_mass())
         spacing = self._spacing(spot.tilt, tolerance / 2)
         length = max(spot.period / spacing, 256.0)
         if length > self.longest:
@@ -105,6 +113,7 @@ class LatticeEngine:
             below_infinite=_log_complement(log_finite[1]),
             log_mass=composed_log_moment(below, 0.0) + 1e-9,
             log_moment_beyond=composed_log_moment(below, spot.tilt_beyond) + 1e-9,
+            log_moment_above=composed_log_moment(above, spot.tilt) + 1e-9,
             blur=blur,
         )
 
@@ -156,6 +165,8 @@ class LatticeEngine:
         if last - first <= FEW_CELLS:
             return np.arange(first, last + 1) * spacing
         losses, counts = self._profile(index, spot.tilt)
+        order = np.argsort(losses)
+        losses, counts = losses[order], counts[order]
         inside = (losses > low) & (losses < high)
         losses = np.concatenate([[first * spacing], losses[inside], [last * spacing]])
         gaps = np.gradient(losses)

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, special
 
-from tightrope.compose.saddle import Placement, geometric_tail
+from tightrope.compose.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.loss.atoms import LossAtoms
 from tightrope.loss.cells import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
+
+FARTHEST = 1e12  # spacings; beyond, an epsilon is not resolved by the lattice and gets Chernoff's bound
 
 Complexes = NDArray[np.complex128]
 
@@ -146,10 +148,14 @@ class LatticeLaws:
     below_infinite: float
     log_mass: float  # ln of the probability, under P, of all runs that are counted
     log_moment_beyond: float
+    log_moment_above: float
     blur: float
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
+        if abs(epsilon) > FARTHEST * self.spacing:
+            far = self.log_moment_above - self.spot.tilt * epsilon + log_chernoff_factor(self.spot.tilt) + self.blur
+            return LogBounds(-math.inf, min(float(np.logaddexp(far + 1e-6, self.log_infinite)), 0.0))
         rounding = self.blur + 64 * UNIT_ROUNDOFF * (1 + abs(self.above.log_scale) + self.spot.tilt * abs(epsilon))
         finite, fuzz_above = self._above(epsilon)
         upper = float(np.logaddexp(finite + rounding, self.log_infinite))

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tightrope.loss.normal_transform import TooSlow
+
 Cumulants = Callable[[float], tuple[float, float, float]]
 
 LOWEST_TILT, HIGHEST_TILT = 1e-12, 1e15
@@ -23,19 +25,23 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
             high = x
         else:
             low = x
-        step = -slope / (c * curvature) if math.isfinite(slope) and curvature > 0 else math.nan
-        step = max(-2.0, min(2.0, step)) if math.isfinite(step) else (-2.0 if slope > 0 or math.isnan(slope) else 2.0)
+        finite = math.isfinite(slope) and curvature > 0
+        step = max(-2.0, min(2.0, -slope / (c * curvature))) if finite else -2.0
         new = x + step
         if not low < new < high:
             new = (low + high) / 2
-        if abs(new - x) < 1e-3:
+        # close enough in c, and the function cannot fall much further (it is steep where K explodes)
+        if abs(new - x) < 1e-3 and abs(slope) * c * abs(new - x) < 0.01 or high - low < 1e-12:
             return math.exp(new)
         x = new
     return math.exp(x)
 
 
 def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:
-    _, mean, variance = cumulants(c)
+    try:
+        _, mean, variance = cumulants(c)
+    except TooSlow:  # so far out that the tilted mass spans too much: certainly beyond the minimum
+        return math.inf, math.inf
     return mean - epsilon - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
 
 
@@ -88,18 +94,25 @@ def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, 
     The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge loss), a tilt
     a little below leaves room for the second one and shortens the period.
     """
-    chernoff = {
-        x: cumulants(x * saddle)[0] - x * saddle * epsilon + log_chernoff_factor(x * saddle) - log_goal + 0.7
-        for x in (0.7, 0.85, 0.95, 1.0, 1.1, 1.3, 2.0, 4.0)
-    }
+    chernoff = {}
+    for x in (0.7, 0.85, 0.93, 1.0, 1.03, 1.1, 1.3, 2.0, 4.0):
+        try:
+            log_moment = cumulants(x * saddle)[0]
+        except TooSlow:
+            log_moment = math.inf
+        chernoff[x] = log_moment - x * saddle * epsilon + log_chernoff_factor(x * saddle) - log_goal + 0.7
     options = []
-    for x in (0.7, 0.85, 1.0):
+    for x in (0.7, 0.85, 0.93, 1.0):
+        if not chernoff[x] - chernoff[1.0] <= 6:
+            continue  # so far from the saddle delta would drown in rounding
         below = (0.7 - log_goal + log_mass) / (x * saddle)
         for y, log_bound in chernoff.items():
             if y > x and math.isfinite(log_bound):
                 period = max(below, log_bound / ((y - x) * saddle))
                 # away from the saddle the integrand is larger: as if the integral had to reach further
                 options.append((period * (5 + chernoff[x] - chernoff[1.0]), x * saddle, y * saddle, period))
+    if not options:
+        raise TooSlow("no tilt bounds the aliases")
     _, tilt, tilt_beyond, period = min(options)
     return Placement(tilt, tilt_beyond, period)
 

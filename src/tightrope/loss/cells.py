@@ -74,7 +74,8 @@ def _against_plain(law: Mixture, plain: Floats, low: Floats, high: Floats) -> tu
     if law.rate == 1:
         return moved, ratio
     log_ratio = log_mixed_ratio(law.rate, ratio)
-    return plain + log_ratio, log_ratio
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(plain), math.log(law.rate) + moved, plain + log_ratio), log_ratio
 
 
 def _sensitivity(law: Mixture, log_ratio: Floats) -> Floats:

@@ -104,19 +104,27 @@ class NormalTransform:
         log_f = -(u**2) / 2 - HALF_LOG_2PI + (1 + c) * log_p - c * log_q
         return log_f, log_p - log_q, u**2 / 2 + (1 + c) * np.abs(log_p) + c * np.abs(log_q)
 
-    def quick_nodes(self, c: float) -> TiltedNodes:
-        """Nodes for planning: as accurate as the certified ones in practice, without the bounds."""
+    def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
+        """Nodes for planning: as accurate as the certified ones in practice, without the bounds.
+
+        Outputs above `ceiling` are left out, as if their loss were infinite.
+        """
         y = min(0.6 * math.pi / self.steepest, 6.0)
-        return self._weigh(c, 2 * math.pi * y / (36 + y * y / 2), -math.inf)
+        step = 2 * math.pi * y / (36 + y * y / 2)
+        low, high = self._span(c)
+        if ceiling < high:
+            step = min(step, (ceiling - low) / 300)
+        return self._weigh(c, step, -math.inf, ceiling)
 
     def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
         return self._weigh(c, *self._step(c, height, target))
 
-    def _weigh(self, c: float, step: float, log_aliased: float) -> TiltedNodes:
+    def _weigh(self, c: float, step: float, log_aliased: float, ceiling: float = math.inf) -> TiltedNodes:
         low, high = self._span(c)
+        high = min(high, ceiling)
         if not high - low < MOST_NODES * step:
             raise TooSlow("the integrand oscillates too fast")
-        u = np.arange(math.ceil((high - low) / step) + 1) * step + low
+        u = np.arange(math.ceil((high - low) / step) + (ceiling == math.inf)) * step + low
         log_f, losses, exponents = self._log_f(u, c)
         top = float(log_f.max())
         kept = log_f > top - KEPT

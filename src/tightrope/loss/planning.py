@@ -10,17 +10,37 @@ from tightrope.loss.normal_transform import NormalTransform
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.schedule import Schedule
+
+
+class Plan:
+    """The cumulants of a whole schedule, for planning; `log_cap` as in Outline, per step."""
+
+    def __init__(self, schedule: Schedule, log_cap: float = -math.inf) -> None:
+        self.parts = [(Outline(pair, log_cap - math.log(times)), times) for pair, times in schedule]
+
+    def __call__(self, c: float) -> tuple[float, float, float]:
+        """ln of the composed moment at tilt c and its first two derivatives in c."""
+        each = [(times, outline.cumulants(c)) for outline, times in self.parts]
+        first, second, third = (sum(times * cumulants[i] for times, cumulants in each) for i in range(3))
+        return first, second, third
 
 
 class Outline:
     """ln E[e^{c loss}] of a pair and the losses that matter at tilt c, about."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, log_cap: float = -math.inf) -> None:
         self.pair = pair
-        self.separation = pair.pure_separation if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL else None
         normal = isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
-        self.transform = NormalTransform(pair) if normal and self.separation is None else None  # type: ignore[arg-type]
+        self.separation = pair.pure_separation if isinstance(pair, ShiftPair) and normal else None
+        self.transform = NormalTransform(pair) if isinstance(pair, ShiftPair) and normal and self.separation is None else None
+        # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
+        self.ceiling = _upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
         self.tilted = lru_cache(maxsize=64)(self._tilted)
+
+    def capped(self, log_cap: float) -> "Outline":
+        """The same outline without the outputs above which P has mass e^log_cap."""
+        return Outline(self.pair, log_cap)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the moment at c, and its first two derivatives in c."""
@@ -39,7 +59,7 @@ class Outline:
             weights = np.exp(-(z**2) / 2)
             return v * z + v * v * (c + 0.5), weights / weights.sum(), v * v * c * (1 + c) / 2
         if self.transform is not None:
-            nodes = self.transform.quick_nodes(c)
+            nodes = self.transform.quick_nodes(c, self.ceiling)
             return nodes.losses, nodes.weights, nodes.log_moment
         losses, log_masses = self._bounded_atoms
         exponents = log_masses + c * losses
@@ -70,14 +90,15 @@ class Outline:
         least, most = float(losses[max(first - 1, 0)]), float(losses[min(last + 1, len(losses) - 1)])
         least = min(least, (log_share + log_moment) / c)  # all mass below is raised to this loss on the side ABOVE
         if isinstance(self.pair, ShiftPair) and self.pair.noise is Noise.NORMAL:
-            x = _upper_quantile(self.pair, log_mass)
+            x = self.ceiling if self.ceiling < math.inf else _upper_quantile(self.pair, log_mass)
             most = max(most, float(self.pair.loss(np.array(x))))
             return max(least, low), min(most, high)
         return low, min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
 
 
-def _upper_quantile(pair: ShiftPair, log_mass: float) -> float:
+def _upper_quantile(pair: Pair, log_mass: float) -> float:
     """An output above which P has at most e^log_mass."""
+    assert isinstance(pair, ShiftPair)
     low, high = 0.0, pair.observed.shift + math.sqrt(2 * max(1.0, 2 - log_mass)) + 1
     for _ in range(60):
         middle = (low + high) / 2

@@ -68,14 +68,18 @@ class Run:
     def __iter__(self) -> Iterator[tuple[Step, int]]:
         return iter(self.parts)
 
-    def __len__(self) -> int:
+    @property
+    def steps(self) -> int:
         """The total number of steps.
 
         >>> from tightrope import EveryRecord, Laplace
-        >>> len(3 * Step(Laplace(noise_multiplier=2), EveryRecord()))
+        >>> (3 * Step(Laplace(noise_multiplier=2), EveryRecord())).steps
         3
         """
         return sum(times for _, times in self.parts)
+
+    def __len__(self) -> int:
+        return self.steps
 
     def __bool__(self) -> bool:
         return bool(self.parts)

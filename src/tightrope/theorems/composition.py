@@ -28,7 +28,7 @@ REMOVE_SUFFICES = Evidence(
 )
 NOTHING_SAMPLED = Evidence(
     "nothing_sampled_nothing_lost",
-    "A record that is never in a batch changes nothing: P = Q.",
+    "A record that is never in a batch, or of which nothing is released, changes nothing: P = Q.",
     PROVED,
     "by definition",
     "proofs/composition.md",

@@ -18,6 +18,7 @@ from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, RUN_THE
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
+ANY_NEIGHBOURS = "any neighbours"
 _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
 
 
@@ -40,8 +41,11 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trust
         pairs.append((pair, times))
         because[evidence] = None
         datasets[attained_by] = None
-    if len(run) > 1:
+    if run.steps > 1:
         because[COMPOSITION] = None
+    if not run:
+        because[NOTHING_SAMPLED] = None
+        datasets[ANY_NEIGHBOURS] = None
     schedule = Schedule(pairs)
     cover = Cover((schedule,), (*because, *why))
     return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
@@ -50,7 +54,7 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trust
 def _worst_pair(step: Step, relation: Relation, trusting: Standing) -> tuple[Pair, Evidence, str]:
     if step.sampling.rate == 0:
         nobody = Mixture(Noise.NORMAL)
-        return ShiftPair(nobody, nobody), NOTHING_SAMPLED, "any neighbours"
+        return ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
     missing = []
     for row in ROWS:

@@ -1,0 +1,40 @@
+"""The commands and their help."""
+
+from collections.abc import Callable
+
+from cyclopts import App
+
+from tightrope import __version__
+from tightrope.cli.contrast import EXAMPLE as CONTRAST
+from tightrope.cli.contrast import contrast
+from tightrope.cli.curve import EXAMPLE as CURVE
+from tightrope.cli.curve import curve
+from tightrope.cli.delta import EXAMPLE as DELTA
+from tightrope.cli.delta import delta
+from tightrope.cli.epsilon import EXAMPLE as EPSILON
+from tightrope.cli.epsilon import epsilon
+from tightrope.cli.page import StandardOutput
+from tightrope.cli.theorems import EXAMPLE as THEOREMS
+from tightrope.cli.theorems import theorems
+
+COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+    (epsilon, EPSILON),
+    (delta, DELTA),
+    (curve, CURVE),
+    (contrast, CONTRAST),
+    (theorems, THEOREMS),
+)
+
+_ABOUT = """\
+How private is this training run? A certified bracket and the theorem behind it, or a refusal.
+
+The upper end of a bracket is guaranteed; the lower end is reached by real neighbouring datasets."""
+_WIDTH = 110  # of help that is piped; examples fit
+
+
+def run(words: list[str]) -> None:
+    """Parse the words and run the command they name; refusals are exceptions."""
+    app = App(name="tightrope", help=_ABOUT, help_format="plaintext", version=__version__, help_epilogue=f"Example:\n\n{EPSILON}")
+    for place, (command, example) in enumerate(COMMANDS):
+        app.command(command, sort_key=place, help_epilogue=f"Example:\n\n{example}")
+    app(words, console=StandardOutput(_WIDTH), print_error=False, exit_on_error=False, result_action="return_value")

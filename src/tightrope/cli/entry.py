@@ -1,0 +1,54 @@
+"""From the words of a command line to an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tightrope.errors import NotPreciseEnough, TightropeError
+
+FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130
+_NEEDS = ("cyclopts", "rich")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit: 0 fine, 1 internal error, 2 bad input or no theorem, 4 not certified.
+
+    Results go to standard output; whatever else there is to say is one sentence on standard error.
+    """
+    raise SystemExit(_exit_code(list(sys.argv[1:] if argv is None else argv)))
+
+
+def _exit_code(words: list[str]) -> int:
+    try:
+        from cyclopts import CycloptsError
+
+        from tightrope.cli import app, refusals
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _NEEDS:
+            raise
+        return _say(f"the command line needs {missing.name}, which is not installed; install tightrope[cli].", USAGE)
+    try:
+        app.run(words)
+        sys.stdout.flush()
+    except CycloptsError as wrong:
+        return _say(refusals.of_usage(wrong), USAGE)
+    except NotPreciseEnough as refusal:
+        return _say(refusals.in_options(str(refusal), "".join(words[:1])), NOT_CERTIFIED)
+    except TightropeError as refusal:
+        return _say(refusals.in_options(str(refusal), "".join(words[:1])), USAGE)
+    except KeyboardInterrupt:
+        return _say("interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        # the reader has seen enough; keep the interpreter from complaining when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except Exception as problem:
+        what = " ".join(f"{type(problem).__name__}: {problem}".split())
+        return _say(f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.", INTERNAL)
+    return FINE
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"tightrope: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,27 @@
+"""tightrope epsilon: the smallest epsilon at given deltas."""
+
+from tightrope.answers.spend import privacy_curve
+from tightrope.cli.machine import bracket_object, curve_object, print_json
+from tightrope.cli.options import Deltas, Json, Question, RelationName, stated_relation
+from tightrope.cli.page import Page
+from tightrope.cli.show import show_evidence, show_question
+from tightrope.report.digits import ends
+
+EXAMPLE = """\
+tightrope epsilon --noise 0.8 --sampling poisson --rate 0.001 \\
+    --steps 10000 --relation add-or-remove --delta 1e-6"""
+
+
+def epsilon(question: Question, *, relation: RelationName, delta: Deltas, json: Json = False) -> None:
+    """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
+    neighbours = stated_relation(relation)
+    curve = privacy_curve(question.run, relation=neighbours, accuracy=question.accuracy)
+    found = [(at, curve.epsilon(at)) for at in delta]
+    if json:
+        brackets = [{"delta": at, "epsilon": bracket_object(bracket)} for at, bracket in found]
+        print_json(curve_object(question, neighbours, curve, brackets))
+        return
+    page = Page()
+    show_question(page, question, neighbours)
+    page.table([["delta", "epsilon, lower end", "epsilon, upper end"], *([f"{at:.12g}", *ends(b)] for at, b in found)])
+    show_evidence(page, curve)

@@ -1,0 +1,57 @@
+"""Answers as one JSON object."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import tightrope
+from tightrope.cli.options import Question
+from tightrope.cli.show import evidence_of
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.report.words import spelled
+from tightrope.setting.relation import Relation
+from tightrope.theorems.evidence import Evidence
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """Print the answer and the version that gave it; infinities are the strings "infinity" and "-infinity"."""
+    print(json.dumps({**answer, "version": tightrope.__version__}, indent=2, allow_nan=False))
+
+
+def question_object(question: Question, relation: Relation | None) -> dict[str, Any]:
+    """State what was asked; without a relation where every one is asked about."""
+    mechanism, sampling = question.step.mechanism, question.step.sampling
+    stated: dict[str, Any] = {
+        "mechanism": {"kind": spelled(type(mechanism)), **dataclasses.asdict(mechanism)},
+        "sampling": {"kind": spelled(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate},
+        "steps": question.steps,
+        "accuracy": question.accuracy,
+    }
+    return stated if relation is None else {**stated, "relation": {"kind": spelled(relation), "meaning": relation.meaning}}
+
+
+def curve_object(question: Question, relation: Relation, curve: PrivacyCurve, brackets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Question, brackets, the theorems of the upper end and the datasets of the lower end."""
+    return {
+        "question": question_object(question, relation),
+        "brackets": brackets,
+        "theorems": [theorem_object(evidence) for evidence in evidence_of(curve)],
+        "reached_by": list(curve.witnessed_by),
+    }
+
+
+def bracket_object(bracket: Bracket) -> dict[str, float | str]:
+    """Both ends."""
+    return {"lower": _finite(bracket.lower), "upper": _finite(bracket.upper)}
+
+
+def theorem_object(evidence: Evidence) -> dict[str, str]:
+    """Name, statement, standing, reference and proof note."""
+    return {**dataclasses.asdict(evidence), "standing": evidence.standing.value}
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else "infinity" if value > 0 else "-infinity"

@@ -1,0 +1,54 @@
+"""Refusals in the words of the command line: the option, the value, the remedy."""
+
+import re
+
+from cyclopts import CycloptsError, MissingArgumentError
+
+_OPTIONS = {
+    "noise_multiplier": "--noise",
+    "truth_probability": "--truth",
+    "rate": "--rate",
+    "batch": "--batch",
+    "population": "--population",
+    "steps": "--steps",
+    "accuracy": "--accuracy",
+    "delta": "--delta",
+    "epsilon": "--epsilon",
+}
+_REMEDIES = {
+    "--sampling": "the guarantee depends on how batches are drawn: pass poisson, without-replacement or every-record",
+    "--relation": "the guarantee depends on who counts as a neighbour: pass add, remove, add-or-remove or substitute",
+    "--steps": "pass how many times the mechanism is run, for example --steps 10000",
+    "--delta": "pass the failure probability you accept, for example --delta 1e-6",
+    "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
+}
+
+
+def of_usage(wrong: CycloptsError) -> str:
+    """Say what is wrong with the words themselves, in one line."""
+    wrong.verbose = False
+    if isinstance(wrong, MissingArgumentError) and wrong.argument is not None:
+        name = wrong.argument.name
+        given = any(word.partition("=")[0] == name for word in wrong.root_input_tokens or ())
+        lacking = "has no value" if given else "is missing"
+        return f"{name} {lacking}; {_REMEDIES.get(name, 'see --help for an example')}."
+    said = " ".join(str(wrong).split())
+    if wrong.argument is not None and wrong.argument.name not in said:
+        return f"Invalid value for {wrong.argument.name}: {said}"
+    return said
+
+
+def in_options(refusal: str, command: str = "") -> str:
+    """Replace the argument that opens a refusal by its option.
+
+    >>> in_options("noise_multiplier must be above 0, got -1.0.")
+    '--noise must be above 0, got -1.0.'
+    """
+    refusal = refusal.replace("EveryRecord()", "--sampling every-record")
+    asked = re.match(r"(\w+)(?= must )", refusal)
+    if asked is None or asked[1] not in _OPTIONS:
+        return refusal
+    option = _OPTIONS[asked[1]]
+    if option == "--epsilon" and command == "curve":
+        option = "--epsilons"
+    return option + refusal[asked.end() :]

@@ -1,0 +1,115 @@
+"""Settings in the words a reader types and reads."""
+
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+
+_SPELLINGS: dict[type[Mechanism] | type[Sampling], str] = {
+    Gaussian: "gaussian",
+    Laplace: "laplace",
+    RandomizedResponse: "randomized-response",
+    Finite: "finite",
+    EveryRecord: "every-record",
+    Poisson: "poisson",
+    WithoutReplacement: "without-replacement",
+}
+
+
+def spelled(what: type[Mechanism] | type[Sampling] | Relation) -> str:
+    """How a kind of mechanism or sampling, or a relation, is written on the command line.
+
+    >>> from tightrope import ADD_OR_REMOVE
+    >>> spelled(WithoutReplacement), spelled(ADD_OR_REMOVE)
+    ('without-replacement', 'add-or-remove')
+    """
+    return what.name.lower().replace("_", "-") if isinstance(what, Relation) else _SPELLINGS[what]
+
+
+def mechanism_in_words(mechanism: Mechanism) -> str:
+    """Say what noise one step adds, with its parameter.
+
+    >>> mechanism_in_words(Gaussian(noise_multiplier=0.8))
+    'gaussian, noise multiplier 0.8 (noise scale / C, where C bounds the norm of a record)'
+    """
+    match mechanism:
+        case Gaussian() | Laplace():
+            bounds = "the norm" if isinstance(mechanism, Gaussian) else "the size"
+            scale = f"noise multiplier {mechanism.noise_multiplier!r} (noise scale / C, where C bounds {bounds} of a record)"
+            return f"{spelled(type(mechanism))}, {scale}"
+        case RandomizedResponse():
+            return f"randomized-response, the true bit is reported with probability {mechanism.truth_probability!r}"
+        case Finite():
+            return f"finite, {len(mechanism.observed)} outputs with given probabilities"
+
+
+def sampling_in_words(sampling: Sampling) -> str:
+    """Say how the batch of one step is assumed to be drawn.
+
+    >>> sampling_in_words(Poisson(rate=0.001))
+    'poisson, each record joins each batch independently with probability 0.001'
+    """
+    match sampling:
+        case EveryRecord():
+            return "every-record, all records take part in every step"
+        case Poisson():
+            return f"poisson, each record joins each batch independently with probability {sampling.rate!r}"
+        case WithoutReplacement():
+            return (
+                f"without-replacement, each batch is exactly {sampling.batch} of {sampling.population} records, drawn afresh"
+                " (under add and remove the larger neighbour is counted)"
+            )
+
+
+def relation_in_words(relation: Relation) -> str:
+    """Say who counts as a neighbour.
+
+    >>> from tightrope import REMOVE
+    >>> relation_in_words(REMOVE)
+    "remove, D' has one record fewer than D"
+    """
+    return f"{spelled(relation)}, {relation.meaning}"
+
+
+def run_in_short(run: Run) -> str:
+    """Name steps and noise on one line, for titles.
+
+    >>> from tightrope import Step
+    >>> run_in_short(Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)) * 10_000)
+    '10,000 steps of Gaussian noise, multiplier 0.8'
+    """
+    return (
+        " and ".join(f"{times:,} step{'s' * (times != 1)} of {_mechanism_in_short(step.mechanism)}" for step, times in run)
+        or "no steps"
+    )
+
+
+def assumed_in_short(run: Run, relation: Relation) -> str:
+    """Name sampling and relation on one line, for titles.
+
+    >>> from tightrope import REMOVE, Step
+    >>> assumed_in_short(Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)) * 10_000, REMOVE)
+    'sampling: Poisson, rate 0.001;  relation: remove'
+    """
+    samplings = dict.fromkeys(_sampling_in_short(step.sampling) for step, _ in run)
+    return f"sampling: {' and '.join(samplings) or 'none'};  relation: {spelled(relation)}"
+
+
+def _mechanism_in_short(mechanism: Mechanism) -> str:
+    match mechanism:
+        case Gaussian() | Laplace():
+            return f"{type(mechanism).__name__} noise, multiplier {mechanism.noise_multiplier:.6g}"
+        case RandomizedResponse():
+            return f"randomized response, truth {mechanism.truth_probability:.6g}"
+        case Finite():
+            return f"a mechanism with {len(mechanism.observed)} outputs"
+
+
+def _sampling_in_short(sampling: Sampling) -> str:
+    match sampling:
+        case EveryRecord():
+            return "every record"
+        case Poisson():
+            return f"Poisson, rate {sampling.rate:.6g}"
+        case WithoutReplacement():
+            return f"without replacement, {sampling.batch:,} of {sampling.population:,}"
