@@ -37,6 +37,7 @@ class ContourEngine:
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
         self.parts: list[tuple[NormalTransform, int]] = []
+        self.last_saddle = 1.0
         self.full_batch = 0.0  # sum of squared separations of the unsampled steps
         for pair, times in schedule:
             if not self.handles(pair):
@@ -61,7 +62,7 @@ class ContourEngine:
 
     def near(self, epsilon: float, tolerance: float) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
-        saddle = tilt_for_epsilon(self.cumulants, epsilon)
+        saddle = self.last_saddle = tilt_for_epsilon(self.cumulants, epsilon, self.last_saddle)
         log_goal = log_delta_estimate(self.cumulants, saddle, epsilon) + math.log(tolerance)
         spot = place(self.cumulants, saddle, epsilon, log_goal)
         reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)

@@ -43,6 +43,7 @@ class Composition:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._places: list[Local] = []
+        self._epsilons: dict[tuple[float, float], tuple[float, float]] = {}
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon) no further apart than `accuracy`, relative to delta; or NotPreciseEnough."""
@@ -120,6 +121,12 @@ class Composition:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        key = (delta, accuracy)
+        if key not in self._epsilons:
+            self._epsilons[key] = self._search(delta, accuracy)
+        return self._epsilons[key]
+
+    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
         if not self.schedule:
             return 0.0, 0.0
         if delta < self.infinite_mass * (1 - 1e-12):
@@ -128,9 +135,12 @@ class Composition:
         if self._log_union_bound() <= log_delta:
             return 0.0, 0.0
         try:
-            guess = epsilon_estimate(Plan(self.schedule, log_delta + math.log(accuracy) - 7), log_delta)[0]
+            guess, tilt = epsilon_estimate(Plan(self.schedule, log_delta + math.log(accuracy) - 7), log_delta)
         except TooSlow:
-            guess = 1.0
+            guess, tilt = 1.0, 1.0
+        for engine in self._engines:
+            if isinstance(engine, ContourEngine):
+                engine.last_saddle = tilt
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
         for _ in range(12):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)

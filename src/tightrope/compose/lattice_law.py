@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, special
+from scipy import fft
 
 from tightrope.compose.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.loss.atoms import LossAtoms
 from tightrope.loss.cells import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.tails import Floats, log_sum
 
 FARTHEST = 1e12  # spacings; beyond, an epsilon is not resolved by the lattice and gets Chernoff's bound
 
@@ -55,9 +55,9 @@ class LatticeStep:
         """ln of the tilted mass without and with a jump."""
         exponents = self.exponents(tilt)
         if self.jump is None:
-            return float(special.logsumexp(exponents)), -math.inf
+            return log_sum(exponents), -math.inf
         calm, wild = exponents[~self.jump], exponents[self.jump]
-        return float(special.logsumexp(calm)), float(special.logsumexp(wild)) if len(wild) else -math.inf
+        return log_sum(calm), log_sum(wild)
 
 
 def composed_log_moment(steps: list[LatticeStep], tilt: float) -> float:

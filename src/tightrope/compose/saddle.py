@@ -52,12 +52,14 @@ def log_delta_estimate(cumulants: Cumulants, c: float, epsilon: float) -> float:
     return log_moment - c * epsilon - math.log(c) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
 
 
-def epsilon_estimate(cumulants: Cumulants, log_delta: float, start: float = 1.0) -> tuple[float, float]:
+def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, float]:
     """An epsilon whose saddle-point ln delta is about `log_delta`, and its tilt: for planning only.
 
     Each tilt c is the saddle of epsilon(c) = K'(c) - 1/c - 1/(1+c), so one search over c does for both.
     """
     low, high = math.log(LOWEST_TILT), math.log(HIGHEST_TILT)
+    _, _, variance = cumulants(1.0)
+    start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0  # as if the loss were normal
     x = min(max(math.log(start), low), high)
     c, epsilon = start, 0.0
     for _ in range(100):
@@ -73,7 +75,7 @@ def epsilon_estimate(cumulants: Cumulants, log_delta: float, start: float = 1.0)
         new = x + max(-2.0, min(2.0, step))
         if not low < new < high:
             new = (low + high) / 2
-        if abs(new - x) < 1e-4:
+        if abs(new - x) < 3e-3:
             break
         x = new
     return max(epsilon, 0.0), c

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
 
@@ -175,7 +175,7 @@ class NormalTransform:
         grown = math.exp(self.steepest * width)  # how much the weights can grow inside a cell
         size = abs(1 + z) * self.a * w_p + abs(z) * self.b * w_q
         curve = 1 + grown * self.steepest * size / math.cos(self.steepest * y / 2) ** 2
-        return float(special.logsumexp(log_f + np.abs(slope) * width / 2 + curve * width**2 / 8)) + math.log(width)
+        return log_sum(log_f + np.abs(slope) * width / 2 + curve * width**2 / 8) + math.log(width)
 
     def modulus_bound(self, c: float) -> "ModulusBound":
         """Bounds on |M(c + is)| / M(c) for every s >= t, t > 0."""
@@ -202,21 +202,26 @@ class ModulusBound:
         u, width = _cells(low, high, transform.steepest)
         log_f, _, _ = transform._log_f(u, c)
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
-        log_moment = transform.quick_nodes(c).log_moment
+        normal = transform.nodes(c)
+        self.slack = 4 * (normal.missing + normal.roundoff)  # M(c) itself is known to this much
+        log_moment = normal.log_moment
         slope = -u + (1 + c) * transform.a * w_p + c * transform.b * w_q
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
         log_mass = log_f - log_moment + math.log(width)
+        log_most = log_mass + np.abs(slope) * width / 2 + curve * width**2 / 8
         live = log_mass > -KEPT
-        self.most = np.exp(log_mass + np.abs(slope) * width / 2 + curve * width**2 / 8)[live]
+        self.most = np.exp(log_most[live])
         self.least = np.exp(log_mass - curve * width**2 / 24)[live]
         self.w_p, self.w_q = w_p[live], w_q[live]
         self.slope = transform.a * self.w_p + transform.b * self.w_q
         self.tallest = 0.9 * min(transform.tallest, 6.0)
         self.shrink = math.exp(-transform.steepest * width / 2)  # y and the weights lose at most this factor to a cell's edge
-        hidden = float(np.exp(np.where(live, -np.inf, log_mass + np.abs(slope) * width / 2 + curve * width**2 / 8)).sum())
-        hidden += math.exp(min(transform._log_tail(c, low, high) - log_moment, 50.0))
-        self.hidden = 2 * hidden * math.exp(self.tallest**2 / 2 + 0.5 * (self.tallest * transform.steepest / 4) ** 2)
+        # What is not worth following in detail gets the largest R it could have.
+        worst = self.tallest**2 / 2 + 0.5 * (self.tallest * transform.steepest / 4) ** 2
+        lift = c * 2 * math.tan(transform.b * self.tallest / 2 / self.shrink) ** 2 * w_q / self.shrink
+        outside = math.exp(min(transform._log_tail(c, low, high) - log_moment, 700.0))
+        self.hidden = math.exp(worst) * (outside + float(np.exp(np.minimum(log_most + lift, 700))[~live].sum()))
 
     def __call__(self, t: float) -> float:
         """A bound on |M(c + is)| / M(c) for all s >= t."""
@@ -233,7 +238,7 @@ class ModulusBound:
                 angle, least = shift * y * self.shrink, weight * self.shrink
                 log_r -= t * np.arctan2(least * np.sin(angle), 1 - 2 * least * np.sin(angle / 2) ** 2)
         gain = np.expm1(log_r)
-        return 1 + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
+        return 1 + self.slack + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
 
 
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:

@@ -97,13 +97,9 @@ class Outline:
 
 
 def _upper_quantile(pair: Pair, log_mass: float) -> float:
-    """An output above which P has at most e^log_mass."""
+    """An output above which P has at most e^log_mass, a little to the right of the first such."""
     assert isinstance(pair, ShiftPair)
-    low, high = 0.0, pair.observed.shift + math.sqrt(2 * max(1.0, 2 - log_mass)) + 1
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(pair.observed.log_upper(np.array(middle))) > log_mass:
-            low = middle
-        else:
-            high = middle
-    return high
+    law = pair.observed
+    plain = math.sqrt(2 * max(-log_mass, 1.0))
+    moved = law.shift + math.sqrt(2 * max(math.log(law.rate) - log_mass, 1.0)) if law.rate else 0.0
+    return max(plain, moved)

@@ -23,6 +23,12 @@ def log_of_sum(*terms: Floats | float) -> Floats:
     return total
 
 
+def log_sum(terms: Floats) -> float:
+    """ln of the sum of e^term over an array; -inf for an empty one."""
+    top = float(terms.max(initial=-np.inf))
+    return top + float(np.log(np.exp(terms - top).sum())) if np.isfinite(top) else top
+
+
 def normal_log_upper(x: Floats) -> Floats:
     """ln P(X > x), X standard normal."""
     return np.asarray(special.log_ndtr(-np.asarray(x, dtype=float)))

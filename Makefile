@@ -1,0 +1,45 @@
+# Needs make, Python 3.11 or newer and its pip. Everything else goes into $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench docs clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and relation does to epsilon
+	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-7 1e-6 1e-5 1e-4
+
+test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2
+
+bench: $(VENV)/.installed-bench ## set up, then time Tightrope and dp_accounting side by side
+	@$(BIN)/python benchmarks/side_by_side.py
+
+docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
+	@mkdir -p docs
+	@$(BIN)/tightrope theorems --markdown > $(VENV)/theorems.md
+	@mv $(VENV)/theorems.md docs/theorems.md
+
+clean: ## remove the virtual environment, caches and builds
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per extra: set-up is current while the stamp is newer than pyproject.toml.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	@echo "Installing tightrope[$*] into $(VENV)" >&2
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+# A venv without pip is half made and would look finished next time: remove it.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Tightrope needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "python -m venv failed: install the venv module of $(PYTHON)" >&2; exit 1; }

@@ -1,0 +1,52 @@
+"""Reference formulas in multi-precision, independent of the package: 40 digits, set here once."""
+
+from mpmath import mp, mpc, mpf  # type: ignore[import-untyped] # mpmath has no stubs
+
+mp.dps = 40
+
+__all__ = ["gaussian_delta", "laplace_step_delta", "mp", "mpc", "mpf", "normal_step_delta"]
+
+
+def gaussian_delta(mu: mpf, epsilon: mpf) -> mpf:
+    """delta of the mu-Gaussian mechanism (Balle, Wang 2018)."""
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
+    """One sampled Gaussian step, noise of scale 1 and a sum that moves by `shift` (THEORY.md D), any real epsilon."""
+    order = mp.exp(epsilon)
+    if direction == "REMOVE":
+        if order <= 1 - rate:
+            return 1 - order
+        t = mp.log((order - 1 + rate) / rate) / shift + shift / 2
+        return (1 - rate - order) * mp.ncdf(-t) + rate * mp.ncdf(shift - t)
+    if order * (1 - rate) >= 1:
+        return mpf(0)
+    t = mp.log((1 / order - 1 + rate) / rate) / shift + shift / 2
+    return (1 - order * (1 - rate)) * mp.ncdf(t) - order * rate * mp.ncdf(t - shift)
+
+
+def laplace_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
+    """One sampled Laplace step, noise of scale 1: P(X > x) - e^epsilon Q(X > x) at the x whose loss is epsilon."""
+    order = mp.exp(epsilon)
+
+    def mixed_upper(x: mpf) -> mpf:
+        return (1 - rate) * _laplace_upper(x) + rate * _laplace_upper(x - shift)
+
+    def plain_upper(x: mpf) -> mpf:
+        return _laplace_upper(x)
+
+    # the density ratio mixed / plain is 1 - rate + rate e^{2x - shift} on [0, shift] and constant outside
+    wanted = order if direction == "REMOVE" else 1 / order
+    if wanted <= 1 - rate + rate * mp.exp(-shift):
+        return 1 - order if direction == "REMOVE" else mpf(0)
+    if wanted >= 1 - rate + rate * mp.exp(shift):
+        return mpf(0) if direction == "REMOVE" else 1 - order
+    x = (mp.log((wanted - 1 + rate) / rate) + shift) / 2
+    if direction == "REMOVE":
+        return mixed_upper(x) - order * plain_upper(x)
+    return (1 - plain_upper(x)) - order * (1 - mixed_upper(x))
+
+
+def _laplace_upper(x: mpf) -> mpf:
+    return mp.exp(-x) / 2 if x > 0 else 1 - mp.exp(x) / 2

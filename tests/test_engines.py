@@ -1,0 +1,411 @@
+"""The engines against each other and against multi-precision references, and the pieces they are made of."""
+
+import math
+from dataclasses import fields
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import tightrope as tr
+from catalogue import (
+    CATALOGUE,
+    FINITE,
+    LOPSIDED,
+    Entry,
+    batch,
+    finite,
+    gaussian,
+    laplace,
+    log_delta,
+    over,
+    poisson,
+    response,
+)
+from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
+from tightrope.compose.big_jump import BigJumpEngine
+from tightrope.compose.closed_form import OneFormula
+from tightrope.compose.contour import ContourEngine
+from tightrope.compose.engine import Composition
+from tightrope.compose.exact import ExactOutcomes, exact_delta
+from tightrope.compose.lattice import LatticeEngine
+from tightrope.curve.log_bounds import Errors, LogBounds
+from tightrope.loss.atoms import ABOVE, BELOW
+from tightrope.loss.cells import Cells, cut
+from tightrope.loss.merge import merge
+from tightrope.loss.normal_transform import NormalTransform
+from tightrope.loss.spread import spread
+from tightrope.numerics.tails import Floats
+from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.schedule import Schedule
+from tightrope.theorems.lookup import analyse
+
+COARSE = 1e-3
+ONE_WAY = pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
+
+
+def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
+    """The one schedule of pairs that decides a run under a relation with one branch."""
+    (analysis,) = analyse(run, relation)
+    ((schedule,),) = (cover.schedules for cover in analysis.covers)
+    return schedule
+
+
+def line_pair(run: tr.Run, relation: tr.Relation) -> ShiftPair:
+    """The pair of a run of one step of additive noise."""
+    ((pair, _),) = schedule_of(run, relation)
+    assert isinstance(pair, ShiftPair)
+    return pair
+
+
+def agree(one: LogBounds, other: LogBounds) -> bool:
+    return max(one.lower, other.lower) <= min(one.upper, other.upper)
+
+
+# -- engine against engine --------------------------------------------------------------------------------------------
+
+NORMAL_RUNS: list[tuple[str, tr.Run, tr.Relation, float]] = [
+    ("remove-.5-k2", gaussian(2, poisson(0.5), 2), tr.REMOVE, 1.0),
+    ("add-.5-k2", gaussian(2, poisson(0.5), 2), tr.ADD, 0.5),
+    ("remove-.9-k5", gaussian(0.8, poisson(0.9), 5), tr.REMOVE, 10.0),
+    ("add-.9-k5", gaussian(0.8, poisson(0.9), 5), tr.ADD, 8.0),
+    ("remove-.1-k10", gaussian(0.5, poisson(0.1), 10), tr.REMOVE, 5.0),
+    ("remove-.05-k100", gaussian(1, poisson(0.05), 100), tr.REMOVE, 2.0),
+    ("add-.05-k100", gaussian(1, poisson(0.05), 100), tr.ADD, 1.5),
+    ("remove-.05-k1000", gaussian(4, poisson(0.05), 1000), tr.REMOVE, 1.5),
+    ("add-.05-k1000", gaussian(4, poisson(0.05), 1000), tr.ADD, 2.5),
+    ("remove-1e-3-k1e4", gaussian(0.8, poisson(1e-3), 10_000), tr.REMOVE, 1.0),
+    ("add-1e-3-k1e4", gaussian(0.8, poisson(1e-3), 10_000), tr.ADD, 0.7),
+    ("remove-batch-k300", gaussian(3, batch(1, 50), 300), tr.REMOVE, 1.0),
+    ("add-batch-k300", gaussian(3, batch(1, 50), 300), tr.ADD, 0.0),
+    ("substitute-.1-k50", gaussian(2, poisson(0.1), 50), tr.SUBSTITUTE, 2.0),
+    ("mixed-k700", gaussian(1, poisson(0.01), 500) + gaussian(2, poisson(0.02), 200), tr.REMOVE, 1.5),
+    ("sampled-and-full", gaussian(1, poisson(0.01), 500) + gaussian(5, tr.EveryRecord(), 3), tr.REMOVE, 1.5),
+]
+
+
+@pytest.mark.parametrize(("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS])
+def test_contour_and_lattice_agree(run: tr.Run, relation: tr.Relation, epsilon: float) -> None:
+    schedule = schedule_of(run, relation)
+    contour = ContourEngine(schedule).near(epsilon, COARSE / 1000).bounds(epsilon)
+    lattice = LatticeEngine(schedule).near(epsilon, COARSE).bounds(epsilon)
+    assert agree(contour, lattice)
+    assert contour.width <= COARSE
+    assert lattice.width <= COARSE
+
+
+@pytest.mark.parametrize(("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS[5:12]])
+def test_a_contour_placed_elsewhere_is_wider_but_honest(run: tr.Run, relation: tr.Relation, epsilon: float) -> None:
+    engine = ContourEngine(schedule_of(run, relation))
+    here, there = engine.near(epsilon, 1e-6), engine.near(epsilon * 1.3, 1e-6)
+    for asked in (epsilon * 0.9, epsilon, epsilon * 1.2, epsilon * 1.4):
+        assert agree(here.bounds(asked), there.bounds(asked))
+
+
+JUMPS: list[tuple[str, tr.Run, float]] = [
+    ("noise-.5-rate-1e-5-k10", gaussian(0.5, poisson(1e-5), 10), 1.0),
+    ("noise-.5-rate-1e-4-k30", gaussian(0.5, poisson(1e-4), 30), 3.0),
+    ("noise-.3-rate-1e-4-k2", gaussian(0.3, poisson(1e-4), 2), 4.83),
+    ("noise-1-rate-1e-3-k30", gaussian(1, poisson(1e-3), 30), 0.3),
+]
+
+
+@pytest.mark.parametrize(("run", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in JUMPS])
+def test_telling_large_losses_apart_agrees_with_the_plain_lattice(run: tr.Run, epsilon: float) -> None:
+    schedule = schedule_of(run, tr.REMOVE)
+    split = BigJumpEngine(schedule, longest=1 << 19).near(epsilon, COARSE).bounds(epsilon)
+    plain = LatticeEngine(schedule, longest=1 << 19).near(epsilon, COARSE).bounds(epsilon)
+    assert agree(split, plain)
+    assert split.width <= COARSE
+
+
+@pytest.mark.parametrize("steps", [2, 7, 100, 1000])
+@pytest.mark.parametrize(("truth", "rate"), [(0.75, 0.5), (0.6, 0.125), (0.9, 0.01)])
+@ONE_WAY
+def test_exact_outcomes_and_lattice_agree(truth: float, rate: float, steps: int, relation: tr.Relation) -> None:
+    schedule = schedule_of(response(truth, poisson(rate), steps), relation)
+    for epsilon in (0.0, 0.3):
+        if epsilon < schedule.loss_range[1]:
+            exact = ExactOutcomes(schedule).near(epsilon, COARSE).bounds(epsilon)
+            lattice = LatticeEngine(schedule).near(epsilon, COARSE).bounds(epsilon)
+            assert agree(exact, lattice)
+            assert exact.width <= 1e-9
+            assert lattice.width <= COARSE
+
+
+@pytest.mark.parametrize("steps", [1, 3, 8])
+@ONE_WAY
+def test_exact_outcomes_hold_the_fraction(steps: int, relation: tr.Relation) -> None:
+    for run in (response(0.75, poisson(0.25), steps), finite(*LOPSIDED, poisson(0.25), steps)):
+        schedule = schedule_of(run, relation)
+        for order in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2), Fraction(40)):
+            truth = exact_delta(schedule, order)
+            found = ExactOutcomes(schedule).bounds(math.log(order))
+            # the question was rounded to a float: the fraction may be missed by that much, and by no more
+            log_truth = mp.log(mpf(truth.numerator) / truth.denominator) if truth else mpf("-inf")
+            assert mpf(found.lower) - mpf("1e-15") <= log_truth
+            assert truth == 0 or log_truth <= mpf(found.upper) + mpf("1e-15")
+
+
+ONE_STEP: list[tuple[str, tr.Run, tuple[float, ...]]] = [
+    ("gauss-.5", gaussian(2, poisson(0.5), 1), (0.0, 0.3, 2.5)),
+    ("gauss-.01", gaussian(1, poisson(0.01), 1), (0.0, 0.005, 1.0)),
+    ("gauss-batch", gaussian(0.8, batch(1, 10), 1), (0.0, 0.05, 8.0)),
+    ("gauss-every", gaussian(0.5, tr.EveryRecord(), 1), (0.0, 3.0, 12.0)),
+    ("laplace-.5", laplace(1, poisson(0.5), 1), (0.0, 0.2, 0.5)),
+    ("laplace-every", laplace(2, tr.EveryRecord(), 1), (0.0, 0.2, 0.45)),
+]
+
+
+@pytest.mark.parametrize(("run", "epsilons"), [pytest.param(*case[1:], id=case[0]) for case in ONE_STEP])
+@ONE_WAY
+def test_the_formula_of_one_step_and_the_lattice_agree(run: tr.Run, epsilons: tuple[float, ...], relation: tr.Relation) -> None:
+    schedule = schedule_of(run, relation)
+    for epsilon in epsilons:
+        formula = OneFormula(line_pair(run, relation)).bounds(epsilon)
+        if formula.upper > -math.inf:
+            lattice = LatticeEngine(schedule).near(epsilon, COARSE).bounds(epsilon)
+            assert agree(formula, lattice)
+            assert lattice.width <= COARSE
+
+
+# -- the formula of one step against multi-precision ------------------------------------------------------------------
+
+
+def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+@given(
+    noise=log_uniform(0.1, 100), rate=log_uniform(1e-6, 1), share=st.floats(0, 4), direction=st.sampled_from(["ADD", "REMOVE"])
+)
+def test_the_formula_of_one_gaussian_step_holds_the_truth(noise: float, rate: float, share: float, direction: str) -> None:
+    rate = min(rate, 1.0)
+    relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
+    pair = line_pair(gaussian(noise, poisson(rate), 1), relation)
+    epsilon = share * (pair.loss_range[1] / 4 if pair.loss_range[1] < math.inf else (1 / noise + 1 / noise**2))
+    check_one_step(pair, normal_step_delta(direction, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
+
+
+@given(
+    noise=log_uniform(0.1, 100), rate=log_uniform(1e-6, 1), share=st.floats(0, 1), direction=st.sampled_from(["ADD", "REMOVE"])
+)
+def test_the_formula_of_one_laplace_step_holds_the_truth(noise: float, rate: float, share: float, direction: str) -> None:
+    rate = min(rate, 1.0)
+    relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
+    pair = line_pair(laplace(noise, poisson(rate), 1), relation)
+    epsilon = share * pair.loss_range[1]
+    check_one_step(pair, laplace_step_delta(direction, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
+
+
+def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
+    found = OneFormula(pair).bounds(epsilon)
+    if truth > 0:
+        assert mpf(found.lower) <= mp.log(truth) <= mpf(found.upper)
+    else:
+        assert found.lower == -math.inf
+
+
+@given(separation=log_uniform(1e-3, 300), share=st.floats(0, 3))
+def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: float) -> None:
+    epsilon = share * (separation + separation**2)
+    truth = mp.log(gaussian_delta(mpf(separation), mpf(epsilon)))
+    found = OneFormula.full_batch(separation).bounds(epsilon)
+    assert mpf(found.lower) <= truth <= mpf(found.upper)
+    assert found.width <= 1e-6
+
+
+# -- loss atoms at free nodes -----------------------------------------------------------------------------------------
+
+PAIRS = {
+    "gauss-remove-.1": line_pair(gaussian(1, poisson(0.1), 1), tr.REMOVE),
+    "gauss-add-.1": line_pair(gaussian(1, poisson(0.1), 1), tr.ADD),
+    "gauss-remove-1e-3": line_pair(gaussian(0.5, poisson(1e-3), 1), tr.REMOVE),
+    "gauss-add-.9": line_pair(gaussian(0.8, poisson(0.9), 1), tr.ADD),
+    "gauss-substitute": line_pair(gaussian(1, poisson(0.1), 1), tr.SUBSTITUTE),
+    "gauss-every": line_pair(gaussian(1, tr.EveryRecord(), 1), tr.REMOVE),
+    "laplace-remove-.5": line_pair(laplace(1, poisson(0.5), 1), tr.REMOVE),
+    "laplace-add-.2": line_pair(laplace(0.5, poisson(0.2), 1), tr.ADD),
+}
+
+
+def doubt(cells: Cells) -> float:
+    """What rounding of masses and losses can do to the divergence of one step."""
+    return float(np.exp(cells.log_masses) @ (cells.blur + 1e-14))
+
+
+@given(name=st.sampled_from(sorted(PAIRS)), data=st.data())
+def test_spread_lies_above_and_merge_below_at_free_nodes(name: str, data: st.DataObject) -> None:
+    pair = PAIRS[name]
+    low, high = (max(min(end, 6.0), -6.0) for end in pair.loss_range)
+    inside = st.floats(low, high, exclude_min=True, exclude_max=True)
+    nodes = np.array(sorted(data.draw(st.sets(inside, min_size=1, max_size=12))))
+    assume(len(nodes) == 1 or np.diff(nodes).min() > 1e-9)
+    epsilon = data.draw(st.floats(0, max(high, 1e-3)))
+    cells = cut(pair, nodes)
+    above, below = spread(cells), merge(cells)
+    truth = OneFormula(pair).bounds(epsilon)
+    assert (above.side, below.side) == (ABOVE, BELOW)
+    assert above.delta(epsilon) >= math.exp(truth.lower) * (1 - 1e-12) - doubt(cells)
+    assert below.delta(epsilon) <= math.exp(truth.upper) * (1 + 1e-12) + doubt(cells)
+
+
+@given(name=st.sampled_from(sorted(PAIRS)), data=st.data())
+def test_cells_hold_all_of_both_laws(name: str, data: st.DataObject) -> None:
+    pair = PAIRS[name]
+    low, high = (max(min(end, 6.0), -6.0) for end in pair.loss_range)
+    inside = st.floats(low, high, exclude_min=True, exclude_max=True)
+    nodes = np.array(sorted(data.draw(st.sets(inside, min_size=1, max_size=12))))
+    cells = cut(pair, nodes)
+    p, q = np.exp(cells.log_masses), np.exp(cells.log_masses - cells.merged)
+    assert p.sum() == pytest.approx(1, rel=1e-12)
+    assert q.sum() == pytest.approx(1, rel=1e-9)
+    assert np.all(cells.merged >= cells.low - cells.blur)
+    assert np.all(cells.merged <= cells.high + cells.blur)
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: str) -> None:
+    pair = PAIRS[name]
+    low, high = (max(min(end, 8.0), -8.0) for end in pair.loss_range)
+    epsilon = high / 3.1
+
+    def gap(count: int) -> float:
+        # average over shifts of the nodes: where epsilon falls between two nodes matters as much as their distance
+        step = (high - low) / count
+        gaps = []
+        for shift in (np.arange(16) + 0.5) / 16:
+            cells = cut(pair, low + (np.arange(count) + shift) * step)
+            gaps.append(spread(cells).delta(epsilon) - merge(cells).delta(epsilon))
+        return float(np.mean(gaps))
+
+    gaps = [gap(count) for count in (200, 400, 800)]
+    assert 3.4 <= gaps[0] / gaps[1] <= 4.6
+    assert 3.4 <= gaps[1] / gaps[2] <= 4.6
+
+
+# -- transforms -------------------------------------------------------------------------------------------------------
+
+
+def transform_of(rate_p: float, shift_p: float, rate_q: float = 0.0, shift_q: float = 0.0) -> NormalTransform:
+    return NormalTransform(ShiftPair(Mixture(Noise.NORMAL, rate_p, shift_p), Mixture(Noise.NORMAL, rate_q, -shift_q)))
+
+
+TRANSFORMS: list[tuple[str, NormalTransform, float]] = [
+    ("remove-1e-3-noise-.8", transform_of(1e-3, 1 / 0.8), 9.0),
+    ("remove-.5-noise-2", transform_of(0.5, 0.5), 3.0),
+    ("remove-1e-4-noise-.5", transform_of(1e-4, 2.0), 2.0),
+    ("remove-.05-noise-4", transform_of(0.05, 0.25), 40.0),
+    ("remove-.9-noise-.8", transform_of(0.9, 1.25), 0.5),
+    ("remove-.01-noise-.3", transform_of(0.01, 1 / 0.3), 0.3),
+    ("add-1e-3-noise-.8", transform_of(0, 0, 1e-3, 1 / 0.8), 25.0),
+    ("add-.5-noise-2", transform_of(0, 0, 0.5, 0.5), 4.0),
+    ("add-.1-noise-.5", transform_of(0, 0, 0.1, 2.0), 10.0),
+    ("substitute-.1-noise-1", transform_of(0.1, 1.0, 0.1, 1.0), 2.0),
+    ("substitute-.01-noise-2", transform_of(0.01, 0.5, 0.01, 0.5), 30.0),
+]
+OVER_TRANSFORMS = pytest.mark.parametrize(("transform", "tilt"), [pytest.param(*case[1:], id=case[0]) for case in TRANSFORMS])
+
+
+def moment(transform: NormalTransform, z: mpc) -> mpc:
+    """M(z) = integral of density(u) R_P(u)^{1+z} R_Q(u)^{-z}, by adaptive quadrature in 25 digits."""
+    g, a = mpf(transform.pair.observed.rate), mpf(transform.pair.observed.shift)
+    h, b = mpf(transform.pair.alternative.rate), mpf(transform.pair.alternative.shift)
+
+    def integrand(u: mpf) -> mpc:
+        r_p = 1 - g + g * mp.exp(a * u - a * a / 2)
+        r_q = 1 - h + h * mp.exp(b * u - b * b / 2)
+        return mp.npdf(u) * r_p * mp.exp(z * (mp.log(r_p) - mp.log(r_q)))
+
+    peak = float((1 + z.real) * a)
+    cuts = sorted({*range(-14, 15, 2), *(math.floor(peak) + d for d in range(-14, 15, 2) if peak > 0.5)})
+    with mp.workdps(25):
+        return mp.quad(integrand, cuts)
+
+
+@cache
+def log_moment(transform: NormalTransform, tilt: float) -> mpf:
+    return mp.log(moment(transform, mpc(tilt, 0)).real)
+
+
+@OVER_TRANSFORMS
+@pytest.mark.parametrize("height_share", [0.0, 0.4, 2.0])
+def test_transform_nodes_miss_no_more_than_they_say(transform: NormalTransform, tilt: float, height_share: float) -> None:
+    t = height_share * tilt
+    nodes = transform.nodes(tilt, t)
+    truth = moment(transform, mpc(tilt, t)) / mp.exp(log_moment(transform, tilt))
+    rounding = 8 * nodes.roundoff
+    assert nodes.missing <= 1e-12
+    assert rounding <= 1e-10
+    assert abs(mpf(nodes.log_moment) - log_moment(transform, tilt)) <= nodes.missing + rounding
+    found = np.exp(1j * t * nodes.losses) @ nodes.weights
+    assert abs(mpc(found) - truth) <= 2 * nodes.missing + rounding * (1 + t * float(np.abs(nodes.losses) @ nodes.weights))
+
+
+@OVER_TRANSFORMS
+def test_the_bound_on_the_moment_is_above_it(transform: NormalTransform, tilt: float) -> None:
+    bound = mpf(transform.log_moment_above(tilt))
+    assert log_moment(transform, tilt) <= bound <= log_moment(transform, tilt) + mpf("1e-9")
+
+
+def moduli(transform: NormalTransform, tilt: float, heights: Floats) -> Floats:
+    """|M(c + it)| / M(c) by a dense trapezoidal rule, which is spectrally accurate here."""
+    u = np.linspace(-12, 12 + (1 + tilt) * transform.pair.observed.shift, 12_001)
+    log_p, log_q = transform.pair.observed.log_ratio(u), transform.pair.alternative.log_ratio(u)
+    exponent = -(u**2) / 2 + (1 + tilt) * log_p - tilt * log_q
+    weights = np.exp(exponent - exponent.max())
+    phases = np.exp(1j * np.multiply.outer(heights, log_p - log_q))
+    return np.asarray(np.abs(phases @ weights) / weights.sum())
+
+
+@OVER_TRANSFORMS
+def test_the_modulus_bound_bounds_the_modulus_from_there_on(transform: NormalTransform, tilt: float) -> None:
+    bound = transform.modulus_bound(tilt)
+    _, _, variance = transform.nodes(tilt).cumulants()
+    heights = np.geomspace(0.05, 60, 40) / math.sqrt(variance)
+    actual = moduli(transform, tilt, heights)
+    bounds = np.array([bound(float(t)) for t in heights])
+    worst_from_here = np.maximum.accumulate(actual[::-1])[::-1]
+    assert np.all(bounds >= worst_from_here - 1e-13)
+    assert bounds.min() < 1 - 1e-9  # it says something
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
+
+
+@over(CATALOGUE)
+@ONE_WAY
+def test_errors_are_named_non_negative_and_account_for_the_width(entry: Entry, relation: tr.Relation) -> None:
+    composition = Composition(schedule_of(entry.run, relation))
+    for epsilon in entry.epsilons[:3]:
+        log_delta(entry.run, relation, epsilon)  # fails first, and once, where there is no answer
+        found = composition.log_bounds(epsilon, COARSE)
+        errors = found.errors
+        assert [field.name for field in fields(errors)] == KINDS
+        parts = [getattr(errors, kind) for kind in KINDS]
+        assert min(parts) >= 0
+        assert errors.total == pytest.approx(sum(parts), rel=1e-12)
+        # each error can move delta to either side; the logarithms themselves are rounded
+        assert found.width <= 2 * errors.total + 1e-15 * (4 + abs(found.upper) if found.upper > -math.inf else 0)
+        assert errors.total <= 2 * COARSE
+
+
+def test_a_curve_names_its_errors() -> None:
+    curve = tr.privacy_curve(gaussian(0.8, poisson(1e-3), 10_000), relation=tr.ADD_OR_REMOVE)
+    errors = curve.error(1.0)
+    assert isinstance(errors, Errors)
+    assert 0 < errors.total <= COARSE
+    assert curve.error(-1.0) == errors
+
+
+@over(FINITE)
+def test_an_exact_engine_has_rounding_errors_only(entry: Entry) -> None:
+    errors = tr.privacy_curve(entry.run, relation=tr.ADD).error(entry.epsilons[1])
+    assert (errors.cells, errors.tails, errors.aliasing, errors.cut_off) == (0, 0, 0, 0)
+    assert errors.rounding < 1e-6

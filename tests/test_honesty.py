@@ -1,0 +1,130 @@
+"""Every published reference value lies inside its bracket, and the brackets are narrow."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import pytest
+
+import tightrope as tr
+from known_gaps import KNOWN_GAPS
+from oracle_cases import Answer, Case, answer, load
+from precise import mp, mpf
+from tightrope.compose.exact import exact_delta
+from tightrope.theorems.lookup import analyse
+
+CASES = load()
+DEFAULT, FINE = 1e-3, 1e-5
+
+
+def holds(bracket: tr.Bracket, value: mpf) -> bool:
+    return bool(mpf(bracket.lower) <= value <= mpf(bracket.upper))
+
+
+def check_honest(case: Case, said: Answer) -> None:
+    if case.asked == "eps_at_delta":
+        assert said.epsilon is not None
+        assert holds(said.epsilon, case.epsilon), f"epsilon {case.epsilon} outside {said.epsilon!r}"
+        return
+    if case.delta == 0:
+        assert said.log_delta == tr.Bracket(-math.inf, -math.inf)
+        assert said.delta in (None, tr.Bracket(0.0, 0.0))
+        return
+    log_delta = mp.log(case.delta)
+    assert holds(said.log_delta, log_delta), f"ln delta {log_delta} outside {said.log_delta!r}"
+    assert said.delta is None or holds(said.delta, case.delta), f"delta {case.delta} outside {said.delta!r}"
+
+
+def check_width(case: Case, said: Answer, accuracy: float) -> None:
+    if case.asked == "eps_at_delta":
+        assert said.epsilon is not None
+        assert said.epsilon.relative_width <= accuracy
+        return
+    lower, upper = said.log_delta.lower, said.log_delta.upper
+    width = 0.0 if upper == -math.inf else -math.expm1(lower - upper)
+    assert width <= accuracy
+
+
+def is_honest(accuracy: float, case: Case) -> None:
+    check_honest(case, answer(case, accuracy))
+
+
+def is_narrow(accuracy: float, case: Case) -> None:
+    check_width(case, answer(case, accuracy), accuracy)
+
+
+CHECKS: dict[str, Callable[[Case], None]] = {
+    "honest 1e-3": partial(is_honest, DEFAULT),
+    "honest 1e-5": partial(is_honest, FINE),
+    "width 1e-3": partial(is_narrow, DEFAULT),
+    "width 1e-5": partial(is_narrow, FINE),
+}
+
+
+def cases_without_gap(check: str) -> list[object]:
+    return [pytest.param(case, id=case.id) for case in CASES if (check, case.id) not in KNOWN_GAPS]
+
+
+@pytest.mark.parametrize("case", cases_without_gap("honest 1e-3"))
+def test_the_default_bracket_holds_the_reference_value(case: Case) -> None:
+    CHECKS["honest 1e-3"](case)
+
+
+@pytest.mark.parametrize("case", cases_without_gap("honest 1e-5"))
+def test_the_fine_bracket_holds_the_reference_value(case: Case) -> None:
+    CHECKS["honest 1e-5"](case)
+
+
+@pytest.mark.parametrize("case", cases_without_gap("width 1e-3"))
+def test_the_default_bracket_is_at_most_a_thousandth_wide(case: Case) -> None:
+    CHECKS["width 1e-3"](case)
+
+
+@pytest.mark.parametrize("case", cases_without_gap("width 1e-5"))
+def test_the_bracket_is_at_most_1e_5_wide_when_asked(case: Case) -> None:
+    CHECKS["width 1e-5"](case)
+
+
+def test_every_known_gap_names_a_case_and_still_fails() -> None:
+    by_id = {case.id: case for case in CASES}
+    for (check, case_id), reason in KNOWN_GAPS.items():
+        assert reason
+        with pytest.raises((AssertionError, tr.TightropeError)):
+            CHECKS[check](by_id[case_id])
+
+
+EXACT = [pytest.param(case, id=case.id) for case in CASES if case.exact is not None]
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_exact_fractions_are_reproduced_exactly(case: Case) -> None:
+    (analysis,) = analyse(case.run, case.relation)
+    (cover,) = analysis.covers
+    (schedule,) = cover.schedules
+    order = case.id.rsplit("-a", 1)[1].replace("_", "/")
+    assert exact_delta(schedule, Fraction(order)) == case.exact
+
+
+SHIFTED = [case for case in CASES if case.delta > 0][::12]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in SHIFTED])
+@pytest.mark.parametrize("factor", [1 - 2 * FINE, 1 + 2 * FINE])
+def test_a_reference_value_off_by_twice_the_accuracy_would_be_noticed(case: Case, factor: float) -> None:
+    off = replace(case, delta=case.delta * factor, epsilon=case.epsilon * factor)
+    with pytest.raises(AssertionError):
+        check_honest(off, answer(case, FINE))
+
+
+def test_the_oracle_reaches_the_corners_it_should() -> None:
+    deltas = [case.delta for case in CASES if case.asked == "delta_at_eps"]
+    steps = [len(case.run) for case in CASES]
+    assert len(CASES) == 181
+    assert len({case.id for case in CASES}) == len(CASES)
+    assert 0 in deltas
+    assert min(delta for delta in deltas if delta) < mpf("1e-308")
+    assert max(deltas) > 0.9
+    assert (min(steps), max(steps)) == (1, 10**6)
+    assert {case.relation for case in CASES} == {tr.ADD, tr.REMOVE, tr.SUBSTITUTE}
