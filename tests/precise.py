@@ -1,5 +1,9 @@
 """Reference formulas in multi-precision, independent of the package: 40 digits, set here once."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 from mpmath import mp, mpc, mpf  # type: ignore[import-untyped] # mpmath has no stubs
 
 mp.dps = 40
@@ -7,11 +11,24 @@ mp.dps = 40
 __all__ = ["gaussian_delta", "laplace_step_delta", "mp", "mpc", "mpf", "normal_step_delta"]
 
 
+def enough_digits(formula: Callable[..., mpf]) -> Callable[..., mpf]:
+    """Evaluate with as many digits more as subtracting numbers e^epsilon apart can cost."""
+
+    @wraps(formula)
+    def evaluated(*arguments: Any) -> mpf:
+        with mp.workdps(60 + int(abs(arguments[-1]))):
+            return formula(*arguments)
+
+    return evaluated
+
+
+@enough_digits
 def gaussian_delta(mu: mpf, epsilon: mpf) -> mpf:
     """delta of the mu-Gaussian mechanism (Balle, Wang 2018)."""
     return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
+@enough_digits
 def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
     """One sampled Gaussian step, noise of scale 1 and a sum that moves by `shift` (THEORY.md D), any real epsilon."""
     order = mp.exp(epsilon)
@@ -26,6 +43,7 @@ def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mp
     return (1 - order * (1 - rate)) * mp.ncdf(t) - order * rate * mp.ncdf(t - shift)
 
 
+@enough_digits
 def laplace_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
     """One sampled Laplace step, noise of scale 1: P(X > x) - e^epsilon Q(X > x) at the x whose loss is epsilon."""
     order = mp.exp(epsilon)

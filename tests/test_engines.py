@@ -188,7 +188,7 @@ def test_the_formula_of_one_gaussian_step_holds_the_truth(noise: float, rate: fl
     relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
     pair = line_pair(gaussian(noise, poisson(rate), 1), relation)
     epsilon = share * (pair.loss_range[1] / 4 if pair.loss_range[1] < math.inf else (1 / noise + 1 / noise**2))
-    check_one_step(pair, normal_step_delta(direction, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
+    check_one_step(pair, normal_step_delta(relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
 
 
 @given(
@@ -199,7 +199,7 @@ def test_the_formula_of_one_laplace_step_holds_the_truth(noise: float, rate: flo
     relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
     pair = line_pair(laplace(noise, poisson(rate), 1), relation)
     epsilon = share * pair.loss_range[1]
-    check_one_step(pair, laplace_step_delta(direction, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
+    check_one_step(pair, laplace_step_delta(relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
 
 
 def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
@@ -279,7 +279,7 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
         step = (high - low) / count
         gaps = []
         for shift in (np.arange(16) + 0.5) / 16:
-            cells = cut(pair, low + (np.arange(count) + shift) * step)
+            cells = cut(pair, np.concatenate([[low], low + (np.arange(count) + shift) * step, [high]]))
             gaps.append(spread(cells).delta(epsilon) - merge(cells).delta(epsilon))
         return float(np.mean(gaps))
 

@@ -22,36 +22,41 @@ from tightrope.compose.saddle import (
     place,
     tilt_for_epsilon,
 )
-from tightrope.loss.normal_transform import UNIT_ROUNDOFF, NormalTransform, TiltedNodes, TooSlow
+from tightrope.loss.bounded_transform import FiniteTransform, LaplaceTransform
+from tightrope.loss.normal_transform import NormalTransform
+from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow, Transform
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
 CHUNK = 500_000  # nodes times heights at once, to bound memory
 
 
+def transform_of(pair: Pair) -> Transform:
+    """The transform of a pair, by whichever quadrature its losses allow."""
+    if isinstance(pair, FinitePair):
+        return FiniteTransform(pair)
+    return NormalTransform(pair) if pair.noise is Noise.NORMAL else LaplaceTransform(pair)
+
+
 class ContourEngine:
-    """Certified bounds for compositions of (mixtures of) normals."""
+    """Certified bounds for compositions of any pairs; distinct steps only multiply their transforms."""
 
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
-        self.parts: list[tuple[NormalTransform, int]] = []
+        self.parts: list[tuple[Transform, int]] = []
         self.last_saddle = 1.0
-        self.full_batch = 0.0  # sum of squared separations of the unsampled steps
+        self.full_batch = 0.0  # sum of squared separations of the unsampled Gaussian steps
+        log_finite = 0.0
         for pair, times in schedule:
-            if not self.handles(pair):
-                raise TypeError("the contour engine composes normal noise only")
-            assert isinstance(pair, ShiftPair)
-            if pair.pure_separation is not None:
+            if isinstance(pair, FinitePair) and pair.infinite_mass:
+                log_finite += times * math.log1p(-float(pair.infinite_mass))
+            if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
                 self.full_batch += times * pair.pure_separation**2
             else:
-                self.parts.append((NormalTransform(pair), times))
-
-    @staticmethod
-    def handles(pair: object) -> bool:
-        """Whether the transform of the pair is available with a bounded error."""
-        return isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
+                self.parts.append((transform_of(pair), times))
+        self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives, for planning."""
@@ -130,6 +135,7 @@ class ContourEngine:
             log_cut=log_cut - math.log(math.pi * float(t[-1])),
             tilt_beyond=c_beyond,
             log_moment_beyond=beyond,
+            log_infinite=self.log_infinite,
         )
 
 
@@ -172,6 +178,7 @@ class ContourLine:
     log_cut: float
     tilt_beyond: float
     log_moment_beyond: float
+    log_infinite: float
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -200,4 +207,7 @@ class ContourLine:
             upper = charge + aliasing + abs(value)
         errors = Errors(*(error / upper for error in (cells, tails, aliasing, cut, rounding)))
         log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
-        return LogBounds(log_lower, log_scale + math.log(upper), errors)
+        log_upper = log_scale + math.log(upper)
+        if self.log_infinite > -math.inf:
+            log_lower, log_upper = (float(np.logaddexp(x, self.log_infinite)) for x in (log_lower, log_upper))
+        return LogBounds(log_lower, log_upper, errors)

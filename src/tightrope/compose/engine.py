@@ -12,7 +12,7 @@ from tightrope.compose.lattice import LatticeEngine
 from tightrope.curve.log_bounds import NOTHING, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.compose.saddle import epsilon_estimate
-from tightrope.loss.normal_transform import TooSlow
+from tightrope.loss.transform import TooSlow
 from tightrope.loss.planning import Plan
 from tightrope.numerics.roots import crossing
 from tightrope.pairs.distribution import Noise
@@ -101,11 +101,12 @@ class Composition:
             engines.append(one_step(pairs[0]))
         elif outcomes(self.schedule) <= MOST_OUTCOMES:
             engines.append(ExactOutcomes(self.schedule))
-        if len(normal) == len(pairs):
-            engines.append(ContourEngine(self.schedule, most_evaluations=5_000_000))
-        engines.append(LatticeEngine(self.schedule, longest=1 << 18))
+        contour = all(pair.loss_range[0] < math.inf for pair in pairs)  # some loss of every step is finite
+        if contour:
+            engines.append(ContourEngine(self.schedule, most_evaluations=1_500_000))
+        engines.append(LatticeEngine(self.schedule, longest=1 << 17))
         engines.append(BigJumpEngine(self.schedule, longest=1 << 19))
-        if len(normal) == len(pairs):
+        if contour:
             engines.append(ContourEngine(self.schedule, most_evaluations=50_000_000))
         engines.append(LatticeEngine(self.schedule, longest=1 << 22))
         return engines

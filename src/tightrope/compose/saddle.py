@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tightrope.loss.normal_transform import TooSlow
+from tightrope.loss.transform import TooSlow
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 

@@ -10,12 +10,12 @@ Both integrals are bounded by sums over cells, with the variation inside each ce
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
+from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
@@ -23,38 +23,7 @@ from tightrope.pairs.pair import ShiftPair
 # Nodes whose weight is below e^-KEPT of the largest are dropped, and charged.
 KEPT = 52.0
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-UNIT_ROUNDOFF = 2.0**-53
 MOST_NODES = 100_000
-
-
-class TooSlow(Exception):
-    """The integrand decays too slowly for this method: few steps, or few that sample anything."""
-
-
-@dataclass(frozen=True)
-class TiltedNodes:
-    """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and by how much that can be off.
-
-    `cells` (the quadrature's step) and `tails` (what lies outside the nodes) bound the distance, relative to M(c), for
-    every imaginary z up to the height the nodes were made for; `roundoff` is the relative accuracy of the weights.
-    """
-
-    losses: Floats
-    weights: Floats
-    log_moment: float
-    cells: float
-    tails: float
-    roundoff: float
-
-    @property
-    def missing(self) -> float:
-        """All that the nodes can miss."""
-        return self.cells + self.tails
-
-    def cumulants(self) -> tuple[float, float, float]:
-        """ln M(c) and its first two derivatives in c."""
-        mean = float(self.weights @ self.losses)
-        return self.log_moment, mean, float(self.weights @ (self.losses - mean) ** 2)
 
 
 class NormalTransform:
@@ -73,6 +42,7 @@ class NormalTransform:
         self.tallest = min(heights)
         self.log_room = -math.log1p(-self.g_q)  # the largest loss that Q's plain part allows
         self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._grid = lru_cache(maxsize=64)(self._make_grid)
 
     def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
@@ -98,12 +68,6 @@ class NormalTransform:
             pieces.append(far + float(log_upper((1 + c) * self.a - high)))
         return c * self.log_room + float(np.logaddexp.reduce(pieces))
 
-    def _log_f(self, u: Floats, c: float) -> tuple[Floats, Floats, Floats]:
-        """ln f(u; c), the loss, and the largest exponent that was rounded on the way."""
-        log_p, log_q = self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
-        log_f = -(u**2) / 2 - HALF_LOG_2PI + (1 + c) * log_p - c * log_q
-        return log_f, log_p - log_q, u**2 / 2 + (1 + c) * np.abs(log_p) + c * np.abs(log_q)
-
     def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
         """Nodes for planning: as accurate as the certified ones in practice, without the bounds.
 
@@ -112,20 +76,24 @@ class NormalTransform:
         y = min(0.6 * math.pi / self.steepest, 6.0)
         step = 2 * math.pi * y / (36 + y * y / 2)
         low, high = self._span(c)
+        low, high = 8 * math.floor(low / 8), 8 * math.ceil(high / 8)  # few different grids for many tilts
         if ceiling < high:
             step = min(step, (ceiling - low) / 300)
-        return self._weigh(c, step, -math.inf, ceiling)
+        return self._weigh(c, low, min(high, ceiling), step, -math.inf)
 
     def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
-        return self._weigh(c, *self._step(c, height, target))
+        return self._weigh(c, *self._span(c), *self._step(c, height, target))
 
-    def _weigh(self, c: float, step: float, log_aliased: float, ceiling: float = math.inf) -> TiltedNodes:
-        low, high = self._span(c)
-        high = min(high, ceiling)
+    def _make_grid(self, low: float, high: float, step: float) -> tuple[Floats, Floats, Floats]:
+        """Nodes from `low` to at least `high`, and the logarithms of R_P and R_Q there."""
         if not high - low < MOST_NODES * step:
             raise TooSlow("the integrand oscillates too fast")
-        u = np.arange(math.ceil((high - low) / step) + (ceiling == math.inf)) * step + low
-        log_f, losses, exponents = self._log_f(u, c)
+        u = np.arange(math.ceil((high - low) / step) + 1) * step + low
+        return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
+
+    def _weigh(self, c: float, low: float, high: float, step: float, log_aliased: float) -> TiltedNodes:
+        u, log_p, log_q = self._grid(low, high, step)
+        log_f, losses, exponents = _log_f(u, log_p, log_q, c)
         top = float(log_f.max())
         kept = log_f > top - KEPT
         weights = np.exp(log_f[kept] - top)
@@ -200,7 +168,7 @@ class ModulusBound:
         self.of, self.c = transform, c
         low, high = transform._span(c)
         u, width = _cells(low, high, transform.steepest)
-        log_f, _, _ = transform._log_f(u, c)
+        log_f, _, _ = _log_f(u, transform.pair.observed.log_ratio(u), transform.pair.alternative.log_ratio(u), c)
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
         normal = transform.nodes(c)
         self.slack = 4 * (normal.missing + normal.roundoff)  # M(c) itself is known to this much
@@ -239,6 +207,13 @@ class ModulusBound:
                 log_r -= t * np.arctan2(least * np.sin(angle), 1 - 2 * least * np.sin(angle / 2) ** 2)
         gain = np.expm1(log_r)
         return 1 + self.slack + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
+
+
+def _log_f(u: Floats, log_p: Floats, log_q: Floats, c: float) -> tuple[Floats, Floats, Floats]:
+    """ln f(u; c), the loss, and the largest exponent that was rounded on the way."""
+    square = u**2 / 2
+    log_f = (1 + c) * log_p - c * log_q - square - HALF_LOG_2PI
+    return log_f, log_p - log_q, square + (1 + c) * np.abs(log_p) + c * np.abs(log_q)
 
 
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:

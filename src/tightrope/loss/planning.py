@@ -1,7 +1,7 @@
 """Uncertified cumulants and ranges of one tilted step: where to look, never what to answer."""
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -38,10 +38,6 @@ class Outline:
         self.ceiling = _upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
         self.tilted = lru_cache(maxsize=64)(self._tilted)
 
-    def capped(self, log_cap: float) -> "Outline":
-        """The same outline without the outputs above which P has mass e^log_cap."""
-        return Outline(self.pair, log_cap)
-
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the moment at c, and its first two derivatives in c."""
         if self.separation is not None:
@@ -71,7 +67,7 @@ class Outline:
             return losses, weights / total, math.log1p(float(np.exp(log_masses) @ np.expm1(c * losses)))
         return losses, weights / total, top + math.log(total)
 
-    @property
+    @cached_property
     def _bounded_atoms(self) -> tuple[Floats, Floats]:
         """Merged cells of a pair whose finite losses are bounded."""
         low, high = self.pair.loss_range

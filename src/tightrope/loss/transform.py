@@ -1,0 +1,55 @@
+"""M(z) = E_P[e^{z loss}; loss finite] of one step, as nodes whose error is bounded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tightrope.numerics.tails import Floats
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+class TooSlow(Exception):
+    """The integrand decays too slowly for this method: few steps, or few that sample anything."""
+
+
+@dataclass(frozen=True)
+class TiltedNodes:
+    """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and by how much that can be off.
+
+    `cells` (the quadrature's step) and `tails` (what lies outside the nodes) bound the distance, relative to M(c), for
+    every imaginary z up to the height the nodes were made for; `roundoff` is the relative accuracy of the weights.
+    """
+
+    losses: Floats
+    weights: Floats
+    log_moment: float
+    cells: float
+    tails: float
+    roundoff: float
+
+    @property
+    def missing(self) -> float:
+        """All that the nodes can miss."""
+        return self.cells + self.tails
+
+    def cumulants(self) -> tuple[float, float, float]:
+        """ln M(c) and its first two derivatives in c."""
+        mean = float(self.weights @ self.losses)
+        return self.log_moment, mean, float(self.weights @ (self.losses - mean) ** 2)
+
+
+class Transform(Protocol):
+    """The transform of one pair."""
+
+    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        """Certified nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
+
+    def quick_nodes(self, c: float) -> TiltedNodes:
+        """Nodes for planning, without the bounds."""
+
+    def log_moment_above(self, c: float) -> float:
+        """A certified upper bound of ln M(c)."""
+
+    def modulus_bound(self, c: float) -> Callable[[float], float]:
+        """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""
