@@ -55,7 +55,9 @@ def privacy_curve(
         because=_because(analyses),
         witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
         accuracy=accuracy,
-        reverse=lambda: curve if opposite is relation else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting),
+        reverse=lambda: (
+            curve if opposite is relation else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting)
+        ),
     )
     return curve
 

@@ -150,7 +150,9 @@ class _JumpEngine(_SplitEngine):
     def __init__(self, schedule: Schedule, longest: int, threshold: float, epsilon: float, tolerance: float) -> None:
         super().__init__(schedule, longest, threshold)
         self.epsilon = epsilon
-        one_jump = [math.log(times) + split.log_one_jump(epsilon) for split, (_, times) in zip(self.split, self.parts, strict=True)]
+        one_jump = [
+            math.log(times) + split.log_one_jump(epsilon) for split, (_, times) in zip(self.split, self.parts, strict=True)
+        ]
         log_delta = float(np.logaddexp.reduce(one_jump))
         if log_delta > -math.inf:
             # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.compose.saddle import (
     Placement,
     geometric_tail,
@@ -22,6 +21,7 @@ from tightrope.compose.saddle import (
     place,
     tilt_for_epsilon,
 )
+from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.loss.bounded_transform import FiniteTransform, LaplaceTransform
 from tightrope.loss.normal_transform import NormalTransform
 from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow, Transform
@@ -92,7 +92,7 @@ class ContourEngine:
         count = math.ceil(reach / step)
         if 20 * count > self.most_evaluations:
             raise TooSlow("the integrand decays too slowly")
-        t = np.arange(count + 1) * step
+        t = np.arange(count + 1, dtype=float) * step
         log_moment, log_moment_error = self.full_batch * c * (1 + c) / 2, 0.0
         log_modulus = -self.full_batch * t**2 / 2
         angle = self.full_batch * t * (c + 0.5)

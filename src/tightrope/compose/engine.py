@@ -9,11 +9,11 @@ from tightrope.compose.closed_form import OneFormula
 from tightrope.compose.contour import ContourEngine
 from tightrope.compose.exact import MOST_OUTCOMES, ExactOutcomes, outcomes
 from tightrope.compose.lattice import LatticeEngine
+from tightrope.compose.saddle import epsilon_estimate
 from tightrope.curve.log_bounds import NOTHING, LogBounds
 from tightrope.errors import NotPreciseEnough
-from tightrope.compose.saddle import epsilon_estimate
-from tightrope.loss.transform import TooSlow
 from tightrope.loss.planning import Plan
+from tightrope.loss.transform import TooSlow
 from tightrope.numerics.roots import crossing
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
@@ -181,7 +181,7 @@ class Composition:
         return min(low, high), high, width
 
 
-def one_step(pair: Pair) -> Local:
+def one_step(pair: Pair) -> OneFormula | ExactOutcomes:
     """The curve of a single step."""
     return OneFormula(pair) if isinstance(pair, ShiftPair) else ExactOutcomes(Schedule([(pair, 1)]))
 

@@ -90,7 +90,8 @@ class LatticeEngine:
             raise NotPreciseEnough(f"It would take {length:.1e} lattice points.")
         size = fft.next_fast_len(math.ceil(length), real=True)
         spacing = spot.period / size
-        above, below = [], []
+        above: list[LatticeStep] = []
+        below: list[LatticeStep] = []
         log_finite, blur = [0.0, 0.0], 0.0  # ln of the probability that no loss is infinite, ABOVE and BELOW
         for index, (outline, times) in enumerate(self.parts):
             nodes = self._nodes(index, spot, spacing, log_delta, tolerance)
@@ -163,7 +164,7 @@ class LatticeEngine:
         low, high = self._range(index, spot.tilt, log_share, log_share + log_delta)
         first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
         if last - first <= FEW_CELLS:
-            return np.arange(first, last + 1) * spacing
+            return np.arange(first, last + 1, dtype=float) * spacing
         losses, counts = self._profile(index, spot.tilt)
         order = np.argsort(losses)
         losses, counts = losses[order], counts[order]

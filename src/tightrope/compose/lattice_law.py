@@ -125,13 +125,13 @@ def _transform(labels: NDArray[np.int64], weights: Floats, size: int) -> Complex
 def _log1p(z: Complexes) -> Complexes:
     """ln(1 + z), accurate for small z where numpy's complex log1p is not."""
     square = z.real * (2 + z.real) + z.imag**2
-    return 0.5 * np.log1p(np.maximum(square, -1 + 1e-16)) + 1j * np.arctan2(z.imag, 1 + z.real)
+    return np.asarray(0.5 * np.log1p(np.maximum(square, -1 + 1e-16)) + 1j * np.arctan2(z.imag, 1 + z.real))
 
 
 def _expm1(z: Complexes) -> Complexes:
     """e^z - 1, accurate for small z."""
     real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
-    return real + 1j * np.exp(z.real) * np.sin(z.imag)
+    return np.asarray(real + 1j * np.exp(z.real) * np.sin(z.imag))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
         if not low < new < high:
             new = (low + high) / 2
         # close enough in c, and the function cannot fall much further (it is steep where K explodes)
-        if abs(new - x) < 1e-3 and abs(slope) * c * abs(new - x) < 0.01 or high - low < 1e-12:
+        if (abs(new - x) < 1e-3 and abs(slope) * c * abs(new - x) < 0.01) or high - low < 1e-12:
             return math.exp(new)
         x = new
     return math.exp(x)

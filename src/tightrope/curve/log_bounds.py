@@ -1,7 +1,7 @@
 """Bounds on ln delta with every error named."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Errors:
     @property
     def total(self) -> float:
         """The sum of all errors."""
-        return sum(getattr(self, field.name) for field in fields(self))
+        return self.cells + self.tails + self.aliasing + self.cut_off + self.rounding
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class PrivacyCurve:
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
     >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
     >>> print(curve.epsilon(1e-6))
-    [0.947196, 0.947196]
+    [0.947194..., 0.947196...]
     >>> curve.delta([0.5, 1.0]).shape
     (2,)
     """
@@ -60,7 +60,10 @@ class PrivacyCurve:
     @overload
     def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
     def delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
-        """delta(epsilon). Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there."""
+        """The smallest delta at each epsilon.
+
+        Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there.
+        """
         return self._map(self._delta, epsilon, "epsilon")
 
     @overload
@@ -122,7 +125,8 @@ class PrivacyCurve:
     def _cover_bounds(self, branch: Branch, epsilon: float) -> LogBounds:
         """The best cover's worst schedule."""
         worst = [
-            max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper) for cover in branch.covers
+            max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper)
+            for cover in branch.covers
         ]
         return min(worst, key=lambda b: b.upper)
 

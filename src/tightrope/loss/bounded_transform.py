@@ -94,13 +94,14 @@ class LaplaceTransform:
         raise TooSlow("the integrand oscillates too fast")
 
     def _log_panel_errors(self, c: float, t: float, panels: int) -> float:
-        """ln of the sum of the panels' errors: each at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length
-        times sup |f| on its ellipse (Trefethen, Approximation Theory and Approximation Practice, Thm 19.3; lemma 6).
+        """ln of a bound on the sum of the panels' errors (lemma 6).
+
+        Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its ellipse.
         """
         width = (self.high - self.low) / panels
         y = width / 4 * (ELLIPSE - 1 / ELLIPSE)
         overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
-        left = self.low + width * np.arange(panels) - overhang
+        left = self.low + width * np.arange(panels, dtype=float) - overhang
         right = left + width + 2 * overhang
         # density: e^{-|x|} is e^{-x} or e^{x} between the centres, continued as such
         log_density = -math.log(2) + (-left if self.high > 0 else right)

@@ -31,7 +31,12 @@ class Cells:
     def where(self, chosen: NDArray[np.bool_]) -> "Cells":
         """Some of the cells."""
         return Cells(
-            self.log_masses[chosen], self.merged[chosen], self.low[chosen], self.high[chosen], self.log_infinite, self.blur[chosen]
+            self.log_masses[chosen],
+            self.merged[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.log_infinite,
+            self.blur[chosen],
         )
 
 

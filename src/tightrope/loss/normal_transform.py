@@ -88,7 +88,7 @@ class NormalTransform:
         """Nodes from `low` to at least `high`, and the logarithms of R_P and R_Q there."""
         if not high - low < MOST_NODES * step:
             raise TooSlow("the integrand oscillates too fast")
-        u = np.arange(math.ceil((high - low) / step) + 1) * step + low
+        u = np.arange(math.ceil((high - low) / step) + 1, dtype=float) * step + low
         return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
 
     def _weigh(self, c: float, low: float, high: float, step: float, log_aliased: float) -> TiltedNodes:
@@ -220,7 +220,7 @@ def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
     """Centres and width of cells fine enough for the bounds to lose little."""
     count = math.ceil((high - low) / min(0.1, 0.2 / steepest))
     width = (high - low) / count
-    return low + width * (np.arange(count) + 0.5), width
+    return low + width * (np.arange(count, dtype=float) + 0.5), width
 
 
 def _logistic(rate: float, exponent: Floats) -> Floats:
@@ -230,7 +230,7 @@ def _logistic(rate: float, exponent: Floats) -> Floats:
     return np.asarray(special.expit(exponent + math.log(rate) - math.log1p(-rate)))
 
 
-def _rotated(log_ratio: Floats, weight: Floats, angle: Floats) -> tuple[Floats, Floats, Floats]:
+def _rotated(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:
     """ln|R|, arg R and the complex weight where the shifted part of R is turned by `angle`.
 
     R = R_0 (1 - w + w e^{i angle}) with R_0, w the real ratio and weight.

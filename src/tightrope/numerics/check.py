@@ -69,7 +69,7 @@ def distribution(*, remedy: str = "Give non-negative probabilities that sum to 1
     """The one named argument as a tuple of probabilities that sum to 1 (to rounding)."""
     ((name, value),) = named.items()
     try:
-        entries = tuple(value)  # type: ignore[arg-type]
+        entries: tuple[object, ...] = tuple(value)  # type: ignore[arg-type]
     except TypeError:
         raise _refuse(name, value, "a sequence of probabilities", remedy) from None
     if not entries:

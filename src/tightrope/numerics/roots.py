@@ -35,9 +35,6 @@ def crossing(
         # aim a little past the root, so that both sides close in
         new += resolution / 3 if value > 0 else -resolution / 3
         if count > 12 or not low < new < high:
-            if high < float("inf"):
-                new = (low + high) / 2
-            else:
-                new = max(2 * x, new, x + resolution)
+            new = (low + high) / 2 if high < float("inf") else max(2 * x, new, x + resolution)
         x = min(new, highest)
     raise ArithmeticError("no crossing found")

@@ -31,7 +31,7 @@ class Noise(Enum):
         if self is Noise.NORMAL:
             return shift * (x - shift / 2)
         # |x| - |x - shift| without subtracting large numbers
-        return np.clip(2 * x - shift, -abs(shift), abs(shift)) * np.sign(shift)
+        return np.asarray(np.clip(2 * x - shift, -abs(shift), abs(shift)) * np.sign(shift))
 
 
 @dataclass(frozen=True)

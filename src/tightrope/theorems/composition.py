@@ -21,7 +21,7 @@ BOTH_BRANCHES = Evidence(
 )
 REMOVE_SUFFICES = Evidence(
     "gaussian_remove_dominates_add",
-    "For Gaussian noise and epsilon >= 0 the composed REMOVE curve is never below the ADD curve, so it is the curve of ADD_OR_REMOVE.",
+    "For Gaussian noise and epsilon >= 0 the composed REMOVE curve is never below the ADD curve: it is that of ADD_OR_REMOVE.",
     PROVED,
     "Conjecture 12 of Lebeda, Regehr, Kamath, Steinke 2024; proof note (by Ehrhard's inequality)",
     "proofs/gaussian_remove_dominates_add.md",

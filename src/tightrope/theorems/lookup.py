@@ -25,7 +25,9 @@ _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills
 def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
     if not isinstance(relation, Relation):
-        raise InvalidSetting(f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE.")
+        raise InvalidSetting(
+            f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE."
+        )
     if not isinstance(trusting, Standing) or trusting is Standing.REFUTED:
         raise InvalidSetting(f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted.")
     branches, why = needed_branches(run, relation)
@@ -80,7 +82,9 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> str:
         return f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}."
     known = [r.name for r in RELATIONS.values() if _cell(mechanism, sampling, r)]
     elsewhere = [s.__name__ for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
-    advice = f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
+    advice = (
+        f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
+    )
     if elsewhere:
         advice += f" Under {relation.name} known for {', '.join(elsewhere)}."
     if EveryRecord.__name__ in elsewhere:
