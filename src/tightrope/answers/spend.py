@@ -24,7 +24,7 @@ def privacy_curve(
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
     >>> print(tr.privacy_curve(step, relation=tr.REMOVE).epsilon(0.25))
-    0.424635855...
+    [0.4246358..., 0.4246358...]
     """
     run = as_run(run)
     accuracy = check.positive(remedy="It is the relative width in delta, for example 1e-3.", accuracy=accuracy)
@@ -75,7 +75,7 @@ def epsilon(
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.WithoutReplacement(batch=1, population=1000)) * 10_000
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
-    [15.2515..., 15.2515...]
+    [15.2514..., 15.2514...]
     """
     return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting).epsilon(delta)
 

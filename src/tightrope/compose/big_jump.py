@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tightrope.compose.lattice import LatticeEngine, _relative_blur
+from tightrope.compose.lattice import LatticeEngine, relative_blur, relevance
 from tightrope.compose.lattice_law import LatticeLaws
 from tightrope.compose.saddle import Cumulants
 from tightrope.curve.log_bounds import Errors, LogBounds
@@ -194,13 +194,7 @@ class _JumpEngine(_SplitEngine):
 
     def _profile(self, index: int, c: float) -> tuple[Floats, Floats]:
         calm, wild = self.split[index].side(False, c), self.split[index].side(True, c)
-        # The tilted mass can lie below epsilon while delta is made above it: both deserve fine cells.
-        beyond = np.maximum(-np.expm1(self.epsilon - wild.losses), np.where(wild.losses > 0.95 * self.epsilon, 0.02, 0.0))
-        with np.errstate(divide="ignore"):
-            exponents = np.log(np.maximum(beyond, 0)) + self.split[index].atoms[True][1]
-        top = float(exponents.max())
-        relevance = np.exp(exponents - top) if top > -math.inf else np.ones_like(exponents)
-        shares = wild.weights + relevance / relevance.sum()
+        shares = wild.weights + relevance(wild.losses, self.split[index].atoms[True][1], self.epsilon)
         counts = np.concatenate([self.parts[index][1] * calm.weights, self._expected_jumps(c)[index] * shares])
         return np.concatenate([calm.losses, wild.losses]), counts
 
@@ -210,7 +204,7 @@ class _JumpEngine(_SplitEngine):
     def _blur(self, index: int, c: float, calm: Cells, wild: Cells | None) -> float:
         assert wild is not None
         jumps = max(self._expected_jumps(c)[index], 1.0)
-        return super()._blur(index, c, calm, None) + jumps * _relative_blur(wild, c)
+        return super()._blur(index, c, calm, None) + jumps * relative_blur(wild, c)
 
     def _range(self, index: int, c: float, log_share: float, log_mass: float) -> tuple[float, float]:
         _, highest = self.parts[index][0].losses_that_matter(1e-9, log_share, log_mass)

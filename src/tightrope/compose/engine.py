@@ -172,9 +172,10 @@ class Composition:
             return (self._known(epsilon) or local.bounds(epsilon)).lower - log_delta
 
         step = max(abs(guess) * 1e-4, 1e-9)
-        here, there = local.bounds(guess).upper, local.bounds(guess + step).upper
-        slope = min((there - here) / step, -1e-3) if math.isfinite(there) else -1 / step
-        resolution = max(accuracy / 50 / -slope, 8 * UNIT_ROUNDOFF * guess, 1e-300)
+        here, there = local.bounds(guess), local.bounds(guess + step).upper
+        slope = min((there - here.upper) / step, -1e-3) if math.isfinite(there) else -1 / step
+        # as fine as the local itself is certain, within reason
+        resolution = max(min(max(here.width, 1e-9), accuracy / 10) / 5 / -slope, 8 * UNIT_ROUNDOFF * guess, 1e-300)
         _, high = crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
         low, _ = crossing(lower, start=min(high, highest), slope=slope, resolution=resolution, highest=highest)
         width = (self._known(high) or local.bounds(high)).width if math.isfinite(high) else math.inf

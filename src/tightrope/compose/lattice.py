@@ -41,6 +41,7 @@ class LatticeEngine:
         self.schedule = schedule
         self.parts = Plan(schedule).parts
         self.longest = longest
+        self.epsilon = 0.0
 
     @property
     def cumulants(self) -> Cumulants:
@@ -51,6 +52,7 @@ class LatticeEngine:
 
     def near(self, epsilon: float, tolerance: float) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
+        self.epsilon = epsilon
         saddle = tilt_for_epsilon(self.cumulants, epsilon)
         log_delta = log_delta_estimate(self.cumulants, saddle, epsilon)
         aim, cap_slack, alias_slack, best = tolerance, 7.0, 2.0, math.inf
@@ -125,10 +127,11 @@ class LatticeEngine:
         return 0.0
 
     def _profile(self, index: int, c: float) -> tuple[Floats, Floats]:
-        """Losses of one part and how often each is expected in a tilted run."""
+        """Losses of one part and how often each is expected in a tilted run, plus once where it makes delta by itself."""
         outline, times = self.parts[index]
         losses, weights, _ = outline.tilted(c)
-        return losses, times * weights
+        with np.errstate(divide="ignore"):
+            return losses, times * weights + relevance(losses, np.log(weights) - c * losses, self.epsilon)
 
     def _cells(self, outline: Outline, nodes: Floats) -> tuple[Cells, Cells | None]:
         """The cells of one step; those of a jump apart."""
@@ -137,7 +140,7 @@ class LatticeEngine:
     def _blur(self, index: int, c: float, calm: Cells, wild: Cells | None) -> float:
         """How far rounding in masses and losses can move delta, relative to it."""
         _, times = self.parts[index]
-        return times * _relative_blur(calm, c)
+        return times * relative_blur(calm, c)
 
     def _range(self, index: int, c: float, log_share: float, log_mass: float) -> tuple[float, float]:
         """The losses outside of which little of the tilted run lies."""
@@ -186,6 +189,21 @@ class LatticeEngine:
         return np.unique(np.clip(kept, first, last)) * spacing
 
 
+def relevance(losses: Floats, log_masses: Floats, epsilon: float) -> Floats:
+    """The share of each loss in the divergence at epsilon of one step alone, epsilon's neighbourhood included.
+
+    The tilted mass can lie below epsilon while delta is made above it: both deserve fine cells.
+    """
+    gain = np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), np.where(losses > 0.95 * epsilon, 0.02 * min(epsilon, 1.0), 0.0))
+    with np.errstate(divide="ignore"):
+        exponents = np.log(gain) + log_masses
+    top = float(exponents.max(initial=-np.inf))
+    if top == -math.inf:
+        return np.zeros(len(losses))
+    shares = np.exp(exponents - top)
+    return np.asarray(shares / shares.sum())
+
+
 def _joined(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray[np.bool_] | None]:
     """All atoms, and which of them belong to a jump."""
     if wild is None:
@@ -199,7 +217,7 @@ def _joined(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray
     return both, np.arange(len(both.losses)) >= len(calm.losses)
 
 
-def _relative_blur(cells: Cells, c: float) -> float:
+def relative_blur(cells: Cells, c: float) -> float:
     """The average over tilted cells of what rounding does to a mass and, through the tilt, to a loss."""
     if len(cells.log_masses) == 0:
         return 0.0

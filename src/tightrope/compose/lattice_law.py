@@ -176,7 +176,7 @@ class LatticeLaws:
         fuzz = self.above.fuzz * float(gain.sum())
         value = float(np.maximum(self.above.window(start), 0) @ gain)
         log_scale = self.above.log_scale - c * epsilon
-        return log_scale + math.log(value + fuzz), log_scale + math.log(fuzz)
+        return log_scale + _log(value + fuzz), log_scale + _log(fuzz)
 
     def _below(self, epsilon: float, rounding: float) -> tuple[float, float, float]:
         """ln of the best test's advantage under the laws BELOW, of the aliasing charged, and of the rounding charged."""
@@ -198,5 +198,8 @@ class LatticeLaws:
             -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale
         )
         value = best * (1 - rounding) - fuzz - aliasing
-        log_value = log_scale + math.log(value) if value > 0 else -math.inf
-        return log_value, log_scale + math.log(aliasing) if aliasing else -math.inf, log_scale + math.log(fuzz)
+        return log_scale + _log(value), log_scale + _log(aliasing), log_scale + _log(fuzz)
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf

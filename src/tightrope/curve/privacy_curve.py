@@ -43,7 +43,7 @@ class PrivacyCurve:
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
     >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
     >>> print(curve.epsilon(1e-6))
-    [0.947194..., 0.947196...]
+    [0.94719..., 0.94719...]
     >>> curve.delta([0.5, 1.0]).shape
     (2,)
     """
