@@ -22,7 +22,6 @@ def enough_digits(formula: Callable[..., mpf]) -> Callable[..., mpf]:
     return evaluated
 
 
-@enough_digits
 def gaussian_delta(mu: mpf, epsilon: mpf) -> mpf:
     """delta of the mu-Gaussian mechanism (Balle, Wang 2018)."""
     return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)

@@ -18,6 +18,7 @@ from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.loss.cells import Cells, cut
 from tightrope.loss.planning import Outline
+from tightrope.loss.transform import TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
@@ -58,6 +59,7 @@ class _SplitOutline(Outline):
         else:
             nodes = np.array([threshold])
         cells = cut(pair, nodes)
+        cells = cells.where(np.isfinite(cells.merged) & np.isfinite(cells.log_masses))
         self.atoms = [(cells.merged[side], cells.log_masses[side]) for side in (cells.high <= threshold, cells.high > threshold)]
 
     def log_one_jump(self, epsilon: float) -> float:
@@ -253,7 +255,7 @@ class BigJumpEngine:
         for share in THRESHOLDS:
             try:
                 laws = self._split(epsilon, tolerance, share * epsilon)
-            except NotPreciseEnough:
+            except (NotPreciseEnough, TooSlow):
                 continue
             width = laws.bounds(epsilon).width
             if best is None or width < best[0]:

@@ -54,7 +54,13 @@ class Composition:
             found = place.bounds(epsilon)
             if found.width <= accuracy:
                 return found
-        return self._place(epsilon, accuracy).bounds(epsilon)
+        found = self._place(epsilon, accuracy).bounds(epsilon)
+        if found.width > accuracy:
+            raise NotPreciseEnough(
+                f"delta at epsilon={epsilon:g} could not be certified to accuracy={accuracy:g}, only to {found.width:.1e}. "
+                "Ask for a coarser accuracy, or for another epsilon or delta."
+            )
+        return found
 
     def _known(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, or no loss exceeds epsilon."""
@@ -64,28 +70,32 @@ class Composition:
         return None
 
     def _place(self, epsilon: float, accuracy: float) -> Local:
-        """A local that certifies `epsilon` to `accuracy`; the last few are kept."""
-        best: LogBounds | None = None
+        """A local that certifies `epsilon` to `accuracy`, or the best there is; the last few are kept."""
+        best: tuple[float, Local] | None = None
+        drowned = False  # in rounding: telling large losses apart is the remedy for that, and for nothing else
         for engine in self._engines:
-            drowned = best is not None and best.errors.rounding > accuracy / 4
-            if drowned is not isinstance(engine, BigJumpEngine) and (drowned or isinstance(engine, BigJumpEngine)):
-                continue  # telling large losses apart is the remedy for rounding, and for nothing else
+            last_resort = isinstance(engine, BigJumpEngine)
+            if last_resort and best is not None and not drowned:
+                continue
+            if drowned and isinstance(engine, LatticeEngine):
+                continue
             for tolerance in engine_tolerances(engine, accuracy):
                 try:
                     local = engine.near(epsilon, tolerance)
                 except (TooSlow, NotPreciseEnough):
                     break
                 found = local.bounds(epsilon)
+                drowned = found.errors.rounding > accuracy / 4
+                if best is None or found.width < best[0]:
+                    best = (found.width, local)
                 if found.width <= accuracy:
                     self._places = [local, *self._places[: KEPT_PLACES - 1]]
                     return local
-                if best is None or found.width < best.width:
-                    best = found
-        reached = f"The best that could be certified is a relative width of {best.width:.1e} in delta. " if best else ""
-        raise NotPreciseEnough(
-            f"delta at epsilon={epsilon:g} could not be certified to accuracy={accuracy:g}. {reached}"
-            "Ask for a coarser accuracy, or for another epsilon or delta."
-        )
+        if best is None:
+            raise NotPreciseEnough(
+                f"delta at epsilon={epsilon:g} is out of reach of every engine. Ask for another epsilon or delta, or fewer steps."
+            )
+        return best[1]
 
     @cached_property
     def _engines(self) -> list[Engine]:
@@ -143,9 +153,9 @@ class Composition:
             if isinstance(engine, ContourEngine):
                 engine.last_saddle = tilt
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
-        for _ in range(12):
+        for _ in range(5):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
-            if width <= accuracy:
+            if width <= accuracy or upper - lower <= 1e-9 * upper:
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
                 return lower, upper

@@ -153,8 +153,7 @@ class LatticeEngine:
         spacing = 0.0
         for _ in range(4):
             spacing = math.sqrt(8 * tolerance / (max(live, 0.1) * c * (1 + c)))
-            # A loss much smaller than the spacing sits next to the lattice point 0 and is hardly spread at all.
-            live = sum(float(counts @ np.minimum(1, 6 * np.abs(losses) / spacing)) for losses, counts in profiles)
+            live = sum(float(counts @ _live(losses, spacing)) for losses, counts in profiles)
         return spacing
 
     def _nodes(self, index: int, spot: Placement, spacing: float, log_delta: float, tolerance: float) -> Floats:
@@ -170,7 +169,7 @@ class LatticeEngine:
             return np.arange(first, last + 1, dtype=float) * spacing
         losses, counts = self._profile(index, spot.tilt)
         order = np.argsort(losses)
-        losses, counts = losses[order], counts[order]
+        losses, counts = losses[order], (counts * _live(losses, spacing))[order]
         inside = (losses > low) & (losses < high)
         losses = np.concatenate([[first * spacing], losses[inside], [last * spacing]])
         gaps = np.gradient(losses)
@@ -179,8 +178,9 @@ class LatticeEngine:
         # cells of width ~ density^(-1/3) lose least for their number; this scale at most doubles the loss
         scale = float(np.sum(np.cbrt(density) * gaps)) ** 1.5
         rate = np.minimum(1, np.cbrt(density * scale)) / spacing
-        # ... as long as the tilt changes little across a cell
-        rate = np.minimum(np.maximum(rate, 4 * spot.tilt), 1 / spacing)
+        # ... as long as the tilt, and what is still missing to epsilon, change little across a cell
+        finest = np.where(np.abs(losses) < 2 * self.epsilon, 500 / max(self.epsilon, 1e-300), 0.0)
+        rate = np.minimum(np.maximum(np.maximum(rate, 4 * spot.tilt), finest), 1 / spacing)
         number = np.concatenate([[0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(losses))])
         if number[-1] > MOST_CELLS:
             raise NotPreciseEnough(f"One step would take {number[-1]:.1e} cells.")
@@ -202,6 +202,11 @@ def relevance(losses: Floats, log_masses: Floats, epsilon: float) -> Floats:
         return np.zeros(len(losses))
     shares = np.exp(exponents - top)
     return np.asarray(shares / shares.sum())
+
+
+def _live(losses: Floats, spacing: float) -> Floats:
+    """How much of a loss is really spread: one much smaller than the spacing sits next to the lattice point 0."""
+    return np.minimum(1, 6 * np.abs(losses) / spacing)
 
 
 def _joined(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray[np.bool_] | None]:

@@ -84,30 +84,36 @@ class LatticeSide:
     @staticmethod
     def of(steps: list[LatticeStep], tilt: float, size: int, *, dual: bool = False) -> "LatticeSide":
         """Raise each step to its power. `dual` gives Q's masses times e^label instead of P's."""
-        calm = np.zeros(size // 2 + 1, dtype=complex)  # ln of the product over calm atoms
-        odds = np.zeros(size // 2 + 1, dtype=complex)  # sum of times * ln(1 + wild / calm)
-        doubt = np.zeros(size // 2 + 1)
-        log_scale = wild_mass = 0.0
+        half = size // 2 + 1
+        calm = np.zeros(half, dtype=complex)  # ln of the product over calm atoms
+        odds = np.zeros(half, dtype=complex)  # sum of times * ln(1 + wild / calm)
+        doubt, jumps, growth, wild_doubt = np.zeros(half), np.zeros(half), np.zeros(half), np.zeros(half)
+        log_scale = 0.0
         unit = 4 * UNIT_ROUNDOFF * (4 + math.log2(size))
-        marked = any(step.jump is not None for step in steps)
         for step in steps:
             log_calm, _ = step.log_moments(tilt)
             weights = np.exp(step.exponents(tilt) - log_calm - (step.rest if dual else 0))
             wild = np.zeros(len(weights), dtype=bool) if step.jump is None else step.jump
             first = _transform(step.labels[~wild], weights[~wild], size)
             log_scale += step.times * log_calm
-            doubt += step.times / (np.abs(first) + unit)
+            relative = step.times / (np.abs(first) + unit)
+            doubt += relative
             first = np.where(first == 0, unit, first)
             calm += step.times * np.log(first)
             if wild.any():
-                odds += step.times * _log1p(_transform(step.labels[wild], weights[wild], size) / first)
-                wild_mass += step.times * float(weights[wild].sum())
+                ratio = _transform(step.labels[wild], weights[wild], size) / first
+                log_more = step.times * _log1p(ratio)
+                odds += log_more
+                jumps += step.times * np.abs(ratio)
+                growth += np.maximum(log_more.real, 0)
+                wild_doubt += relative * float(weights[wild].sum())
         product = np.exp(calm)
-        if marked:
-            # runs with a jump: errors are relative to how rare jumps are, which is the point of telling them apart
+        if any(step.jump is not None for step in steps):
+            # Runs with a jump. An error in the wild part counts once, one in the calm part only together with a jump:
+            # both are relative to how rare jumps are, which is the point of telling them apart.
+            errors = np.abs(product) * np.exp(np.minimum(growth, 700)) * (wild_doubt + doubt * jumps)
             product = product * _expm1(odds)
-            steps_in_all = sum(step.times for step in steps)
-            fuzz = 2 * unit * (wild_mass * (1 + steps_in_all) * math.exp(min(wild_mass, 700.0)) + float(np.mean(np.abs(product))))
+            fuzz = 2 * unit * float(np.mean(errors + np.abs(product)))
         else:
             fuzz = 2 * unit * float(np.mean(np.abs(product) * (1 + doubt)))
         masses = np.asarray(fft.irfft(product, size))

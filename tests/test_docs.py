@@ -1,0 +1,56 @@
+"""The examples in README.md and docs/ do what they say."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(?:python|pycon|py)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """Every fenced Python block of a page with the number of its first line."""
+    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in FENCE.finditer(text)]
+
+
+def run_examples(text: str, name: str) -> doctest.TestResults:
+    """All `>>>` examples of a page, in order and in one namespace."""
+    # everything that is not a Python block becomes blank lines, so that line numbers stay those of the page
+    lines = [""] * (text.count("\n") + 1)
+    for first, block in python_blocks(text):
+        if ">>>" in block:
+            for offset, line in enumerate(block.splitlines()):
+                lines[first + offset] = line
+    test = doctest.DocTestParser().get_doctest("\n".join(lines), {}, name, name, 0)
+    return doctest.DocTestRunner(optionflags=OPTIONS).run(test)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_do_what_the_page_says(page: Path) -> None:
+    assert run_examples(page.read_text(), page.name).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_without_a_prompt_runs_as_it_stands(page: Path) -> None:
+    names: dict[str, object] = {}
+    for first, block in python_blocks(page.read_text()):
+        if ">>>" not in block:
+            exec(compile("\n" * first + block, str(page), "exec"), names)
+
+
+def test_a_wrong_example_would_be_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    page = "words\n\n```python\n>>> x = 1\n```\n\nmore words\n\n```python\n>>> x + 1\n3\n```\n"
+    assert run_examples(page, "page") == (1, 2)
+    assert "line 10" in capsys.readouterr().out
+    assert run_examples(page.replace("\n3\n", "\n2\n"), "page") == (0, 2)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (page.parent / target).exists(), target

@@ -1,0 +1,114 @@
+"""Imports point one way: numerics < setting, pairs, curve < theorems, loss < compose < answers < outer layers."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tightrope
+
+ROOT = Path(tightrope.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+LAYERS = (
+    ("numerics",),
+    ("setting", "pairs", "curve"),
+    ("theorems", "loss"),
+    ("compose",),
+    ("answers",),
+    ("report",),
+    ("integrations", "paper"),
+    ("cli",),
+)
+HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
+OUTERMOST = ("report", "integrations", "paper", "cli")
+
+
+def package_of(path: Path) -> str:
+    """The layer a file belongs to; empty for the files at the root."""
+    relative = path.relative_to(ROOT)
+    return relative.parts[0] if len(relative.parts) > 1 else ""
+
+
+def imported(tree: ast.AST, path: Path) -> Iterator[str]:
+    """The dotted names a file imports from this package, wherever in the file it does so."""
+    module = ["tightrope", *path.relative_to(ROOT).with_suffix("").parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(module[: -node.level]) if node.level else ""
+            source = ".".join(part for part in (base, node.module or "") if part)
+            # `from tightrope import errors` names a module, `from tightrope import Step` the public face
+            names = [f"{source}.{alias.name}" for alias in node.names] if source == "tightrope" else [source]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "tightrope")
+
+
+def wrong_arrows(tree: ast.AST, path: Path) -> list[str]:
+    """The imports of a file that point the wrong way."""
+    package = package_of(path)
+    wrong = []
+    for name in imported(tree, path):
+        target = name.split(".")[1] if "." in name else ""
+        if target in (package, "errors") or (package == "" and path.name == "__init__.py"):
+            continue
+        if target not in HEIGHT:  # the public face, which holds everything
+            allowed = package in OUTERMOST
+        else:
+            allowed = package in HEIGHT and HEIGHT[target] < HEIGHT[package]
+        if not allowed:
+            wrong.append(name)
+    return wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_inwards(path: Path) -> None:
+    assert wrong_arrows(ast.parse(path.read_text()), path) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_file_belongs_to_a_layer(path: Path) -> None:
+    assert package_of(path) in HEIGHT or path.name in ("__init__.py", "errors.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "wrong"),
+    [
+        ("from tightrope.loss.atoms import ABOVE", "theorems/lookup.py", ["tightrope.loss.atoms"]),
+        ("import tightrope.theorems.lookup", "loss/cells.py", ["tightrope.theorems.lookup"]),
+        ("from ..compose import engine", "pairs/pair.py", ["tightrope.compose"]),
+        ("def f():\n    from tightrope.answers.spend import delta", "compose/engine.py", ["tightrope.answers.spend"]),
+        ("from tightrope.cli.app import app", "answers/spend.py", ["tightrope.cli.app"]),
+        ("from tightrope import Step", "compose/engine.py", ["tightrope.Step"]),
+        ("import tightrope", "curve/bracket.py", ["tightrope"]),
+        ("from tightrope.pairs.pair import Pair", "setting/run.py", ["tightrope.pairs.pair"]),
+        ("from tightrope.setting.run import Run", "errors.py", ["tightrope.setting.run"]),
+        ("from tightrope import errors\nfrom .pair import Pair\nimport numpy", "pairs/schedule.py", []),
+        ("import tightrope as tr\nfrom tightrope.report.words import said", "cli/app.py", []),
+    ],
+)
+def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
+    assert wrong_arrows(ast.parse(source), ROOT / where) == wrong
+
+
+def test_importing_tightrope_loads_no_outer_library() -> None:
+    heavy = ("matplotlib", "cyclopts", "rich", "scipy.stats", "tightrope.cli", "tightrope.report")
+    script = f"import sys, tightrope; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_every_public_name_exists_and_every_test_can_reach_it() -> None:
+    assert len(set(tightrope.__all__)) == len(tightrope.__all__)
+    for name in tightrope.__all__:
+        assert getattr(tightrope, name) is not None
+    promised = (
+        "Step Run Gaussian Laplace RandomizedResponse Finite EveryRecord Poisson WithoutReplacement ADD REMOVE ADD_OR_REMOVE "
+        "SUBSTITUTE epsilon delta privacy_curve contrast support_matrix Bracket PrivacyCurve TightropeError InvalidSetting "
+        "NoTheorem NotPreciseEnough"
+    )
+    assert set(promised.split()) <= set(tightrope.__all__)
