@@ -38,17 +38,19 @@ class LatticeEngine:
     """Certified bounds for compositions of any pairs."""
 
     def __init__(self, schedule: Schedule, longest: int = LONGEST) -> None:
-        self.schedule = schedule
-        self.parts = Plan(schedule).parts
-        self.longest = longest
+        self.schedule, self.longest = schedule, longest
+        self.plan = Plan(schedule)
         self.epsilon = 0.0
+
+    @property
+    def parts(self) -> list[tuple[Outline, int]]:
+        """The outline of each distinct step, and how often it is played."""
+        return self.plan.parts
 
     @property
     def cumulants(self) -> Cumulants:
         """ln of the composed moment at a tilt and its first two derivatives, for planning."""
-        plan = Plan.__new__(Plan)
-        plan.parts = self.parts
-        return plan
+        return self.plan
 
     def near(self, epsilon: float, tolerance: float) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
@@ -81,7 +83,7 @@ class LatticeEngine:
 
     def _cap(self, log_cap: float) -> None:
         """Plan without losses so rare that they can count as infinite."""
-        self.parts = Plan(self.schedule, log_cap).parts
+        self.plan = Plan(self.schedule, log_cap)
 
     def _laws(self, epsilon: float, log_delta: float, tolerance: float, log_alias: float) -> LatticeLaws:
         saddle = tilt_for_epsilon(self.cumulants, epsilon)
@@ -194,7 +196,9 @@ def relevance(losses: Floats, log_masses: Floats, epsilon: float) -> Floats:
 
     The tilted mass can lie below epsilon while delta is made above it: both deserve fine cells.
     """
-    gain = np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), np.where(losses > 0.95 * epsilon, 0.02 * min(epsilon, 1.0), 0.0))
+    gain = np.maximum(
+        -np.expm1(np.minimum(epsilon - losses, 0)), np.where(losses > 0.95 * epsilon, 0.02 * min(epsilon, 1.0), 0.0)
+    )
     with np.errstate(divide="ignore"):
         exponents = np.log(gain) + log_masses
     top = float(exponents.max(initial=-np.inf))
