@@ -1,5 +1,6 @@
 """Reference formulas in multi-precision, independent of the package: 40 digits, set here once."""
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -8,7 +9,7 @@ from mpmath import mp, mpc, mpf  # type: ignore[import-untyped] # mpmath has no 
 
 mp.dps = 40
 
-__all__ = ["gaussian_delta", "laplace_step_delta", "mp", "mpc", "mpf", "normal_step_delta"]
+__all__ = ["gaussian_delta", "laplace_step_delta", "mp", "mpc", "mpf", "normal_step_delta", "two_step_delta"]
 
 
 def enough_digits(formula: Callable[..., mpf]) -> Callable[..., mpf]:
@@ -67,3 +68,39 @@ def laplace_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> m
 
 def _laplace_upper(x: mpf) -> mpf:
     return mp.exp(-x) / 2 if x > 0 else 1 - mp.exp(x) / 2
+
+
+def two_step_delta(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
+    """Two sampled steps: the integral over the first output x of density_P(x) delta_1(epsilon - loss(x)), to 12 digits."""
+    one_step = {"normal": normal_step_delta, "laplace": laplace_step_delta}[noise]
+
+    def log_ratio(x: mpf) -> mpf:
+        return shift * x - shift**2 / 2 if noise == "normal" else abs(x) - abs(x - shift)
+
+    def density(x: mpf) -> mpf:
+        return mp.npdf(x) if noise == "normal" else mp.exp(-abs(x)) / 2
+
+    def integrand(x: mpf) -> mpf:
+        mixed = 1 - rate + rate * mp.exp(log_ratio(x))
+        loss, weight = (mp.log(mixed), mixed) if direction == "REMOVE" else (-mp.log(mixed), mpf(1))
+        return weight * density(x) * one_step(direction, rate, shift, epsilon - loss)
+
+    reach = 16 if noise == "normal" else 48
+    cuts = {mpf(0), shift, *(mpf(x) for x in range(-reach, math.ceil(shift) + reach + 1, 2))}
+    with mp.workdps(20):
+        return mp.quad(integrand, sorted(cuts | _kinks(noise, direction, rate, shift, epsilon)))
+
+
+def _kinks(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> set[mpf]:
+    """First outputs after which the second step's curve begins or ends."""
+    least, most = (1 - rate, None) if noise == "normal" else (1 - rate + rate * mp.exp(-shift), 1 - rate + rate * mp.exp(shift))
+    found = set()
+    for ratio in (least, most):
+        if ratio is not None and ratio > 0:
+            wanted = mp.exp(epsilon) / ratio if direction == "REMOVE" else mp.exp(-epsilon) / ratio
+            inner = (wanted - 1 + rate) / rate
+            if inner > 0:
+                x = mp.log(inner) / shift + shift / 2 if noise == "normal" else (mp.log(inner) + shift) / 2
+                if noise == "normal" or 0 < x < shift:
+                    found.add(x)
+    return found

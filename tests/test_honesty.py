@@ -11,7 +11,7 @@ import pytest
 import tightrope as tr
 from known_gaps import KNOWN_GAPS
 from oracle_cases import Answer, Case, answer, load
-from precise import mp, mpf
+from precise import mp, mpf, two_step_delta
 from tightrope.compose.exact import exact_delta
 from tightrope.theorems.lookup import analyse
 
@@ -128,3 +128,35 @@ def test_the_oracle_reaches_the_corners_it_should() -> None:
     assert max(deltas) > 0.9
     assert (min(steps), max(steps)) == (1, 10**6)
     assert {case.relation for case in CASES} == {tr.ADD, tr.REMOVE, tr.SUBSTITUTE}
+
+
+# Where few steps meet a low rate the engines work hardest; two steps are one integral of a closed form.
+TWO_STEPS: list[tuple[type[tr.Gaussian] | type[tr.Laplace], tr.Relation, float, float, float]] = [
+    (tr.Gaussian, tr.REMOVE, 0.3, 1e-4, 0.0),
+    (tr.Gaussian, tr.REMOVE, 0.5, 1e-5, 1.0),
+    (tr.Gaussian, tr.REMOVE, 1.0, 1e-3, 0.01),
+    (tr.Gaussian, tr.REMOVE, 2.0, 0.01, 0.001),
+    (tr.Gaussian, tr.REMOVE, 0.8, 0.9, 5.0),
+    (tr.Gaussian, tr.REMOVE, 10.0, 0.5, 0.1),
+    (tr.Gaussian, tr.ADD, 0.3, 1e-4, 1e-4),
+    (tr.Gaussian, tr.ADD, 1.0, 1e-3, 1e-3),
+    (tr.Gaussian, tr.ADD, 0.5, 0.1, 0.15),
+    (tr.Gaussian, tr.ADD, 0.8, 0.9, 3.0),
+    (tr.Laplace, tr.REMOVE, 0.3, 1e-3, 0.02),
+    (tr.Laplace, tr.REMOVE, 2.0, 0.01, 0.005),
+    (tr.Laplace, tr.ADD, 0.5, 0.1, 0.1),
+    (tr.Laplace, tr.ADD, 10.0, 0.5, 0.04),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "relation", "noise", "rate", "epsilon"), TWO_STEPS)
+def test_brackets_of_two_steps_hold_the_integral(
+    mechanism: type[tr.Gaussian] | type[tr.Laplace], relation: tr.Relation, noise: float, rate: float, epsilon: float
+) -> None:
+    name = "normal" if mechanism is tr.Gaussian else "laplace"
+    truth = two_step_delta(name, relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon))
+    run = tr.Step(mechanism(noise_multiplier=noise), tr.Poisson(rate=rate)) * 2
+    for accuracy in (DEFAULT, FINE):
+        found = tr.privacy_curve(run, relation=relation, accuracy=accuracy).log_delta(epsilon)
+        assert mpf(found.lower) - mpf("1e-12") <= mp.log(truth) <= mpf(found.upper) + mpf("1e-12")  # the integral's own error
+        assert -math.expm1(found.lower - found.upper) <= accuracy

@@ -17,7 +17,7 @@ from tightrope.compose.saddle import Cumulants
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.loss.cells import Cells, cut
-from tightrope.loss.planning import Outline
+from tightrope.loss.planning import Outline, upper_quantile
 from tightrope.loss.transform import TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
@@ -26,6 +26,7 @@ from tightrope.pairs.schedule import Schedule
 
 FARTHEST = 70.0  # noise scales; beyond lies less than 1e-1000 of the mass
 THRESHOLDS = (0.5, 0.85, 0.25)  # of epsilon
+RARE = (1e-2, 1e-4, 1e-6)  # of all runs
 
 
 @dataclass(frozen=True)
@@ -249,12 +250,10 @@ class BigJumpEngine:
 
     def near(self, epsilon: float, tolerance: float) -> SplitLaws:
         """Laws placed for `epsilon`, split where that certifies most."""
-        if epsilon <= 0:
-            raise NotPreciseEnough("No single loss makes delta at epsilon 0.")
         best: tuple[float, SplitLaws] | None = None
-        for share in THRESHOLDS:
+        for threshold in self._thresholds(epsilon):
             try:
-                laws = self._split(epsilon, tolerance, share * epsilon)
+                laws = self._split(epsilon, tolerance, threshold)
             except (NotPreciseEnough, TooSlow):
                 continue
             width = laws.bounds(epsilon).width
@@ -265,6 +264,19 @@ class BigJumpEngine:
         if best is None:
             raise NotPreciseEnough("Telling large losses apart does not help.")
         return best[1]
+
+    def _thresholds(self, epsilon: float) -> list[float]:
+        """Losses at which to tell runs apart: shares of epsilon, and losses that few runs exceed; the larger kind first."""
+        shares = [share * epsilon for share in THRESHOLDS if epsilon > 0]
+        rare = []
+        for mass in RARE:
+            losses = [
+                float(pair.loss(np.array(upper_quantile(pair, math.log(mass / times)))))
+                for pair, times in self.schedule
+                if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
+            ]
+            rare += [max(losses)] if losses and max(losses) > 0 else []
+        return rare + shares if rare and epsilon / 2 < rare[0] else shares + rare
 
     def _split(self, epsilon: float, tolerance: float, threshold: float) -> SplitLaws:
         jumping = _JumpEngine(self.schedule, self.longest, threshold, epsilon, tolerance).near(epsilon, tolerance)

@@ -38,8 +38,11 @@ class OneFormula:
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon), epsilon >= 0."""
         pair = self.step
-        if epsilon >= pair.loss_range[1]:
+        highest = pair.loss_range[1]
+        if epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
             return NOTHING
+        if epsilon > highest * (1 - 16 * UNIT_ROUNDOFF):  # too close to tell: the curve falls, so a little below bounds it
+            return LogBounds(-math.inf, self.bounds(highest * (1 - 32 * UNIT_ROUNDOFF)).upper)
         x = float(pair.output_at(np.array(epsilon)))
         if pair.noise is Noise.LAPLACE:
             return _laplace(pair, epsilon, x)
@@ -59,7 +62,11 @@ def _normal(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
     if p.rate:
         log_share = math.log(p.rate) + p.shift * (x - p.shift / 2)
         if not q.rate:  # exactly, since then R_P = e^eps at x
-            log_share = epsilon + math.log1p(-(1 - p.rate) * math.exp(-epsilon))
+            log_share = (
+                math.log(math.expm1(epsilon) + p.rate)
+                if epsilon < 30
+                else epsilon + math.log1p((p.rate - 1) * math.exp(-epsilon))
+            )
         terms.append((log_share, *mills_drop(x - p.shift, p.shift)))
     if q.rate:
         log_share = epsilon + math.log(q.rate) + q.shift * (x - q.shift / 2)
@@ -71,7 +78,9 @@ def _normal(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
     error = sum(math.exp(log_share - top) * doubt for log_share, _, doubt in terms)
     # x carries a few units of roundoff relative, plus what dividing by a small shift magnifies
     shift = max(p.shift, -q.shift)
-    wobble = 16 * UNIT_ROUNDOFF * (4 + abs(x) * (abs(x) + 1 + (1 + epsilon) / shift) + abs(top))
+    wobble = 16 * UNIT_ROUNDOFF * (4 + (abs(x) + shift) * (abs(x) + shift + 1 + (1 + epsilon) / shift) + abs(top))
+    if q.rate and not p.rate and q.rate < 1:  # the share of Q is what is left of e^eps (1 - g) below 1
+        wobble += 8 * UNIT_ROUNDOFF * epsilon / abs(epsilon + math.log1p(-q.rate))
     return _charged(top - x * x / 2 - HALF_LOG_2PI, value, error, wobble)
 
 
@@ -89,11 +98,13 @@ def _laplace(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
         gap, share = p.shift - x, p.rate
     else:
         gap, share = -x, -math.expm1(epsilon + math.log1p(-q.rate)) if q.rate < 1 else 1.0
-    if gap <= 0 or share <= 0:
-        return NOTHING
-    value = share * -math.expm1(-gap)
-    wobble = 16 * UNIT_ROUNDOFF * (4 + (abs(p.shift) + abs(q.shift) + abs(x)) / gap + (1 + epsilon) / share)
-    return _charged(0.0, value, 0.0, wobble)
+    gap = max(gap, 0.0)
+    # absolute errors: of x (through ln y, y = e^{-2x - b} for (plain, mix)) and of what is left of e^eps (1 - g) below 1
+    steep = math.exp(2 * x - q.shift) if q.rate else 0.0
+    gap_error = 16 * UNIT_ROUNDOFF * (2 + p.shift - q.shift + abs(x) + steep)
+    share_error = 0.0 if q.rate == 0 else 8 * UNIT_ROUNDOFF * (1 + epsilon)
+    error = abs(share) * gap_error + share_error * -math.expm1(-gap - gap_error)
+    return _charged(0.0, max(share, 0.0) * -math.expm1(-gap), error, 16 * UNIT_ROUNDOFF)
 
 
 def _charged(log_scale: float, value: float, error: float, relative: float) -> LogBounds:

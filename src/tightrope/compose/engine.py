@@ -7,6 +7,7 @@ from typing import Protocol
 from tightrope.compose.big_jump import BigJumpEngine
 from tightrope.compose.closed_form import OneFormula
 from tightrope.compose.contour import ContourEngine
+from tightrope.compose.end_point import EndPoint
 from tightrope.compose.exact import MOST_OUTCOMES, ExactOutcomes, outcomes
 from tightrope.compose.lattice import LatticeEngine
 from tightrope.compose.saddle import epsilon_estimate
@@ -67,6 +68,9 @@ class Composition:
         highest = self.schedule.loss_range[1]
         if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
             return NOTHING
+        if epsilon >= highest * (1 - 8 * UNIT_ROUNDOFF):
+            # Not to be told from the largest loss: 1 - e^{eps - loss} is then at most a few units of roundoff.
+            return LogBounds(-math.inf, math.log(32 * UNIT_ROUNDOFF * max(highest, 1e-300)))
         return None
 
     def _place(self, epsilon: float, accuracy: float) -> Local:
@@ -111,6 +115,8 @@ class Composition:
             engines.append(one_step(pairs[0]))
         elif outcomes(self.schedule) <= MOST_OUTCOMES:
             engines.append(ExactOutcomes(self.schedule))
+        if all(EndPoint.applies(pair) for pair in pairs):
+            engines.append(EndPoint(self.schedule))
         contour = all(pair.loss_range[0] < math.inf for pair in pairs)  # some loss of every step is finite
         if contour:
             engines.append(ContourEngine(self.schedule, most_evaluations=1_500_000))
@@ -155,11 +161,12 @@ class Composition:
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
         for _ in range(5):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
-            if width <= accuracy or upper - lower <= 1e-9 * upper:
+            if width <= accuracy or (math.isfinite(upper) and upper - lower <= 1e-9 * upper):
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
                 return lower, upper
-            guess = (lower + min(upper, highest)) / 2 if math.isfinite(upper) else 2 * lower
+            most = min(upper, highest)
+            guess = (lower + most) / 2 if math.isfinite(most) else 2 * max(lower, guess)
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )
@@ -200,5 +207,5 @@ def one_step(pair: Pair) -> OneFormula | ExactOutcomes:
 def engine_tolerances(engine: Engine, accuracy: float) -> tuple[float, ...]:
     """How closely to ask an engine, first and again if that was not enough."""
     if isinstance(engine, ContourEngine):
-        return accuracy / 1000, accuracy / 1e6
+        return 1e-6, accuracy / 1000, accuracy / 1e6
     return (accuracy,)

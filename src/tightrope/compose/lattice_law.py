@@ -9,6 +9,7 @@ from scipy import fft
 
 from tightrope.compose.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.curve.log_bounds import Errors, LogBounds
+from tightrope.errors import NotPreciseEnough
 from tightrope.loss.atoms import LossAtoms
 from tightrope.loss.cells import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
@@ -91,7 +92,9 @@ class LatticeSide:
         log_scale = 0.0
         unit = 4 * UNIT_ROUNDOFF * (4 + math.log2(size))
         for step in steps:
-            log_calm, _ = step.log_moments(tilt)
+            log_calm, log_wild = step.log_moments(tilt)
+            if log_wild - log_calm > 300:
+                raise NotPreciseEnough("Jumps are not rare.")
             weights = np.exp(step.exponents(tilt) - log_calm - (step.rest if dual else 0))
             wild = np.zeros(len(weights), dtype=bool) if step.jump is None else step.jump
             first = _transform(step.labels[~wild], weights[~wild], size)

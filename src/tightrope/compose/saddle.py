@@ -32,9 +32,9 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
             new = (low + high) / 2
         # close enough in c, and the function cannot fall much further (it is steep where K explodes)
         if (abs(new - x) < 1e-3 and abs(slope) * c * abs(new - x) < 0.01) or high - low < 1e-12:
-            return math.exp(new)
+            break
         x = new
-    return math.exp(x)
+    return math.exp(round(x, 2))  # the same from every start
 
 
 def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:

@@ -89,9 +89,12 @@ class PrivacyCurve:
         return max(found, key=lambda bounds: bounds.upper).errors
 
     def _map(self, one: Callable[[float], Bracket], values: ArrayLike, name: str) -> Bracket | Brackets:
-        if np.ndim(values) == 0:
+        try:
+            array = np.asarray(values)
+        except ValueError:  # ragged
+            array = np.array(["ragged"])
+        if array.ndim == 0:
             return one(values)  # type: ignore[arg-type]
-        array = np.asarray(values)
         if array.size and not np.issubdtype(array.dtype, np.number):
             raise InvalidSetting(f"{name} must be a number or an array of numbers, got {values!r}. Pass floats.")
         result = np.empty(array.shape, dtype=object)
@@ -110,7 +113,7 @@ class PrivacyCurve:
         epsilon = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
         if epsilon < 0:
             return self._negative(epsilon)
-        upper = max(self._cover_bounds(branch, epsilon).upper for branch in self.branches)
+        upper = min(max(self._cover_bounds(branch, epsilon).upper for branch in self.branches), 0.0)  # delta is at most 1
         lower = max(
             (w.log_bounds(epsilon, self.accuracy).lower for branch in self.branches for w in branch.witnesses), default=-math.inf
         )

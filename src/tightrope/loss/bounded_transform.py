@@ -11,7 +11,7 @@ from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import FinitePair, ShiftPair
 
-MOST_PANELS = 2000
+MOST_PANELS = 500
 PANEL_NODES = 32
 ELLIPSE = 1 + math.sqrt(2)  # rho of the Bernstein ellipses: height and overhang of half a panel's length, at most
 

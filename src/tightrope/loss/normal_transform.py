@@ -219,6 +219,8 @@ def _log_f(u: Floats, log_p: Floats, log_q: Floats, c: float) -> tuple[Floats, F
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
     """Centres and width of cells fine enough for the bounds to lose little."""
     count = math.ceil((high - low) / min(0.1, 0.2 / steepest))
+    if count > 3 * MOST_NODES:
+        raise TooSlow("the tilted mass spans too much")
     width = (high - low) / count
     return low + width * (np.arange(count, dtype=float) + 0.5), width
 

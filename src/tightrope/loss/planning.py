@@ -35,7 +35,7 @@ class Outline:
         self.separation = pair.pure_separation if isinstance(pair, ShiftPair) and normal else None
         self.transform = NormalTransform(pair) if isinstance(pair, ShiftPair) and normal and self.separation is None else None
         # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
-        self.ceiling = _upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
+        self.ceiling = upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
         self.tilted = lru_cache(maxsize=64)(self._tilted)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
@@ -86,16 +86,17 @@ class Outline:
         least, most = float(losses[max(first - 1, 0)]), float(losses[min(last + 1, len(losses) - 1)])
         least = min(least, (log_share + log_moment) / c)  # all mass below is raised to this loss on the side ABOVE
         if isinstance(self.pair, ShiftPair) and self.pair.noise is Noise.NORMAL:
-            x = self.ceiling if self.ceiling < math.inf else _upper_quantile(self.pair, log_mass)
+            x = self.ceiling if self.ceiling < math.inf else upper_quantile(self.pair, log_mass)
             most = max(most, float(self.pair.loss(np.array(x))))
             return max(least, low), min(most, high)
         return low, min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
 
 
-def _upper_quantile(pair: Pair, log_mass: float) -> float:
+def upper_quantile(pair: Pair, log_mass: float) -> float:
     """An output above which P has at most e^log_mass, a little to the right of the first such."""
     assert isinstance(pair, ShiftPair)
     law = pair.observed
     plain = math.sqrt(2 * max(-log_mass, 1.0))
-    moved = law.shift + math.sqrt(2 * max(math.log(law.rate) - log_mass, 1.0)) if law.rate else 0.0
-    return max(plain, moved)
+    if law.rate == 0 or math.log(law.rate) < log_mass:
+        return plain
+    return max(plain, law.shift + math.sqrt(2 * max(math.log(law.rate) - log_mass, 1.0)))
