@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tightrope as tr
@@ -442,6 +442,43 @@ def test_implied_mu_does_not_fall_as_epsilon_grows(entry: Entry) -> None:
         mu = largest_mu_below(log_delta(entry.run, tr.REMOVE, low, FINE).lower, low)
         implied = gaussian_delta(mu, mpf(high))
         assert mp.log(implied) <= mpf(log_delta(entry.run, tr.REMOVE, high, FINE).upper)
+
+
+# -- any question at all ----------------------------------------------------------------------------------------------
+
+NOISES = st.sampled_from([0.3, 0.5, 0.8, 1.0, 2.0, 4.0, 10.0])
+ANY_MECHANISM: st.SearchStrategy[Mechanism] = st.one_of(
+    NOISES.map(lambda noise: tr.Gaussian(noise_multiplier=noise)),
+    NOISES.map(lambda noise: tr.Laplace(noise_multiplier=noise)),
+    st.floats(0, 1).map(lambda truth: tr.RandomizedResponse(truth_probability=truth)),
+    dyadic_laws().map(lambda laws: tr.Finite(observed=laws[0], alternative=laws[1])),
+)
+ANY_SAMPLING: st.SearchStrategy[Sampling] = st.one_of(
+    st.just(EVERY),
+    st.sampled_from([1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 1.0]).map(poisson),
+    st.sampled_from([2, 10, 1000]).map(lambda population: batch(1, population)),
+)
+
+
+@settings(max_examples=150)
+@given(
+    step=st.builds(tr.Step, ANY_MECHANISM, ANY_SAMPLING),
+    steps=st.sampled_from([1, 2, 3, 10, 100]),
+    relation=st.sampled_from([*BRANCHES, tr.SUBSTITUTE]),
+    exponent=st.floats(0.01, 20),
+)
+def test_any_question_is_answered_honestly_or_refused_by_name(
+    step: tr.Step, steps: int, relation: tr.Relation, exponent: float
+) -> None:
+    delta = 10.0**-exponent
+    try:
+        curve_asked = tr.privacy_curve(step * steps, relation=relation)
+        found = curve_asked.epsilon(delta)
+        above = curve_asked.log_delta(found.upper) if found.upper < math.inf else None
+    except (tr.NoTheorem, tr.NotPreciseEnough):
+        return
+    assert found.lower == math.inf or found.upper < math.inf, "a bracket that says nothing should have been a refusal"
+    assert above is None or above.lower <= math.log(delta)
 
 
 # -- arrays -----------------------------------------------------------------------------------------------------------

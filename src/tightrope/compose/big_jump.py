@@ -279,12 +279,15 @@ class BigJumpEngine:
         return rare + shares if rare and epsilon / 2 < rare[0] else shares + rare
 
     def _split(self, epsilon: float, tolerance: float, threshold: float) -> SplitLaws:
-        jumping = _JumpEngine(self.schedule, self.longest, threshold, epsilon, tolerance).near(epsilon, tolerance)
-        if sum(times for _, times in self.schedule) * threshold <= epsilon:
-            return SplitLaws((jumping,))  # calm runs lose at most epsilon
-        calm = _CalmEngine(self.schedule, self.longest, threshold)
-        rough = calm.near(epsilon, 0.5)
-        share = math.exp(min(rough.bounds(epsilon).upper - jumping.bounds(epsilon).lower, 0.0))
-        if share > tolerance / 2:
-            rough = calm.near(epsilon, min(0.5, tolerance / share))
-        return SplitLaws((jumping, rough))
+        engines: list[_SplitEngine] = [_JumpEngine(self.schedule, self.longest, threshold, epsilon, tolerance)]
+        if self.schedule.steps * threshold > epsilon:  # else calm runs lose at most epsilon
+            engines.append(_CalmEngine(self.schedule, self.longest, threshold))
+        # Roughly first: often one kind of runs makes nearly all of delta.
+        parts = [engine.near(epsilon, 0.5) for engine in engines]
+        uppers = [part.bounds(epsilon).upper for part in parts]
+        most = max(part.bounds(epsilon).lower for part in parts)
+        for i, engine in enumerate(engines):
+            share = math.exp(min(uppers[i] - most, 0.0))
+            if share > tolerance / 4:
+                parts[i] = engine.near(epsilon, min(0.5, tolerance / 2 / share if share < 0.1 else tolerance))
+        return SplitLaws(tuple(parts))

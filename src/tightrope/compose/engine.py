@@ -125,6 +125,7 @@ class Composition:
         if contour:
             engines.append(ContourEngine(self.schedule, most_evaluations=50_000_000))
         engines.append(LatticeEngine(self.schedule, longest=1 << 22))
+        engines.append(BigJumpEngine(self.schedule, longest=1 << 22))
         return engines
 
     @cached_property
