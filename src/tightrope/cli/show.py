@@ -33,12 +33,8 @@ def delta_ends(curve: PrivacyCurve, epsilon: float) -> tuple[str, str]:
 
 def show_evidence(page: Page, curve: PrivacyCurve) -> None:
     """Print why the upper end is valid and which datasets reach the lower end."""
-    theorems = evidence_of(curve)
-    if not theorems:
-        page.heading("Without a step nothing is released, so nothing is lost.")
-        return
     page.heading("The upper end is guaranteed, because")
-    show_theorems(page, theorems)
+    show_theorems(page, evidence_of(curve))
     page.heading("The lower end is reached by the neighbours")
     for datasets in curve.witnessed_by:
         page.line(datasets, indent=2)
