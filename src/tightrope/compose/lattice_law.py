@@ -114,7 +114,9 @@ class LatticeSide:
         if any(step.jump is not None for step in steps):
             # Runs with a jump. An error in the wild part counts once, one in the calm part only together with a jump:
             # both are relative to how rare jumps are, which is the point of telling them apart.
-            errors = np.abs(product) * np.exp(np.minimum(growth, 700)) * (wild_doubt + doubt * jumps)
+            if float(growth.max()) > 300:
+                raise NotPreciseEnough("Jumps are not rare.")
+            errors = np.abs(product) * np.exp(growth) * (wild_doubt + doubt * jumps)
             product = product * _expm1(odds)
             fuzz = 2 * unit * float(np.mean(errors + np.abs(product)))
         else:
