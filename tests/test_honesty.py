@@ -30,6 +30,7 @@ def check_honest(case: Case, said: Answer) -> None:
         return
     if case.delta == 0:
         assert said.log_delta.lower == -math.inf
+        assert said.log_delta.upper < math.log(1e-14)
         assert said.delta is None or said.delta.lower == 0
         return
     log_delta = mp.log(case.delta)

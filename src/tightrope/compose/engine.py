@@ -4,6 +4,8 @@ import math
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from tightrope.compose.big_jump import BigJumpEngine
 from tightrope.compose.closed_form import OneFormula
 from tightrope.compose.contour import ContourEngine
@@ -85,10 +87,12 @@ class Composition:
                 continue
             for tolerance in engine_tolerances(engine, accuracy):
                 try:
-                    local = engine.near(epsilon, tolerance)
-                except (TooSlow, NotPreciseEnough):
+                    # An engine whose arithmetic overflows or loses its way certifies nothing here: on to the next.
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        local = engine.near(epsilon, tolerance)
+                        found = local.bounds(epsilon)
+                except (TooSlow, ArithmeticError):
                     break
-                found = local.bounds(epsilon)
                 drowned = found.errors.rounding > accuracy / 4
                 if best is None or found.width < best[0]:
                     best = (found.width, local)
@@ -119,7 +123,8 @@ class Composition:
             engines.append(EndPoint(self.schedule))
         contour = all(pair.loss_range[0] < math.inf for pair in pairs)  # some loss of every step is finite
         if contour:
-            engines.append(ContourEngine(self.schedule, most_evaluations=1_500_000))
+            # few steps are quick on a lattice; many are not
+            engines.append(ContourEngine(self.schedule, most_evaluations=1_500_000 if self.schedule.steps < 200 else 10_000_000))
         engines.append(LatticeEngine(self.schedule, longest=1 << 17))
         engines.append(BigJumpEngine(self.schedule, longest=1 << 19))
         if contour:

@@ -21,7 +21,8 @@ class Noise(Enum):
 
     def log_between(self, low: Floats, high: Floats) -> Floats:
         """ln P(low < noise <= high), computed on the side of 0 where nothing cancels."""
-        right = low + high > 0
+        with np.errstate(invalid="ignore"):  # the whole line: either side does
+            right = low + high > 0
         inner = np.where(right, low, -high)
         outer = np.where(right, high, -low)
         return log_of_difference(self.log_upper(inner), self.log_upper(outer))
