@@ -106,7 +106,7 @@ class ContourEngine:
             log_m, arg_m, wobble = _line_of_one_step(nodes, t)
             modulus = np.exp(log_m)
             log_moment += times * nodes.log_moment
-            log_moment_error += times * (nodes.roundoff * _excess(nodes, c) + nodes.missing)
+            log_moment_error += times * (nodes.moment_roundoff + nodes.missing)
             log_modulus += times * log_m
             angle += times * arg_m
             blur = (nodes.roundoff + 8 * UNIT_ROUNDOFF) * wobble + UNIT_ROUNDOFF
@@ -156,11 +156,6 @@ def _line_of_one_step(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Fl
     return log_modulus, np.arctan2(imag, 1 + real), 2 * np.abs(sine) @ nodes.weights
 
 
-def _excess(nodes: TiltedNodes, c: float) -> float:
-    """By how much the relative accuracy of the weights is diluted in ln M(c): sum p |e^{c loss} - 1| / M(c)."""
-    return float(nodes.weights @ np.abs(np.expm1(-np.clip(c * nodes.losses, -700, 700))))
-
-
 @dataclass(frozen=True)
 class ContourLine:
     """The integrand on one contour: certified bounds at any epsilon, tight near the one it was placed for."""
@@ -193,9 +188,8 @@ class ContourLine:
         enlarged = np.exp(self.log_enlarged) * halves * (step / math.pi)
         cells, tails = float(enlarged @ self.cells), float(enlarged @ self.tails)
         phase = 8 * UNIT_ROUNDOFF * (np.abs(self.angle) + t * abs(epsilon) + 64)
-        rounding = float(size @ phase + enlarged @ self.doubt) + abs(value) * (
-            self.log_moment_error + 16 * UNIT_ROUNDOFF * (1 + abs(self.log_moment) + c * abs(epsilon))
-        )
+        scale_error = self.log_moment_error + 16 * UNIT_ROUNDOFF * (1 + abs(self.log_moment) + c * abs(epsilon))
+        rounding = float(size @ phase + enlarged @ self.doubt) + abs(value) * math.expm1(min(scale_error, 700.0))
         cut = math.exp(min(self.log_cut, 700.0))
         aliasing = geometric_tail(-c * period, -log_scale) + geometric_tail(
             -(self.tilt_beyond - c) * period,

@@ -89,7 +89,7 @@ class LaplaceTransform:
             nodes = _tilted(losses, log_masses, c, 0.0)
             cells = math.exp(min(self._log_panel_errors(c, height, panels) - nodes.log_moment, 700.0))
             if cells <= target:
-                return TiltedNodes(nodes.losses, nodes.weights, nodes.log_moment, cells, 0.0, nodes.roundoff)
+                return TiltedNodes(nodes.losses, nodes.weights, nodes.log_moment, cells, 0.0, nodes.roundoff, nodes.roundoff)
             panels *= 2
         raise TooSlow("the integrand oscillates too fast")
 
@@ -142,11 +142,5 @@ def _tilted(losses: Floats, log_masses: Floats, c: float, cells: float) -> Tilte
     top = float(exponents.max())
     weights = np.exp(exponents - top)
     total = float(weights.sum())
-    if c * float(np.abs(losses).max()) < 1:
-        masses = np.exp(log_masses)
-        # the masses sum to the probability of a finite loss; keep the tiny excess over it relatively accurate
-        log_moment = math.log(float(masses.sum())) + math.log1p(float(masses @ np.expm1(c * losses)) / float(masses.sum()))
-    else:
-        log_moment = top + math.log(total)
     roundoff = 4 * UNIT_ROUNDOFF * (32 + float(np.abs(log_masses).max()) + c * float(np.abs(losses).max()))
-    return TiltedNodes(losses, weights / total, log_moment, cells, 0.0, roundoff)
+    return TiltedNodes(losses, weights / total, top + math.log(total), cells, 0.0, roundoff, roundoff)

@@ -100,15 +100,17 @@ class NormalTransform:
         total = float(weights.sum())
         inner = losses[kept]
         # With small losses M(c) - 1 is tiny: sum p expm1(c loss), whose terms keep their relative accuracy.
+        roundoff = 4 * UNIT_ROUNDOFF * (32 + float(exponents[kept].max()))
         if c * max(-inner[0], inner[-1]) < 1:
-            log_moment = math.log1p(float((weights * np.exp(-c * inner)) @ np.expm1(c * inner)) * math.exp(top) * step)
+            gains = weights * -np.expm1(-c * inner)
+            log_moment = math.log1p(float(gains.sum()) * math.exp(top) * step)
+            moment_roundoff = roundoff * float(np.abs(gains).sum()) / total
         else:
-            log_moment = math.log(total * step) + top
+            log_moment, moment_roundoff = math.log(total * step) + top, roundoff
         dropped = float(np.exp(log_f[~kept] - top).sum()) / total
         tails = math.exp(min(self._log_tail(c, low, high) - log_moment, 50.0))
-        roundoff = 4 * UNIT_ROUNDOFF * (32 + float(exponents[kept].max()))
         cells = math.exp(min(log_aliased - log_moment, 50.0))
-        return TiltedNodes(inner, weights / total, log_moment, cells, dropped + 2 * tails, roundoff)
+        return TiltedNodes(inner, weights / total, log_moment, cells, dropped + 2 * tails, roundoff, moment_roundoff)
 
     def _step(self, c: float, height: float, target: float) -> tuple[float, float]:
         """The widest step whose aliasing is below `target` of M(c), and ln of the bound on the aliasing."""

@@ -18,7 +18,8 @@ class TiltedNodes:
     """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and by how much that can be off.
 
     `cells` (the quadrature's step) and `tails` (what lies outside the nodes) bound the distance, relative to M(c), for
-    every imaginary z up to the height the nodes were made for; `roundoff` is the relative accuracy of the weights.
+    every imaginary z up to the height the nodes were made for; `roundoff` is the relative accuracy of the weights, and
+    `moment_roundoff` the absolute accuracy of `log_moment`, which is better where M(c) is close to 1.
     """
 
     losses: Floats
@@ -27,6 +28,7 @@ class TiltedNodes:
     cells: float
     tails: float
     roundoff: float
+    moment_roundoff: float
 
     @property
     def missing(self) -> float:
