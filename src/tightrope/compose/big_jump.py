@@ -247,10 +247,12 @@ class BigJumpEngine:
 
     def __init__(self, schedule: Schedule, longest: int) -> None:
         self.schedule, self.longest = schedule, longest
+        self.spent = 0  # lattice points worked on for the current question
 
     def near(self, epsilon: float, tolerance: float) -> SplitLaws:
         """Laws placed for `epsilon`, split where that certifies most."""
         best: tuple[float, SplitLaws] | None = None
+        self.spent = 0
         for threshold in self._thresholds(epsilon):
             try:
                 laws = self._split(epsilon, tolerance, threshold)
@@ -259,7 +261,7 @@ class BigJumpEngine:
             width = laws.bounds(epsilon).width
             if best is None or width < best[0]:
                 best = (width, laws)
-            if width <= tolerance:
+            if width <= tolerance or self.spent > 4 * self.longest:
                 break
         if best is None:
             raise NotPreciseEnough("Telling large losses apart does not help.")
@@ -283,11 +285,15 @@ class BigJumpEngine:
         if self.schedule.steps * threshold > epsilon:  # else calm runs lose at most epsilon
             engines.append(_CalmEngine(self.schedule, self.longest, threshold))
         # Roughly first: often one kind of runs makes nearly all of delta.
-        parts = [engine.near(epsilon, 0.5) for engine in engines]
+        parts = []
+        for engine in engines:
+            parts.append(engine.near(epsilon, 0.5))
+            self.spent += engine.spent
         uppers = [part.bounds(epsilon).upper for part in parts]
         most = max(part.bounds(epsilon).lower for part in parts)
         for i, engine in enumerate(engines):
             share = math.exp(min(uppers[i] - most, 0.0))
             if share > tolerance / 4:
                 parts[i] = engine.near(epsilon, min(0.5, tolerance / 2 / share if share < 0.1 else tolerance))
+                self.spent += engine.spent
         return SplitLaws(tuple(parts))

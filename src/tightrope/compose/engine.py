@@ -78,11 +78,8 @@ class Composition:
     def _place(self, epsilon: float, accuracy: float) -> Local:
         """A local that certifies `epsilon` to `accuracy`, or the best there is; the last few are kept."""
         best: tuple[float, Local] | None = None
-        drowned = False  # in rounding: telling large losses apart is the remedy for that, and for nothing else
+        drowned = False  # a lattice in rounding: a longer one would not help, telling large losses apart may
         for engine in self._engines:
-            last_resort = isinstance(engine, BigJumpEngine)
-            if last_resort and best is not None and not drowned:
-                continue
             if drowned and isinstance(engine, LatticeEngine):
                 continue
             for tolerance in engine_tolerances(engine, accuracy):
@@ -93,7 +90,7 @@ class Composition:
                         found = local.bounds(epsilon)
                 except (TooSlow, ArithmeticError):
                     break
-                drowned = found.errors.rounding > accuracy / 4
+                drowned = drowned or (isinstance(engine, LatticeEngine) and found.errors.rounding > accuracy / 4)
                 if best is None or found.width < best[0]:
                     best = (found.width, local)
                 if found.width <= accuracy:
@@ -165,9 +162,9 @@ class Composition:
             if isinstance(engine, ContourEngine):
                 engine.last_saddle = tilt
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
-        for _ in range(5):
+        for _ in range(4):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
-            if width <= accuracy or (math.isfinite(upper) and upper - lower <= 1e-9 * upper):
+            if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 100 * upper):
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
                 return lower, upper
@@ -201,7 +198,8 @@ class Composition:
         resolution = max(min(max(here.width, 1e-9), accuracy / 10) / 5 / -slope, 8 * UNIT_ROUNDOFF * guess, 1e-300)
         _, high = crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
         low, _ = crossing(lower, start=min(high, highest), slope=slope, resolution=resolution, highest=highest)
-        width = (self._known(high) or local.bounds(high)).width if math.isfinite(high) else math.inf
+        # beyond the largest loss the upper end is certain, and says nothing about how close it is
+        width = local.bounds(high).width if math.isfinite(high) and self._known(high) is None else math.inf
         return min(low, high), high, width
 
 

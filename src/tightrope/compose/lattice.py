@@ -41,6 +41,7 @@ class LatticeEngine:
         self.schedule, self.longest = schedule, longest
         self.plan = Plan(schedule)
         self.epsilon = 0.0
+        self.spent = 0  # lattice points worked on for the current question
 
     @property
     def parts(self) -> list[tuple[Outline, int]]:
@@ -54,7 +55,7 @@ class LatticeEngine:
 
     def near(self, epsilon: float, tolerance: float) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
-        self.epsilon = epsilon
+        self.epsilon, self.spent = epsilon, 0
         saddle = tilt_for_epsilon(self.cumulants, epsilon)
         log_delta = log_delta_estimate(self.cumulants, saddle, epsilon)
         aim, cap_slack, alias_slack, best = tolerance, 7.0, 2.0, math.inf
@@ -63,6 +64,9 @@ class LatticeEngine:
             laws = self._laws(epsilon, log_delta, aim, math.log(tolerance) - alias_slack)
             bounds = laws.bounds(epsilon)
             errors = bounds.errors
+            self.spent += laws.size
+            if self.spent > 3 * self.longest:
+                break
             if bounds.width <= tolerance or (errors.rounding > tolerance and errors.rounding > 0.9 * best):
                 break
             best = min(best, errors.rounding) if bounds.lower > -math.inf else best

@@ -89,7 +89,7 @@ class Outline:
             x = self.ceiling if self.ceiling < math.inf else upper_quantile(self.pair, log_mass)
             most = max(most, float(self.pair.loss(np.array(x))))
             return max(least, low), min(most, high)
-        return low, min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
+        return max(least, low), min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
 
 
 def upper_quantile(pair: Pair, log_mass: float) -> float:

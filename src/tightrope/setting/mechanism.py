@@ -7,6 +7,18 @@ from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
 _MORE_NOISE = "Without noise nothing is private: pass a finite noise scale above 0, in units of the clipping norm C."
+LEAST_NOISE, MOST_NOISE = 1e-6, 1e9
+
+
+def _noise(value: float) -> float:
+    """A noise multiplier that double precision can tell from none, and from infinitely much."""
+    noise = check.positive(remedy=_MORE_NOISE, noise_multiplier=value)
+    if not LEAST_NOISE <= noise <= MOST_NOISE:
+        raise InvalidSetting(
+            f"noise_multiplier must be between {LEAST_NOISE:g} and {MOST_NOISE:g}, got {value!r}. "
+            "It is the noise scale divided by the clipping norm C: check the units."
+        )
+    return noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +32,7 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        value = check.positive(remedy=_MORE_NOISE, noise_multiplier=self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", value)
+        object.__setattr__(self, "noise_multiplier", _noise(self.noise_multiplier))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +42,7 @@ class Laplace:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        value = check.positive(remedy=_MORE_NOISE, noise_multiplier=self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", value)
+        object.__setattr__(self, "noise_multiplier", _noise(self.noise_multiplier))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,8 @@ from tightrope.numerics import check
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.sampling import Sampling
 
+MOST_STEPS = 10**15  # beyond, double precision cannot count
+
 
 @dataclass(frozen=True)
 class Step:
@@ -63,6 +65,10 @@ class Run:
                 raise InvalidSetting(f"a run is made of steps, got {step!r}. Write Step(mechanism, sampling) * times.")
             count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
             merged[step] = merged.get(step, 0) + count
+            if merged[step] > MOST_STEPS:
+                raise InvalidSetting(
+                    f"steps must be at most {MOST_STEPS:.0e}, got {merged[step]}. Nobody runs more steps than that."
+                )
         object.__setattr__(self, "parts", tuple((step, times) for step, times in merged.items() if times))
 
     def __iter__(self) -> Iterator[tuple[Step, int]]:
