@@ -30,7 +30,7 @@ def gaussian_delta(mu: mpf, epsilon: mpf) -> mpf:
 
 @enough_digits
 def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
-    """One sampled Gaussian step, noise of scale 1 and a sum that moves by `shift` (THEORY.md D), any real epsilon."""
+    """One sampled Gaussian step, noise of scale 1 and a sum moved by `shift` (docs/certificates.md, 3), any real epsilon."""
     order = mp.exp(epsilon)
     if direction == "REMOVE":
         if order <= 1 - rate:

@@ -299,3 +299,24 @@ def test_far_noise_is_answered_or_refused_clearly(noise: float, steps: int) -> N
             assert "Ask for" in found
         else:
             assert 0 <= found.lower <= found.upper < math.inf
+
+
+@pytest.mark.parametrize("noise", [1e-310, 1e-7, 1e10, 1e300])
+@pytest.mark.parametrize("mechanism", [tr.Gaussian, tr.Laplace])
+def test_noise_beyond_what_doubles_can_tell_is_refused(mechanism: type[tr.Gaussian] | type[tr.Laplace], noise: float) -> None:
+    with pytest.raises(tr.InvalidSetting, match=r"noise_multiplier must be between 1e-06 and 1e\+09"):
+        mechanism(noise_multiplier=noise)
+
+
+def test_more_steps_than_can_be_counted_are_refused() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
+    with pytest.raises(tr.InvalidSetting, match="steps must be at most"):
+        step * 10**400
+
+
+def test_a_contrast_tells_no_theorem_from_not_certified_and_prints_zero_plainly() -> None:
+    table = tr.contrast(tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1)) * 0, delta=1e-6)
+    assert "-0.0000" not in str(table)
+    refused = tr.contrast(tr.Step(tr.Laplace(noise_multiplier=1), tr.Poisson(rate=0.1)), delta=1e-6)
+    assert refused.row(tr.Poisson, tr.SUBSTITUTE).why_not == "no theorem"
+    assert "no theorem" in str(refused)

@@ -162,7 +162,7 @@ def test_substitution_without_replacement_is_not_like_poisson() -> None:
 
 
 def test_remove_is_not_the_worst_substitution_of_gaussian_noise_without_replacement() -> None:
-    """Five records, batch four, noise 3, two steps: datasets (0,0,0,0,1) and (0,0,0,0,-1), THEORY.md B7."""
+    """Five records, batch four, noise 3, two steps: datasets (0,0,0,0,1) and (0,0,0,0,-1) (proofs/refuted_beliefs.md)."""
     laws = step_laws(tr.Gaussian(noise_multiplier=3), tr.WithoutReplacement(batch=4, population=5), tr.SUBSTITUTE)
     for epsilon, opposite, removed in ((0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)):
         exchange = Composition(Schedule([(laws.exchange(), 2)])).log_bounds(epsilon, 1e-5)

@@ -1,5 +1,6 @@
 """The same noise, rate and steps under every sampling and relation: what a mismatch would cost."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ class Row:
     run: Run
     epsilons: tuple[Bracket, ...]
     refusal: str | None = None
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,17 @@ class Contrast:
         heading = ["sampling", "relation", *(f"delta {d:g}" for d in self.deltas)]
         body = []
         for row in self.rows:
-            cells = [_shown(b) for b in row.epsilons] if row.refusal is None else ["-"] * len(self.deltas)
+            cells = [_shown(b) for b in row.epsilons] if row.refusal is None else [row.why_not] * len(self.deltas)
             body.append([row.sampling.__name__, row.relation.name, *cells])
-        note = "Certified upper ends of epsilon; - where no theorem gives the worst case."
+        note = (
+            "Certified upper ends of epsilon, rounded up; Row.epsilons has both ends, Row.refusal the reason where there is none."
+        )
         return aligned([heading, *body]) + "\n" + note
 
 
 def _shown(bracket: Bracket) -> str:
     """The upper end to four decimals, rounded up."""
-    return f"{np.ceil(bracket.upper * 1e4 - 1e-9) / 1e4:.4f}" if np.isfinite(bracket.upper) else "infinite"
+    return f"{math.ceil(bracket.upper * 1e4) / 1e4:.4f}" if math.isfinite(bracket.upper) else "infinite"
 
 
 def contrast(
@@ -71,8 +75,10 @@ def contrast(
             try:
                 curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting)
                 rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas)))
-            except (NoTheorem, NotPreciseEnough) as refusal:
-                rows.append(Row(sampling, relation, changed, (), str(refusal)))
+            except NoTheorem as refusal:
+                rows.append(Row(sampling, relation, changed, (), str(refusal), "no theorem"))
+            except NotPreciseEnough as refusal:
+                rows.append(Row(sampling, relation, changed, (), str(refusal), "not certified"))
     return Contrast(run, deltas, tuple(rows))
 
 

@@ -162,14 +162,27 @@ class Composition:
             if isinstance(engine, ContourEngine):
                 engine.last_saddle = tilt
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
-        for _ in range(4):
+        for engine in self._engines:
+            if isinstance(engine, EndPoint):  # costs nothing to try, and settles small deltas of bounded losses
+                lower, upper, width = self._solve_on(engine, highest * (1 - 1e-6), log_delta, accuracy, highest)
+                if width <= accuracy and lower > 0:
+                    return lower, upper
+        tried = {guess}
+        for _ in range(6):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
             if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 100 * upper):
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
                 return lower, upper
+            # where the upper end crosses is the better guess; a second one that did not help is halved
             most = min(upper, highest)
-            guess = (lower + most) / 2 if math.isfinite(most) else 2 * max(lower, guess)
+            if not math.isfinite(most):
+                guess = 2 * max(lower, guess)
+            elif upper < highest and upper not in tried:
+                guess = upper
+            else:
+                guess = (lower + most) / 2
+            tried.add(guess)
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )
@@ -181,9 +194,14 @@ class Composition:
 
     def _solve(self, guess: float, log_delta: float, accuracy: float, highest: float) -> tuple[float, float, float]:
         """Both crossings as one local sees them, and the local's relative width there."""
-        local = self._place(guess, accuracy) if self._known(guess) is None else None
-        if local is None:
+        if self._known(guess) is not None:
             return 0.0, guess, math.inf
+        return self._solve_on(self._place(guess, accuracy), guess, log_delta, accuracy, highest)
+
+    def _solve_on(
+        self, local: Local, guess: float, log_delta: float, accuracy: float, highest: float
+    ) -> tuple[float, float, float]:
+        """The same on a given local."""
 
         def upper(epsilon: float) -> float:
             return (self._known(epsilon) or local.bounds(epsilon)).upper - log_delta

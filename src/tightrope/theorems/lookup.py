@@ -8,13 +8,13 @@ from tightrope.numerics.columns import aligned
 from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.pair import Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
-from tightrope.setting.mechanism import Mechanism
-from tightrope.setting.relation import RELATIONS, SUBSTITUTE, Relation
+from tightrope.setting.mechanism import Gaussian, Mechanism
+from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
 from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
-from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, RUN_THEOREMS, needed_branches
+from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
@@ -93,11 +93,12 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> str:
 
 
 def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> list[Evidence]:
-    """The evidence for one cell of the support matrix: a row per branch, or nothing."""
-    rows = [
-        next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None) for branch in relation.branches
-    ]
-    return [evidence for evidence in rows if evidence] if all(rows) else []
+    """The evidence for one cell of the support matrix: a row per branch that is needed, or nothing."""
+    remove_suffices = relation is ADD_OR_REMOVE and mechanism is Gaussian
+    branches = (REMOVE,) if remove_suffices else relation.branches
+    rows = [next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None) for branch in branches]
+    evidence = [row for row in rows if row]
+    return evidence + [REMOVE_SUFFICES] * remove_suffices if len(evidence) == len(branches) else []
 
 
 @dataclass(frozen=True)
