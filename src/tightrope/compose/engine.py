@@ -170,7 +170,7 @@ class Composition:
         tried = {guess}
         for _ in range(6):
             lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
-            if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 100 * upper):
+            if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 10 * upper):
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
                 return lower, upper
