@@ -217,8 +217,11 @@ class Composition:
         _, high = crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
         low, _ = crossing(lower, start=min(high, highest), slope=slope, resolution=resolution, highest=highest)
         # beyond the largest loss the upper end is certain, and says nothing about how close it is
-        width = local.bounds(high).width if math.isfinite(high) and self._known(high) is None else math.inf
-        return min(low, high), high, width
+        if not math.isfinite(high) or self._known(high) is not None:
+            return min(low, high), high, math.inf
+        found = local.bounds(high)
+        # a bound can also jump past delta, which leaves the crossing open
+        return min(low, high), high, max(found.width, -math.expm1(min(found.upper - log_delta, 0.0)))
 
 
 def one_step(pair: Pair) -> OneFormula | ExactOutcomes:
