@@ -40,7 +40,7 @@ from tightrope.loss.normal_transform import NormalTransform
 from tightrope.loss.spread import spread
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.pair import ShiftPair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.lookup import analyse
 
@@ -409,3 +409,22 @@ def test_an_exact_engine_has_rounding_errors_only(entry: Entry) -> None:
     errors = tr.privacy_curve(entry.run, relation=tr.ADD).error(entry.epsilons[1])
     assert (errors.cells, errors.tails, errors.aliasing, errors.cut_off) == (0, 0, 0, 0)
     assert errors.rounding < 1e-6
+
+
+def test_logarithms_of_long_fractions_do_not_cancel() -> None:
+    p, q = Fraction(0.4681915970733501) * Fraction(0.61), Fraction(0.5018084029266499) * Fraction(0.0134)
+    p, q = p / (p + q + Fraction(0.03)), q / (p + q + Fraction(0.03))
+    for a, b in ((p, q), (q, p), (p, Fraction(1)), (q, Fraction(1))):
+        with mp.workdps(40):
+            truth = mp.log(mpf(a.numerator) / a.denominator) - mp.log(mpf(b.numerator) / b.denominator)
+        assert abs(exact_log_ratio(a, b) - float(truth)) <= 4 * 2.0**-53 * max(1.0, abs(float(truth)))
+
+
+def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose_nothing() -> None:
+    pair = ShiftPair(Mixture(Noise.NORMAL, 0.0109, 1 / 2.19), Mixture(Noise.NORMAL, 0.0109, -1 / 2.19))
+    schedule = Schedule([(pair, 1)])
+    laws = BigJumpEngine(schedule, 1 << 19).near(0.5358, 1e-3)
+    for epsilon in (0.05, 0.2143, 0.5, 0.5358, 0.7):
+        truth, found = OneFormula(pair).bounds(epsilon), laws.bounds(epsilon)
+        assert found.lower <= truth.upper
+        assert truth.lower <= found.upper

@@ -227,12 +227,18 @@ def _lowest(calm: _Tilted, c: float, log_share: float) -> float:
 
 @dataclass(frozen=True)
 class SplitLaws:
-    """Runs with a jump and runs without: their bounds add up."""
+    """Runs with a jump and runs without: their bounds add up.
+
+    `valid_from` is the epsilon from which on runs that were left out lose nothing.
+    """
 
     parts: tuple[LatticeLaws, ...]
+    valid_from: float
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
+        if epsilon < self.valid_from:
+            return LogBounds(-math.inf, 0.0)
         each = [part.bounds(epsilon) for part in self.parts]
         upper = float(np.logaddexp.reduce([b.upper for b in each]))
         lower = float(np.logaddexp.reduce([b.lower for b in each]))
@@ -282,7 +288,8 @@ class BigJumpEngine:
 
     def _split(self, epsilon: float, tolerance: float, threshold: float) -> SplitLaws:
         engines: list[_SplitEngine] = [_JumpEngine(self.schedule, self.longest, threshold, epsilon, tolerance)]
-        if self.schedule.steps * threshold > epsilon:  # else calm runs lose at most epsilon
+        most_calm = self.schedule.steps * threshold * (1 + 1e-12)
+        if most_calm > epsilon:  # else calm runs lose at most epsilon
             engines.append(_CalmEngine(self.schedule, self.longest, threshold))
         # Roughly first: often one kind of runs makes nearly all of delta.
         parts = []
@@ -296,4 +303,4 @@ class BigJumpEngine:
             if share > tolerance / 4:
                 parts[i] = engine.near(epsilon, min(0.5, tolerance / 2 / share if share < 0.1 else tolerance))
                 self.spent += engine.spent
-        return SplitLaws(tuple(parts))
+        return SplitLaws(tuple(parts), -math.inf if len(engines) == 2 else most_calm)

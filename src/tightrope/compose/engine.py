@@ -143,7 +143,12 @@ class Composition:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
         key = (delta, accuracy)
         if key not in self._epsilons:
-            self._epsilons[key] = self._search(delta, accuracy)
+            try:
+                self._epsilons[key] = self._search(delta, accuracy)
+            except NotPreciseEnough:
+                raise
+            except ArithmeticError:  # a bound lost its way far from where it was placed
+                raise NotPreciseEnough(f"epsilon at delta={delta:g} could not be certified. Ask for another delta.") from None
         return self._epsilons[key]
 
     def _search(self, delta: float, accuracy: float) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, ShiftPair
+from tightrope.pairs.pair import FinitePair, ShiftPair, exact_log_ratio
 
 MOST_PANELS = 500
 PANEL_NODES = 32
@@ -21,7 +22,7 @@ class FiniteTransform:
 
     def __init__(self, pair: FinitePair) -> None:
         self.losses = np.array(pair.losses)
-        self.log_masses = np.array([math.log(p.numerator) - math.log(p.denominator) for p, _ in pair.levels])
+        self.log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
 
     def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Every level with its tilted probability."""

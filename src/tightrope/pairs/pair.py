@@ -189,6 +189,8 @@ def exact_log_ratio(p: Fraction, q: Fraction) -> float:
     ratio = p / q
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))
+    if Fraction(1, 10**300) < ratio < 10**300:
+        return math.log(float(ratio))  # the logarithms of huge numerators and denominators would cancel
     return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
