@@ -4,11 +4,12 @@ State what is run (mechanism, sampling, steps) and who counts as a neighbour (re
 theorem behind it, or a refusal that says what is known.
 """
 
+from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -37,10 +38,15 @@ __all__ = [  # noqa: RUF022
     "epsilon",
     "delta",
     "privacy_curve",
+    "smallest_noise",
+    "most_steps",
+    "largest_rate",
+    "largest_batch",
     "contrast",
     "support_matrix",
     "Bracket",
     "PrivacyCurve",
+    "Calibration",
     "Contrast",
     "SupportMatrix",
     "Standing",
@@ -50,5 +56,6 @@ __all__ = [  # noqa: RUF022
     "TightropeError",
     "InvalidSetting",
     "NoTheorem",
+    "NoSuchValue",
     "NotPreciseEnough",
 ]

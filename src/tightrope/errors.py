@@ -13,5 +13,16 @@ class NoTheorem(TightropeError):
     """No theorem (of the trusted standing) covers the question; names what is known and what to do."""
 
 
+class NoSuchValue(TightropeError):
+    """No value is the smallest or largest one asked for: every value meets the target, or none does.
+
+    `limit` is where the search would end: 0 or infinity.
+    """
+
+    def __init__(self, message: str, *, limit: float) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
 class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""

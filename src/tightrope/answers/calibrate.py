@@ -1,0 +1,323 @@
+"""From a target (epsilon, delta) to the noise, steps, rate or batch that meets it: certain on the safe side, close to the other."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic
+
+from tightrope.answers.frontier import Frontier, V
+from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY, privacy_curve
+from tightrope.compose.estimate import log_delta_guess
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
+from tightrope.numerics import check
+from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import MOST_STEPS, Run, Step, as_run
+from tightrope.setting.sampling import Poisson, Sampling, WithoutReplacement
+from tightrope.theorems.evidence import PROVED, Standing
+from tightrope.theorems.lookup import analyse
+from tightrope.theorems.worst_pairs import sum_moves_by
+
+CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
+PROMISED = 1e-4
+LEAST_RATE = 1e-300
+NOTHING = Run()
+
+
+@dataclass(frozen=True)
+class Calibration(Generic[V]):
+    """The best value that certainly meets a target, and the nearest one found that certainly misses it.
+
+    `beyond` is None where `value` is the limit of what can be set at all. `curve` is the certified curve of `run`, the run
+    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon.
+    """
+
+    parameter: str
+    value: V
+    beyond: V | None
+    target: "Target"
+    run: Run
+    curve: PrivacyCurve
+
+    @property
+    def gap(self) -> float:
+        """How far, relative to `value`, the best possible value can be; 0 where `value` is the limit."""
+        return 0.0 if self.beyond is None else abs(self.beyond - self.value) / self.value if self.value else math.inf
+
+    @property
+    def epsilon(self) -> Bracket:
+        """What the run at `value` spends at the target's delta."""
+        return self.curve.epsilon(self.target.delta)
+
+    def __str__(self) -> str:
+        missed = "the limit" if self.beyond is None else f"{self.beyond!r} misses the target"
+        return f"{self.parameter} {self.value!r} ({missed}): {self.target}, spends {self.epsilon}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """(epsilon, delta) under a relation, what else is released, and how the answer is to be certified."""
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    besides: Run
+    accuracy: float
+    trusting: Standing
+
+    @staticmethod
+    def of(
+        epsilon: float, delta: float, relation: Relation, besides: Run | Step, accuracy: float, trusting: Standing
+    ) -> "Target":
+        """Check the target; refuse one that `besides` alone misses."""
+        remedy = "Pass the privacy loss you accept, 0 or more."
+        bound = check.real(remedy=remedy, epsilon=epsilon)
+        if bound < 0:
+            raise InvalidSetting(f"epsilon must be at least 0, got {epsilon!r}. {remedy}")
+        target = Target(bound, check.open_probability(delta=delta), relation, as_run(besides), accuracy, trusting)
+        spent = target.curve(NOTHING).delta(bound)
+        if spent.upper > target.delta:
+            raise NoSuchValue(
+                f"{target} is out of reach: besides={target.besides!r} alone has delta {spent} at epsilon {bound:g}. "
+                "Release less besides, or accept a larger epsilon or delta.",
+                limit=0.0,
+            )
+        return target
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:g} at delta {self.delta:g} under {self.relation.name}"
+
+    def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
+        """The curve of `run` together with what is released besides."""
+        return privacy_curve(
+            run + self.besides, relation=self.relation, accuracy=accuracy or self.accuracy, trusting=self.trusting
+        )
+
+    def excess(self, run: Run, accuracy: float) -> Bracket:
+        """ln delta - ln target."""
+        found = self.curve(run, accuracy).log_delta(self.epsilon)
+        log_delta = math.log(self.delta)
+        # one unit in the last place for the logarithm of the target itself
+        return Bracket(found.lower - log_delta, math.nextafter(found.upper - log_delta, math.inf))
+
+    def guess(self, run: Run) -> Bracket:
+        """The same, about."""
+        log_delta = math.log(self.delta)
+        schedules = [
+            schedule
+            for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting)
+            for schedule in analysis.covers[0].schedules
+        ]
+        about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
+        return Bracket(about, about)  # NaN is refused here
+
+    def is_met_by(self, curve: PrivacyCurve) -> bool:
+        """Whether both readings of the curve are within the target."""
+        return curve.delta(self.epsilon).upper <= self.delta and curve.epsilon(self.delta).upper <= self.epsilon
+
+
+def smallest_noise(
+    sampling: Sampling,
+    *,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    mechanism: type[Gaussian] | type[Laplace] = Gaussian,
+    besides: Run | Step = NOTHING,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+) -> Calibration[float]:
+    """The smallest noise multiplier with which `steps` steps are (epsilon, delta)-private, together with `besides`.
+
+    >>> import tightrope as tr
+    >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    >>> round(found.value, 4), found.epsilon.upper <= 1, found.gap < 1e-4
+    (0.7876, True, True)
+    """
+    if mechanism not in (Gaussian, Laplace):
+        raise InvalidSetting(f"mechanism must be Gaussian or Laplace, got {mechanism!r}. Only these have a noise multiplier.")
+    count = check.whole(least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+
+    def run(noise: float) -> Run:
+        return Step(mechanism(noise_multiplier=noise), sampling) * count
+
+    first = run(1.0).parts[0][0]  # refuses what is not a sampling
+    _refuse_if_no_noise_is_needed(first.sampling, count, target)
+    # what full batches would need, thinned by the sampling: a start, which the search corrects
+    spread = sampling.rate * math.sqrt(2 * count * math.log(1.25 / target.delta)) / max(target.epsilon, 1e-3)
+    start = min(max(sum_moves_by(sampling, relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
+    found = _calibrated("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
+    if found is None:
+        raise NoSuchValue(
+            f"{target} is out of reach: even noise_multiplier {MOST_NOISE:g} is not shown to meet it. "
+            "Accept a larger epsilon or delta, or take fewer steps.",
+            limit=math.inf,
+        )
+    return found
+
+
+def most_steps(
+    step: Step,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    besides: Run | Step = NOTHING,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+) -> Calibration[int]:
+    """How many times `step` can be taken within (epsilon, delta), together with `besides`; 0 where not even once.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
+    >>> found = tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    >>> found.value, found.beyond
+    (11397, 11398)
+    """
+    if not isinstance(step, Step):
+        raise InvalidSetting(f"step must be a Step, got {step!r}. Write Step(mechanism, sampling).")
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    found = _calibrated("steps", target, lambda times: step * times, 1000, safest=1, riskiest=MOST_STEPS)
+    if found is None:
+        return Calibration("steps", 0, 1, target, target.besides, target.curve(NOTHING))
+    if found.beyond is None:
+        raise NoSuchValue(
+            f"there is no largest number of steps: even {MOST_STEPS:.0e} steps meet {target}. Any number you can run does.",
+            limit=math.inf,
+        )
+    return found
+
+
+def largest_rate(
+    mechanism: Mechanism,
+    *,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    besides: Run | Step = NOTHING,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+) -> Calibration[float]:
+    """The largest Poisson sampling rate with which `steps` steps are (epsilon, delta)-private; 1 where every record may join.
+
+    >>> import tightrope as tr
+    >>> noise = tr.Gaussian(noise_multiplier=0.8)
+    >>> found = tr.largest_rate(noise, steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    >>> round(found.value, 6)
+    0.001054
+    """
+    count = check.whole(least=1, remedy="Without steps every rate is fine.", steps=steps)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    found = _calibrated(
+        "rate",
+        target,
+        lambda rate: Step(mechanism, Poisson(rate=rate)) * count,
+        min(1.0, 10 / count),
+        safest=LEAST_RATE,
+        riskiest=1.0,
+    )
+    if found is None:
+        raise NoSuchValue(
+            f"{target} is out of reach: not even rate {LEAST_RATE:g} is shown to meet it. Accept a larger delta.", limit=0.0
+        )
+    return found
+
+
+def largest_batch(
+    mechanism: Mechanism,
+    *,
+    population: int,
+    steps: int,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    besides: Run | Step = NOTHING,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+) -> Calibration[int]:
+    """The largest batch without replacement with which `steps` steps are (epsilon, delta)-private.
+
+    >>> import tightrope as tr
+    >>> noise = tr.Gaussian(noise_multiplier=2)
+    >>> found = tr.largest_batch(
+    ...     noise, population=60_000, steps=10_000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE
+    ... )
+    >>> found.value, found.beyond
+    (197, 198)
+    """
+    size = check.whole(least=1, population=population)
+    count = check.whole(least=1, remedy="Without steps every batch is fine.", steps=steps)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+
+    def run(batch: int) -> Run:
+        return Step(mechanism, WithoutReplacement(batch=batch, population=size)) * count
+
+    largest = size
+    try:
+        analyse(run(size), relation, trusting=trusting)
+    except NoTheorem:  # a batch that holds everybody has no room for a neighbour's record
+        largest = size - 1
+        if not largest:
+            raise
+    found = _calibrated("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
+    if found is None:
+        raise NoSuchValue(
+            f"{target} is out of reach: even a batch of 1 out of {size} misses it. "
+            "Add noise, take fewer steps, or accept a larger epsilon or delta.",
+            limit=0.0,
+        )
+    return found
+
+
+def _calibrated(
+    parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
+) -> Calibration[V] | None:
+    """The frontier of `target`, its safe side verified by a curve of its own; None where no value is safe."""
+    start = _better_start(target, run, start, safest=safest, riskiest=riskiest)
+    accuracy = target.accuracy
+    frontier = Frontier(lambda v: target.excess(run(v), accuracy), safest=safest, riskiest=riskiest, close=CLOSE)
+    frontier.search(start)
+    while frontier.is_wide(PROMISED) and accuracy > 100 * FINEST_ACCURACY:
+        # the brackets' own width keeps the sides apart: make them narrower
+        accuracy /= 30
+        try:
+            frontier.search_again()
+        except NotPreciseEnough:
+            break
+    value = frontier.safe
+    while value is not None:
+        curve = target.curve(run(value))
+        if target.is_met_by(curve):
+            return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
+        value = frontier.safer(value)
+    return None
+
+
+def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> V:
+    """Where the saddle-point approximation meets the target, if it can tell."""
+    frontier = Frontier(lambda v: target.guess(run(v)), safest=safest, riskiest=riskiest, close=0.01)
+    try:
+        frontier.search(start)
+    except ArithmeticError:
+        pass
+    return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start)
+
+
+def _refuse_if_no_noise_is_needed(sampling: Sampling, steps: int, target: Target) -> None:
+    """Without any noise a step still only tells whether the record was drawn: a mechanism with two outputs."""
+    revealing = Step(Finite(observed=[1.0, 0.0], alternative=[0.0, 1.0]), sampling) * steps
+    try:
+        found = target.curve(revealing).delta(target.epsilon)
+    except NoTheorem:
+        return  # then the search itself has to find out
+    if found.upper <= target.delta:
+        raise NoSuchValue(
+            f"no noise is needed for {target}: even if every drawn record were published, delta would be {found}. "
+            "Such a guarantee is empty; choose a smaller delta, well below 1 / population.",
+            limit=0.0,
+        )
