@@ -1,5 +1,6 @@
-"""From a target (epsilon, delta) to the noise, steps, rate or batch that meets it: certain on the safe side, close to the other."""
+"""From a target (epsilon, delta) to the noise, steps, rate or batch that meets it: certainly safe, and close to certainly not."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -301,10 +302,8 @@ def _calibrated(
 def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> V:
     """Where the saddle-point approximation meets the target, if it can tell."""
     frontier = Frontier(lambda v: target.guess(run(v)), safest=safest, riskiest=riskiest, close=0.01)
-    try:
+    with contextlib.suppress(ArithmeticError):
         frontier.search(start)
-    except ArithmeticError:
-        pass
     return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start)
 
 

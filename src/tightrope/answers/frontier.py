@@ -20,7 +20,9 @@ class Frontier(Generic[V]):
     """
 
     def __init__(self, excess: Callable[[V], Bracket], *, safest: V, riskiest: V, close: float) -> None:
-        self.excess, self.safest, self.riskiest = excess, safest, riskiest
+        self.excess: Callable[[V], Bracket] = excess
+        self.safest: V = safest
+        self.riskiest: V = riskiest
         self.close = close  # the relative gap aimed at, where values are real numbers
         self.whole = isinstance(safest, int)
         self.safe: V | None = None
@@ -60,11 +62,9 @@ class Frontier(Generic[V]):
 
     def safer(self, value: V) -> V | None:
         """A value a little safer; None at the end of the axis."""
-        if self.whole:
-            new = self._moved(value, 0.0, down=True) + (1 if self.safest > self.riskiest else -1)
-        else:
-            new = self._moved(value, -self.close / 4, down=True)
-        return None if value == self.safest else type(value)(new)
+        if value == self.safest:
+            return None
+        return value - 1 if self.whole else self._moved(value, -self.close / 4, down=True)
 
     def _risk(self, value: V) -> float:
         """A coordinate that grows with the risk: plus or minus ln value."""
@@ -90,7 +90,8 @@ class Frontier(Generic[V]):
         for for_safe in (last != self.safe, last == self.safe):
             low, high = self._gap(for_safe)
             trial = self._aimed(last, for_safe)
-            if not (low < self._risk(trial) < high and trial not in self._seen):
+            creeps = len(self._seen) % 8 == 7 and math.isfinite(high - low)  # Newton's steps may; halving does not
+            if creeps or trial in self._seen or not low < self._risk(trial) < high:
                 trial = self._between(low, high, for_safe)
             if trial not in self._seen and low < self._risk(trial) < high and (self.whole or high - low > self.close):
                 yield trial
@@ -114,10 +115,10 @@ class Frontier(Generic[V]):
         return self._moved(last, step, down=for_safe)
 
     def _between(self, low: float, high: float, for_safe: bool) -> V:
-        """The middle of a gap; the end of the axis, or far out, where the gap is open."""
-        known = next(v for v in (self.safe, self.beyond, *self._open) if v is not None)
+        """The middle of a gap; further out than ever, as far as the axis goes, where the gap is open."""
+        known = sorted(self._seen, key=self._risk)
         if math.isinf(low):
-            return self._moved(known, max(-FURTHEST, self._risk(self.safest) - self._risk(known)), down=True)
+            return self._moved(known[0], -FURTHEST, down=True)
         if math.isinf(high):
-            return self._moved(known, min(FURTHEST, self._risk(self.riskiest) - self._risk(known)), down=False)
-        return self._moved(known, (low + high) / 2 - self._risk(known), down=for_safe)
+            return self._moved(known[-1], FURTHEST, down=False)
+        return self._moved(known[0], (low + high) / 2 - self._risk(known[0]), down=for_safe)
