@@ -255,7 +255,7 @@ class BigJumpEngine:
         self.schedule, self.longest = schedule, longest
         self.spent = 0  # lattice points worked on for the current question
 
-    def near(self, epsilon: float, tolerance: float) -> SplitLaws:
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> SplitLaws:
         """Laws placed for `epsilon`, split where that certifies most."""
         best: tuple[float, SplitLaws] | None = None
         self.spent = 0

@@ -31,7 +31,7 @@ class OneFormula:
         """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
         return OneFormula(ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL)))
 
-    def near(self, epsilon: float, tolerance: float) -> "OneFormula":
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "OneFormula":
         """The formula is the same everywhere."""
         return self
 

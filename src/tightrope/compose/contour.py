@@ -10,6 +10,7 @@ every term is positive, so aliasing errs upwards by itself and only the lower en
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,22 +23,14 @@ from tightrope.compose.saddle import (
     tilt_for_epsilon,
 )
 from tightrope.curve.log_bounds import Errors, LogBounds
-from tightrope.loss.bounded_transform import FiniteTransform, LaplaceTransform
-from tightrope.loss.normal_transform import NormalTransform
-from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow, Transform
+from tightrope.loss.kept import KeptTransform, kept_transform
+from tightrope.loss.transform import UNIT_ROUNDOFF, TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import FinitePair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
-CHUNK = 500_000  # nodes times heights at once, to bound memory
-
-
-def transform_of(pair: Pair) -> Transform:
-    """The transform of a pair, by whichever quadrature its losses allow."""
-    if isinstance(pair, FinitePair):
-        return FiniteTransform(pair)
-    return NormalTransform(pair) if pair.noise is Noise.NORMAL else LaplaceTransform(pair)
+PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for the period and the cut-off, shared by runs of similar length
 
 
 class ContourEngine:
@@ -45,7 +38,7 @@ class ContourEngine:
 
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
-        self.parts: list[tuple[Transform, int]] = []
+        self.parts: list[tuple[KeptTransform, int]] = []
         self.last_saddle = 1.0
         self.full_batch = 0.0  # sum of squared separations of the unsampled Gaussian steps
         log_finite = 0.0
@@ -55,17 +48,17 @@ class ContourEngine:
             if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
                 self.full_batch += times * pair.pure_separation**2
             else:
-                self.parts.append((transform_of(pair), times))
+                self.parts.append((kept_transform(pair), times))
         self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives, for planning."""
         total = np.array([c * (1 + c) / 2, c + 0.5, 1.0]) * self.full_batch
-        for transform, times in self.parts:
-            total += times * np.array(transform.quick_nodes(c).cumulants())
+        for kept, times in self.parts:
+            total += times * np.array(kept.cumulants(c))
         return float(total[0]), float(total[1]), float(total[2])
 
-    def near(self, epsilon: float, tolerance: float) -> "ContourLine":
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
         saddle = self.last_saddle = tilt_for_epsilon(self.cumulants, epsilon, self.last_saddle)
         log_goal = log_delta_estimate(self.cumulants, saddle, epsilon) + math.log(tolerance)
@@ -76,19 +69,18 @@ class ContourEngine:
     def _reach(self, c: float, epsilon: float, log_goal: float) -> tuple[float, float]:
         """Where to cut the integral, and ln of the bound on the composed modulus beyond."""
         log_moment, _, variance = self.cumulants(c)
-        bounds = [(transform.modulus_bound(c), times) for transform, times in self.parts]
-        reach = 2 / math.sqrt(variance) if variance > 0 else 1 / c
+        reach = on_grid(2 / math.sqrt(variance) if variance > 0 else 1 / c, REACHES)
         while reach < 1e12 * (1 + c):
             log_modulus = -self.full_batch * reach**2 / 2
-            log_modulus += sum(times * math.log(min(bound(reach), 1.0)) for bound, times in bounds)
+            log_modulus += sum(times * math.log(min(kept.modulus_from(c, reach), 1.0)) for kept, times in self.parts)
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
                 return reach, log_modulus
-            reach *= 1.25
+            reach = on_grid(1.01 * reach, REACHES)
         raise TooSlow("the integrand does not decay")
 
     def _line(self, spot: Placement, reach: float, log_cut: float, tolerance: float) -> "ContourLine":
         c, c_beyond = spot.tilt, spot.tilt_beyond
-        step = 2 * math.pi / spot.period
+        step = 2 * math.pi / on_grid(spot.period, PERIODS)
         count = math.ceil(reach / step)
         if 20 * count > self.most_evaluations:
             raise TooSlow("the integrand decays too slowly")
@@ -98,12 +90,10 @@ class ContourEngine:
         angle = self.full_batch * t * (c + 0.5)
         enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
         cells, tails, doubt = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
-        for transform, times in self.parts:
-            target = min(1e-15, 1e-5 * tolerance / times)
-            nodes = transform.nodes(c, float(t[-1]), target)
-            if count * len(nodes.losses) > self.most_evaluations:
-                raise TooSlow("the integrand decays too slowly")
-            log_m, arg_m, wobble = _line_of_one_step(nodes, t)
+        for kept, times in self.parts:
+            target = 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / times)))
+            line = kept.line(c, step, count, target, self.most_evaluations)
+            nodes, log_m, arg_m, wobble = line.nodes, line.log_modulus, line.angle, line.wobble
             modulus = np.exp(log_m)
             log_moment += times * nodes.log_moment
             log_moment_error += times * (nodes.moment_roundoff + nodes.missing)
@@ -118,7 +108,7 @@ class ContourEngine:
             doubt += share * blur + 8 * UNIT_ROUNDOFF * times * (np.abs(arg_m) + np.abs(log_m))
         z = c + 1j * t
         kernel = 1 / np.abs(z * (z + 1))
-        beyond = sum((times * tr.log_moment_above(c_beyond) for tr, times in self.parts), 0.0)
+        beyond = sum((times * kept.log_moment_above(c_beyond) for kept, times in self.parts), 0.0)
         beyond += self.full_batch * c_beyond * (1 + c_beyond) / 2
         log_moment_error += 16 * UNIT_ROUNDOFF * (1 + abs(log_moment))
         return ContourLine(
@@ -139,21 +129,9 @@ class ContourEngine:
         )
 
 
-def _line_of_one_step(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:
-    """ln|m|, arg m and sum w |e^{it loss} - 1| for m(t) = M(c + it) / M(c), accurate where m is near 1."""
-    rows = max(CHUNK // len(nodes.losses), 1)
-    if len(t) > rows:
-        pieces = [_line_of_one_step(nodes, t[i : i + rows]) for i in range(0, len(t), rows)]
-        first, second, third = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        return first, second, third
-    half = np.multiply.outer(t / 2, nodes.losses)
-    sine, cosine = np.sin(half), np.cos(half)
-    real = -2 * (sine**2) @ nodes.weights
-    imag = 2 * (sine * cosine) @ nodes.weights
-    square = real * (2 + real) + imag**2
-    with np.errstate(divide="ignore"):
-        log_modulus = np.where(square > -0.5, 0.5 * np.log1p(square), np.log(np.hypot(1 + real, imag) + 1e-300))
-    return log_modulus, np.arctan2(imag, 1 + real), 2 * np.abs(sine) @ nodes.weights
+def on_grid(x: float, ratio: float) -> float:
+    """The smallest power of `ratio` that is at least x."""
+    return ratio ** math.ceil(math.log(x) / math.log(ratio))
 
 
 @dataclass(frozen=True)
@@ -175,21 +153,25 @@ class ContourLine:
     log_moment_beyond: float
     log_infinite: float
 
+    @cached_property
+    def _sums(self) -> tuple[Floats, float, float, float, float]:
+        """The terms' sizes, and what does not depend on epsilon: rounding of the angles, cells, tails, doubt."""
+        halves = np.full_like(self.heights, float(self.heights[1]) / math.pi)
+        halves[0] /= 2
+        size, enlarged = np.exp(self.log_integrand) * halves, np.exp(self.log_enlarged) * halves
+        phase = 8 * UNIT_ROUNDOFF * float(size @ (np.abs(self.angle) + 64))
+        return size, phase, float(enlarged @ self.cells), float(enlarged @ self.tails), float(enlarged @ self.doubt)
+
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         t, c = self.heights, self.tilt
-        step = float(t[1])
-        period = 2 * math.pi / step
+        period = 2 * math.pi / float(t[1])
         log_scale = self.log_moment - c * epsilon
-        halves = np.ones_like(t)
-        halves[0] = 0.5
-        size = np.exp(self.log_integrand) * halves * (step / math.pi)
+        size, phase, cells, tails, doubt = self._sums
         value = float(size @ np.cos(self.angle - t * epsilon))
-        enlarged = np.exp(self.log_enlarged) * halves * (step / math.pi)
-        cells, tails = float(enlarged @ self.cells), float(enlarged @ self.tails)
-        phase = 8 * UNIT_ROUNDOFF * (np.abs(self.angle) + t * abs(epsilon) + 64)
         scale_error = self.log_moment_error + 16 * UNIT_ROUNDOFF * (1 + abs(self.log_moment) + c * abs(epsilon))
-        rounding = float(size @ phase + enlarged @ self.doubt) + abs(value) * math.expm1(min(scale_error, 700.0))
+        turned = 8 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t)
+        rounding = phase + turned + doubt + abs(value) * math.expm1(min(scale_error, 700.0))
         cut = math.exp(min(self.log_cut, 700.0))
         aliasing = geometric_tail(-c * period, -log_scale) + geometric_tail(
             -(self.tilt_beyond - c) * period,

@@ -29,7 +29,7 @@ class EndPoint:
             return not pair.infinite_mass and bool(pair.levels)
         return pair.noise is Noise.LAPLACE
 
-    def near(self, epsilon: float, tolerance: float) -> "EndPoint":
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "EndPoint":
         """Itself, where it is tight enough."""
         if self.bounds(epsilon).width > tolerance:
             raise TooSlow("too far from the largest loss")

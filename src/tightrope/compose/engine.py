@@ -24,6 +24,7 @@ from tightrope.pairs.schedule import Schedule
 
 UNIT_ROUNDOFF = 2.0**-53
 KEPT_PLACES = 8
+ROUGH = 0.1  # the accuracy of the first of two solutions for epsilon
 
 
 class Local(Protocol):
@@ -36,8 +37,8 @@ class Local(Protocol):
 class Engine(Protocol):
     """A way to compose one schedule."""
 
-    def near(self, epsilon: float, tolerance: float) -> Local:
-        """Bounds placed for `epsilon`."""
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> Local:
+        """Bounds placed for `epsilon`, where ln delta is about `log_delta` if that is known."""
 
 
 class Composition:
@@ -75,7 +76,7 @@ class Composition:
             return LogBounds(-math.inf, math.log(32 * UNIT_ROUNDOFF * max(highest, 1e-300)))
         return None
 
-    def _place(self, epsilon: float, accuracy: float) -> Local:
+    def _place(self, epsilon: float, accuracy: float, log_delta: float | None = None) -> Local:
         """A local that certifies `epsilon` to `accuracy`, or the best there is; the last few are kept."""
         best: tuple[float, Local] | None = None
         drowned = False  # a lattice in rounding: a longer one would not help, telling large losses apart may
@@ -86,7 +87,7 @@ class Composition:
                 try:
                     # An engine whose arithmetic overflows or loses its way certifies nothing here: on to the next.
                     with np.errstate(over="ignore", invalid="ignore"):
-                        local = engine.near(epsilon, tolerance)
+                        local = engine.near(epsilon, tolerance, log_delta)
                         found = local.bounds(epsilon)
                 except (TooSlow, ArithmeticError):
                     break
@@ -173,8 +174,9 @@ class Composition:
                 if width <= accuracy and lower > 0:
                     return lower, upper
         tried = {guess}
-        for _ in range(6):
-            lower, upper, width = self._solve(guess, log_delta, accuracy, highest)
+        # Roughly first: where few steps matter the guess is poor, and a lattice made for it would be wasted.
+        for wanted in (max(accuracy, ROUGH), *[accuracy] * 6):
+            lower, upper, width = self._solve(guess, log_delta, wanted, highest)
             if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 10 * upper):
                 if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
                     upper = 0.0
@@ -201,7 +203,8 @@ class Composition:
         """Both crossings as one local sees them, and the local's relative width there."""
         if self._known(guess) is not None:
             return 0.0, guess, math.inf
-        return self._solve_on(self._place(guess, accuracy), guess, log_delta, accuracy, highest)
+        near = None if accuracy >= ROUGH else log_delta  # a rough solution is behind the guess
+        return self._solve_on(self._place(guess, accuracy, near), guess, log_delta, accuracy, highest)
 
     def _solve_on(
         self, local: Local, guess: float, log_delta: float, accuracy: float, highest: float

@@ -50,7 +50,7 @@ class ExactOutcomes:
         self.doubt, self.blur = doubt[order], blur[order]
         self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
 
-    def near(self, epsilon: float, tolerance: float) -> "ExactOutcomes":
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ExactOutcomes":
         """The sum is the same everywhere."""
         return self
 

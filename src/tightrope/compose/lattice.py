@@ -53,11 +53,11 @@ class LatticeEngine:
         """ln of the composed moment at a tilt and its first two derivatives, for planning."""
         return self.plan
 
-    def near(self, epsilon: float, tolerance: float) -> LatticeLaws:
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         self.epsilon, self.spent = epsilon, 0
-        saddle = tilt_for_epsilon(self.cumulants, epsilon)
-        log_delta = log_delta_estimate(self.cumulants, saddle, epsilon)
+        if log_delta is None:
+            log_delta = log_delta_estimate(self.cumulants, tilt_for_epsilon(self.cumulants, epsilon), epsilon)
         aim, cap_slack, alias_slack, best = tolerance, 7.0, 2.0, math.inf
         for _ in range(9):
             self._cap(log_delta + math.log(tolerance) - cap_slack)

@@ -8,7 +8,18 @@ from tightrope.loss.transform import TooSlow
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 
-LOWEST_TILT, HIGHEST_TILT = 1e-12, 1e15
+LOWEST_TILT, HIGHEST_TILT = -2763, 3453  # 1e-12 and 1e15 on the grid
+LARGEST_STEP = 200  # on the grid
+
+
+def tilt_at(place: int) -> float:
+    """Tilts lie on a grid of 1 % steps, so that runs of different length ask the same of a step's transform."""
+    return math.exp(place / 100)
+
+
+def place_of(tilt: float) -> int:
+    """The grid's place nearest to a tilt."""
+    return min(max(round(100 * math.log(tilt)), LOWEST_TILT), HIGHEST_TILT)
 
 
 def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -> float:
@@ -16,25 +27,25 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
 
     Newton in ln c inside a shrinking bracket: Newton alone runs away where K explodes (small noise).
     """
-    low, high = math.log(LOWEST_TILT), math.log(HIGHEST_TILT)
-    x = min(max(math.log(start), low), high)
-    for _ in range(200):
-        c = math.exp(x)
+    low, high = LOWEST_TILT, HIGHEST_TILT
+    x = place_of(start)
+    while high - low > 1:
+        c = tilt_at(x)
         slope, curvature = _slope(cumulants, c, epsilon)
         if slope > 0:
             high = x
         else:
             low = x
-        finite = math.isfinite(slope) and curvature > 0
-        step = max(-2.0, min(2.0, -slope / (c * curvature))) if finite else -2.0
-        new = x + step
-        if not low < new < high:
-            new = (low + high) / 2
-        # close enough in c, and the function cannot fall much further (it is steep where K explodes)
-        if (abs(new - x) < 1e-3 and abs(slope) * c * abs(new - x) < 0.01) or high - low < 1e-12:
+        new = x + _whole_step(-slope / (c * curvature) if math.isfinite(slope) and curvature > 0 else -math.inf)
+        if new == x:
             break
-        x = new
-    return math.exp(round(x, 2))  # the same from every start
+        x = new if low < new < high else (low + high) // 2
+    return tilt_at(x)
+
+
+def _whole_step(step: float) -> int:
+    """A step in ln c as steps on the grid, of limited size."""
+    return round(min(max(100 * step, -LARGEST_STEP), LARGEST_STEP))
 
 
 def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:
@@ -57,28 +68,28 @@ def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, flo
 
     Each tilt c is the saddle of epsilon(c) = K'(c) - 1/c - 1/(1+c), so one search over c does for both.
     """
-    low, high = math.log(LOWEST_TILT), math.log(HIGHEST_TILT)
+    low, high = LOWEST_TILT, HIGHEST_TILT
     _, _, variance = cumulants(1.0)
     start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0  # as if the loss were normal
-    x = min(max(math.log(start), low), high)
-    c, epsilon = start, 0.0
-    for _ in range(100):
-        c = math.exp(x)
-        slope, curvature = _slope(cumulants, c, 0.0)
-        epsilon = slope
-        value = log_delta_estimate(cumulants, c, epsilon) if math.isfinite(slope) else -math.inf
+    x = place_of(start)
+    while True:
+        c = tilt_at(x)
+        epsilon, curvature = _slope(cumulants, c, 0.0)
+        value = log_delta_estimate(cumulants, c, epsilon) if math.isfinite(epsilon) else -math.inf
         if value > log_delta:
             low = x
         else:
             high = x
-        step = (value - log_delta) / (c * c * curvature) if math.isfinite(value) else -2.0
-        new = x + max(-2.0, min(2.0, step))
-        if not low < new < high:
-            new = (low + high) / 2
-        if abs(new - x) < 3e-3:
-            break
-        x = new
-    return max(epsilon, 0.0), c
+        step = (value - log_delta) / (c * c * curvature) if math.isfinite(value) else -math.inf
+        new = x + _whole_step(step)
+        if new == x:
+            return max(epsilon + step * c * curvature, 0.0), c
+        if high - low <= 1:
+            return max(epsilon, 0.0) if math.isfinite(epsilon) else 1.0, c
+        x = new if low < new < high else (low + high) // 2
+
+
+SHIFTS_BELOW, SHIFTS_ABOVE = (-36, -16, -7, 0), (3, 10, 26, 69, 139)  # on the grid: 0.7 to 4 times the saddle
 
 
 @dataclass(frozen=True)
@@ -96,23 +107,27 @@ def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, 
     The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge loss), a tilt
     a little below leaves room for the second one and shortens the period.
     """
+    middle = place_of(saddle)
     chernoff = {}
-    for x in (0.7, 0.85, 0.93, 1.0, 1.03, 1.1, 1.3, 2.0, 4.0):
+    for shift in SHIFTS_BELOW + SHIFTS_ABOVE:
+        c = tilt_at(middle + shift)
         try:
-            log_moment = cumulants(x * saddle)[0]
+            log_moment = cumulants(c)[0]
         except TooSlow:
             log_moment = math.inf
-        chernoff[x] = log_moment - x * saddle * epsilon + log_chernoff_factor(x * saddle) - log_goal + 0.7
+        chernoff[shift] = log_moment - c * epsilon + log_chernoff_factor(c) - log_goal + 0.7
     options = []
-    for x in (0.7, 0.85, 0.93, 1.0):
-        if not chernoff[x] - chernoff[1.0] <= 6:
+    for shift in SHIFTS_BELOW:
+        if not chernoff[shift] - chernoff[0] <= 6:
             continue  # so far from the saddle delta would drown in rounding
-        below = (0.7 - log_goal + log_mass) / (x * saddle)
-        for y, log_bound in chernoff.items():
-            if y > x and math.isfinite(log_bound):
-                period = max(below, log_bound / ((y - x) * saddle))
+        tilt = tilt_at(middle + shift)
+        below = (0.7 - log_goal + log_mass) / tilt
+        for further, log_bound in chernoff.items():
+            if further > shift and math.isfinite(log_bound):
+                beyond = tilt_at(middle + further)
+                period = max(below, log_bound / (beyond - tilt))
                 # away from the saddle the integrand is larger: as if the integral had to reach further
-                options.append((period * (5 + chernoff[x] - chernoff[1.0]), x * saddle, y * saddle, period))
+                options.append((period * (5 + chernoff[shift] - chernoff[0]), tilt, beyond, period))
     if not options:
         raise TooSlow("no tilt bounds the aliases")
     _, tilt, tilt_beyond, period = min(options)

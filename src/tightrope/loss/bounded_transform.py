@@ -55,7 +55,7 @@ class LaplaceTransform:
         self.pair = pair
         self.low, self.high = pair.centres()[0], pair.centres()[-1]
         self.rate = pair.observed.rate or pair.alternative.rate
-        self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
     def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:

@@ -59,13 +59,15 @@ def _cut_line(pair: ShiftPair, nodes: Floats) -> Cells:
         noise = 8 * UNIT_ROUNDOFF * (4 + np.abs(outer)) * np.exp(np.minimum(outer - plain, 700))
     sensitivity = _sensitivity(pair.observed, up_p) + _sensitivity(pair.alternative, up_q)
     enclosing = np.concatenate([[-np.inf], nodes, [np.inf]])
+    # The masses of a cell a few units in the last place wide are rounding; their ratio still lies between the cell's ends.
+    merged = np.clip(up_p - up_q, enclosing[:-1], enclosing[1:])
     return Cells(
         log_p[held],
-        (up_p - up_q)[held],
+        merged[held],
         enclosing[:-1][held],
         enclosing[1:][held],
         -math.inf,
-        (noise * sensitivity + 8 * UNIT_ROUNDOFF * np.abs(up_p - up_q))[held],
+        (noise * sensitivity + 8 * UNIT_ROUNDOFF * np.abs(merged))[held],
     )
 
 

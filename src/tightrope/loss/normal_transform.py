@@ -41,8 +41,8 @@ class NormalTransform:
         heights += [1.2 / self.b] if self.g_q else []
         self.tallest = min(heights)
         self.log_room = -math.log1p(-self.g_q)  # the largest loss that Q's plain part allows
-        self._nodes = lru_cache(maxsize=64)(self._make_nodes)
-        self._grid = lru_cache(maxsize=64)(self._make_grid)
+        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
+        self._grid = lru_cache(maxsize=16)(self._make_grid)
 
     def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tightrope.loss.cells import cut
-from tightrope.loss.normal_transform import NormalTransform
+from tightrope.loss.kept import KEPT_PAIRS, KEPT_TILTS, normal_transform
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Pair, ShiftPair
@@ -17,7 +17,7 @@ class Plan:
     """The cumulants of a whole schedule, for planning; `log_cap` as in Outline, per step."""
 
     def __init__(self, schedule: Schedule, log_cap: float = -math.inf) -> None:
-        self.parts = [(Outline(pair, log_cap - math.log(times)), times) for pair, times in schedule]
+        self.parts = [(outline(pair, log_cap - math.log(times)), times) for pair, times in schedule]
 
     def __call__(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at tilt c and its first two derivatives in c."""
@@ -33,12 +33,13 @@ class Outline:
         self.pair = pair
         normal = isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
         self.separation = pair.pure_separation if isinstance(pair, ShiftPair) and normal else None
-        self.transform = NormalTransform(pair) if isinstance(pair, ShiftPair) and normal and self.separation is None else None
+        self.transform = normal_transform(pair) if isinstance(pair, ShiftPair) and normal and self.separation is None else None
         # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
         self.ceiling = upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
-        self.tilted = lru_cache(maxsize=64)(self._tilted)
+        self.tilted = lru_cache(maxsize=16)(self._tilted)
+        self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
 
-    def cumulants(self, c: float) -> tuple[float, float, float]:
+    def _cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the moment at c, and its first two derivatives in c."""
         if self.separation is not None:
             v = self.separation**2
@@ -90,6 +91,14 @@ class Outline:
             most = max(most, float(self.pair.loss(np.array(x))))
             return max(least, low), min(most, high)
         return max(least, low), min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
+
+
+_outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
+
+
+def outline(pair: Pair, log_cap: float) -> Outline:
+    """The outline of a pair, kept for the next question; the cap is rounded so that runs of similar length share it."""
+    return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
 
 
 def upper_quantile(pair: Pair, log_mass: float) -> float:
