@@ -6,9 +6,11 @@ theorem behind it, or a refusal that says what is known.
 
 from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.contrast import Contrast, contrast
+from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.trade_off import TradeOff
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
@@ -43,9 +45,11 @@ __all__ = [  # noqa: RUF022
     "largest_rate",
     "largest_batch",
     "contrast",
+    "Ledger",
     "support_matrix",
     "Bracket",
     "PrivacyCurve",
+    "TradeOff",
     "Calibration",
     "Contrast",
     "SupportMatrix",

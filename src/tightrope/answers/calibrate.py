@@ -23,8 +23,15 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 
 CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
 PROMISED = 1e-4
+ROUGH = 0.9  # the coarsest accuracy, for trials far from the target
+MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
+MOST_TRIES = 12  # to get past the last digits of the epsilon search
 LEAST_RATE = 1e-300
 NOTHING = Run()
+
+
+class OutOfReach(Exception):
+    """Not even a rough bracket; the cause says why."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,20 @@ class Target:
         )
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
-        """ln delta - ln target."""
-        found = self.curve(run, accuracy).log_delta(self.epsilon)
-        log_delta = math.log(self.delta)
+        """ln delta - ln target; far from the target a rough bracket, or none, tells enough."""
+        try:
+            return self._excess(run, accuracy)
+        except NotPreciseEnough as refusal:
+            try:
+                rough = self._excess(run, ROUGH)
+            except NotPreciseEnough:
+                raise OutOfReach from refusal
+            if rough.lower <= 0 < rough.upper:
+                raise
+            return rough
+
+    def _excess(self, run: Run, accuracy: float) -> Bracket:
+        found, log_delta = self.curve(run, accuracy).log_delta(self.epsilon), math.log(self.delta)
         # one unit in the last place for the logarithm of the target itself
         return Bracket(found.lower - log_delta, math.nextafter(found.upper - log_delta, math.inf))
 
@@ -115,8 +133,11 @@ class Target:
         return Bracket(about, about)  # NaN is refused here
 
     def is_met_by(self, curve: PrivacyCurve) -> bool:
-        """Whether both readings of the curve are within the target."""
-        return curve.delta(self.epsilon).upper <= self.delta and curve.epsilon(self.delta).upper <= self.epsilon
+        """Whether both readings of the curve are certainly within the target."""
+        try:
+            return curve.delta(self.epsilon).upper <= self.delta and curve.epsilon(self.delta).upper <= self.epsilon
+        except NotPreciseEnough:
+            return False
 
 
 def smallest_noise(
@@ -154,7 +175,7 @@ def smallest_noise(
     found = _calibrated("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
     if found is None:
         raise NoSuchValue(
-            f"{target} is out of reach: even noise_multiplier {MOST_NOISE:g} is not shown to meet it. "
+            f"{target} is out of reach: even noise_multiplier {MOST_NOISE:g} misses it. "
             "Accept a larger epsilon or delta, or take fewer steps.",
             limit=math.inf,
         )
@@ -223,9 +244,7 @@ def largest_rate(
         riskiest=1.0,
     )
     if found is None:
-        raise NoSuchValue(
-            f"{target} is out of reach: not even rate {LEAST_RATE:g} is shown to meet it. Accept a larger delta.", limit=0.0
-        )
+        raise NoSuchValue(f"{target} is out of reach: even rate {LEAST_RATE:g} misses it. Accept a larger delta.", limit=0.0)
     return found
 
 
@@ -278,25 +297,42 @@ def largest_batch(
 def _calibrated(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
-    """The frontier of `target`, its safe side verified by a curve of its own; None where no value is safe."""
+    """The frontier of `target`, its safe side verified by a curve of its own; None where even the safest value misses it."""
     start = _better_start(target, run, start, safest=safest, riskiest=riskiest)
-    accuracy = target.accuracy
-    frontier = Frontier(lambda v: target.excess(run(v), accuracy), safest=safest, riskiest=riskiest, close=CLOSE)
+    accuracy, failures = target.accuracy, 0
+
+    def excess(value: V) -> Bracket:
+        nonlocal failures
+        try:
+            return target.excess(run(value), accuracy)
+        except OutOfReach as out:
+            failures += 1
+            if failures > MOST_FAILURES and isinstance(out.__cause__, NotPreciseEnough):
+                raise out.__cause__ from None
+            return Bracket(-math.inf, -math.log(target.delta))
+
+    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=CLOSE)
     frontier.search(start)
     while frontier.is_wide(PROMISED) and accuracy > 100 * FINEST_ACCURACY:
-        # the brackets' own width keeps the sides apart: make them narrower
-        accuracy /= 30
-        try:
+        accuracy /= 6  # the brackets' own width keeps the sides apart
+        with contextlib.suppress(NotPreciseEnough):
             frontier.search_again()
-        except NotPreciseEnough:
-            break
+            continue
+        break
+    if frontier.beyond == safest:
+        return None
     value = frontier.safe
-    while value is not None:
+    for tries in range(MOST_TRIES):
+        if value is None:
+            break
         curve = target.curve(run(value))
         if target.is_met_by(curve):
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
-        value = frontier.safer(value)
-    return None
+        value = frontier.safer(value, tries)
+    raise NotPreciseEnough(
+        f"{parameter} for {target} could not be certified: delta near the answer is out of reach of every engine. "
+        "Ask for a coarser accuracy or another target."
+    )
 
 
 def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> V:

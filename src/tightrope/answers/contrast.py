@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import get_args
 
 import numpy as np
 
 from tightrope.answers.spend import DEFAULT_ACCURACY, privacy_curve
+from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
-from tightrope.setting.relation import RELATIONS, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import PROVED, Standing
@@ -21,7 +23,11 @@ from tightrope.theorems.evidence import PROVED, Standing
 
 @dataclass(frozen=True)
 class Row:
-    """One sampling x relation: an epsilon per delta, or why there is none."""
+    """One sampling x relation: an epsilon per delta, or why there is none.
+
+    `ratios` are those epsilons divided by the claimed ones, [0, inf] where nothing is known: 0 / 0 or infinity / infinity.
+    There are none where this row or the claimed one was refused, or nothing was claimed.
+    """
 
     sampling: type[Sampling]
     relation: Relation
@@ -29,30 +35,63 @@ class Row:
     epsilons: tuple[Bracket, ...]
     refusal: str | None = None
     why_not: str = ""
+    curve: PrivacyCurve | None = field(default=None, repr=False, compare=False)
+    ratios: tuple[Bracket, ...] = ()
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Rows of `contrast`; prints as a table of certified upper ends."""
+    """Rows of `contrast`; prints as a table of certified upper ends, their ratios to the claimed ones, and the verdict."""
 
     run: Run
     deltas: tuple[float, ...]
     rows: tuple[Row, ...]
+    claimed: Claim | None
 
     def row(self, sampling: type[Sampling], relation: Relation) -> Row:
         """The row of one sampling x relation."""
         return next(row for row in self.rows if row.sampling is sampling and row.relation is relation)
 
+    @property
+    def verdict(self) -> str:
+        """The mismatch to know about, at the first delta, in one sentence.
+
+        >>> import tightrope as tr
+        >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+        >>> tr.contrast(run, delta=1e-6).verdict
+        'If batches are drawn without replacement, epsilon is 15.25, not 0.95.'
+        """
+        if self.claimed is None:
+            return "Nothing was claimed: the steps do not share one sampling. Pass for example claimed=(Poisson, ADD_OR_REMOVE)."
+        known = {(row.sampling, row.relation): row.epsilons[0] for row in self.rows if row.refusal is None}
+        said = verdict_on(self.claimed, known)
+        return said if len(self.deltas) == 1 else f"{said.removesuffix('.')} (delta {self.deltas[0]:g})."
+
     def __str__(self) -> str:
         heading = ["sampling", "relation", *(f"delta {d:g}" for d in self.deltas)]
-        body = []
-        for row in self.rows:
-            cells = [_shown(b) for b in row.epsilons] if row.refusal is None else [row.why_not] * len(self.deltas)
-            body.append([row.sampling.__name__, row.relation.name, *cells])
+        body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         note = (
-            "Certified upper ends of epsilon, rounded up; Row.epsilons has both ends, Row.refusal the reason where there is none."
+            "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
+            "Row.epsilons and Row.ratios have both ends, Row.refusal the reason where there is none."
         )
-        return aligned([heading, *body]) + "\n" + note
+        return "\n".join([aligned([heading, *body]), note, self.verdict])
+
+    def _cells(self, row: Row) -> list[str]:
+        if row.refusal is not None:
+            return [row.why_not] * len(self.deltas)
+        return [_shown(epsilon) + beside for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)]
+
+    def ratios_in_words(self, row: Row) -> list[str]:
+        """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known."""
+        if (row.sampling, row.relation) == self.claimed:
+            return [" (claimed)"] * len(row.epsilons)
+        return [_times(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
+
+
+def _times(ratio: Bracket) -> str:
+    if math.isfinite(ratio.upper):
+        return f" ({float(f'{ratio.upper:.3g}'):,.12g}x)"
+    return " (infinitely larger)" if math.isinf(ratio.lower) else ""
 
 
 def _shown(bracket: Bracket) -> str:
@@ -61,10 +100,20 @@ def _shown(bracket: Bracket) -> str:
 
 
 def contrast(
-    run: Run | Step, *, delta: float | Sequence[float], accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+    run: Run | Step,
+    *,
+    delta: float | Sequence[float],
+    claimed: Claim | None = None,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
 ) -> Contrast:
-    """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation."""
+    """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation.
+
+    `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE); by default
+    the run's own sampling, if its steps share one, under ADD_OR_REMOVE.
+    """
     run = as_run(run)
+    claim = _own_claim(run) if claimed is None else _checked(claimed)
     deltas = tuple(check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist())
     if not deltas:
         raise InvalidSetting("delta must hold at least one value, got none. Pass for example delta=1e-6.")
@@ -74,12 +123,55 @@ def contrast(
             changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
             try:
                 curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting)
-                rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas)))
+                rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas), curve=curve))
             except NoTheorem as refusal:
                 rows.append(Row(sampling, relation, changed, (), str(refusal), "no theorem"))
             except NotPreciseEnough as refusal:
                 rows.append(Row(sampling, relation, changed, (), str(refusal), "not certified"))
-    return Contrast(run, deltas, tuple(rows))
+    compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
+    return Contrast(run, deltas, tuple(_with_ratios(row, compared_with) for row in rows), claim)
+
+
+def _own_claim(run: Run) -> Claim | None:
+    kinds = {type(step.sampling) for step, _ in run}
+    return (kinds.pop(), ADD_OR_REMOVE) if len(kinds) == 1 else None
+
+
+def _checked(claimed: object) -> Claim:
+    if isinstance(claimed, tuple) and len(claimed) == 2:
+        sampling, relation = claimed
+        if (
+            any(sampling is kind for kind in get_args(Sampling))
+            and isinstance(relation, Relation)
+            and relation in RELATIONS.values()
+        ):
+            return sampling, relation
+    raise InvalidSetting(
+        f"claimed must be a kind of sampling and a relation, got {claimed!r}. Write for example claimed=(Poisson, ADD_OR_REMOVE)."
+    )
+
+
+def _with_ratios(row: Row, claimed: tuple[Bracket, ...]) -> Row:
+    if not (row.epsilons and claimed):
+        return row
+    same = row.epsilons is claimed  # a number is exactly once itself, however little is known about it
+    pairs = zip(row.epsilons, claimed, strict=True)
+    return replace(row, ratios=tuple(Bracket(1.0, 1.0) if same else _ratio(epsilon, claim) for epsilon, claim in pairs))
+
+
+def _ratio(epsilon: Bracket, claim: Bracket) -> Bracket:
+    """All ratios of a number in one bracket and one in the other; 0 / 0 and infinity / infinity can be anything."""
+    return Bracket(_quotient(epsilon.lower, claim.upper, 0.0), _quotient(epsilon.upper, claim.lower, math.inf))
+
+
+def _quotient(above: float, below: float, outwards: float) -> float:
+    if (above == 0 and below == 0) or (math.isinf(above) and math.isinf(below)):
+        return outwards
+    if above == 0 or math.isinf(below):
+        return 0.0
+    if below == 0 or math.isinf(above):
+        return math.inf
+    return math.nextafter(above / below, outwards)  # one unit in the last place for the division
 
 
 def _resampled(sampling: Sampling, kind: type[Sampling]) -> Sampling:

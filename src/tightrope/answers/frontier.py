@@ -58,13 +58,14 @@ class Frontier(Generic[V]):
         """Whether values stay open although the two sides are further apart than promised."""
         if self.safe is None or self.beyond is None or not self._open:
             return False
-        return self._risk(self.beyond) - self._risk(self.safe) > (0 if self.whole else promised)
+        gap = self._risk(self.beyond) - self._risk(self.safe)
+        return gap > promised and not (self.whole and abs(self.beyond - self.safe) <= 1)
 
-    def safer(self, value: V) -> V | None:
-        """A value a little safer; None at the end of the axis."""
+    def safer(self, value: V, tries: int) -> V | None:
+        """A value a little safer, and a little more with each try; None at the end of the axis."""
         if value == self.safest:
             return None
-        return value - 1 if self.whole else self._moved(value, -self.close / 4, down=True)
+        return max(value - 2**tries, self.safest) if self.whole else self._moved(value, -self.close / 4 * 2**tries, down=True)
 
     def _risk(self, value: V) -> float:
         """A coordinate that grows with the risk: plus or minus ln value."""
@@ -93,7 +94,8 @@ class Frontier(Generic[V]):
             creeps = len(self._seen) % 8 == 7 and math.isfinite(high - low)  # Newton's steps may; halving does not
             if creeps or trial in self._seen or not low < self._risk(trial) < high:
                 trial = self._between(low, high, for_safe)
-            if trial not in self._seen and low < self._risk(trial) < high and (self.whole or high - low > self.close):
+            worth_it = high - low > (self.close / 10 if self.whole else self.close)
+            if worth_it and trial not in self._seen and low < self._risk(trial) < high:
                 yield trial
 
     def _gap(self, for_safe: bool) -> tuple[float, float]:

@@ -13,7 +13,15 @@ from tightrope.cli.delta import EXAMPLE as DELTA
 from tightrope.cli.delta import delta
 from tightrope.cli.epsilon import EXAMPLE as EPSILON
 from tightrope.cli.epsilon import epsilon
+from tightrope.cli.noise import EXAMPLE as NOISE
+from tightrope.cli.noise import noise
 from tightrope.cli.page import StandardOutput
+from tightrope.cli.rate import EXAMPLE as RATE
+from tightrope.cli.rate import rate
+from tightrope.cli.risk import EXAMPLE as RISK
+from tightrope.cli.risk import risk
+from tightrope.cli.steps import EXAMPLE as STEPS
+from tightrope.cli.steps import steps
 from tightrope.cli.theorems import EXAMPLE as THEOREMS
 from tightrope.cli.theorems import theorems
 
@@ -21,7 +29,11 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (epsilon, EPSILON),
     (delta, DELTA),
     (curve, CURVE),
+    (risk, RISK),
     (contrast, CONTRAST),
+    (noise, NOISE),
+    (steps, STEPS),
+    (rate, RATE),
     (theorems, THEOREMS),
 )
 

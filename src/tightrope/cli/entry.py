@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from tightrope.errors import NotPreciseEnough, TightropeError
+from tightrope.errors import NoSuchValue, NotPreciseEnough, TightropeError
 
 FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130
 _NEEDS = ("cyclopts", "rich")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 fine, 1 internal error, 2 bad input or no theorem, 4 not certified.
+    """Run one command and exit: 0 fine, 1 internal error, 2 bad input, no theorem or no such value, 4 not certified.
 
     Results go to standard output; whatever else there is to say is one sentence on standard error.
     """
@@ -35,6 +35,8 @@ def _exit_code(words: list[str]) -> int:
         return _say(refusals.of_usage(wrong), USAGE)
     except NotPreciseEnough as refusal:
         return _say(refusals.in_options(str(refusal), "".join(words[:1])), NOT_CERTIFIED)
+    except NoSuchValue as refusal:
+        return _say(refusals.of_target(str(refusal)), USAGE)
     except TightropeError as refusal:
         return _say(refusals.in_options(str(refusal), "".join(words[:1])), USAGE)
     except KeyboardInterrupt:

@@ -12,7 +12,9 @@ from tightrope.cli.show import evidence_of
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.words import spelled
+from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
+from tightrope.setting.sampling import Sampling
 from tightrope.theorems.evidence import Evidence
 
 
@@ -23,14 +25,28 @@ def print_json(answer: Mapping[str, Any]) -> None:
 
 def question_object(question: Question, relation: Relation | None) -> dict[str, Any]:
     """State what was asked; without a relation where every one is asked about."""
-    mechanism, sampling = question.step.mechanism, question.step.sampling
-    stated: dict[str, Any] = {
-        "mechanism": {"kind": spelled(type(mechanism)), **dataclasses.asdict(mechanism)},
-        "sampling": {"kind": spelled(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate},
+    stated = {
+        "mechanism": mechanism_object(question.step.mechanism),
+        "sampling": sampling_object(question.step.sampling),
         "steps": question.steps,
         "accuracy": question.accuracy,
     }
-    return stated if relation is None else {**stated, "relation": {"kind": spelled(relation), "meaning": relation.meaning}}
+    return stated if relation is None else {**stated, "relation": relation_object(relation)}
+
+
+def mechanism_object(mechanism: Mechanism) -> dict[str, Any]:
+    """Kind and parameters."""
+    return {"kind": spelled(type(mechanism)), **dataclasses.asdict(mechanism)}
+
+
+def sampling_object(sampling: Sampling) -> dict[str, Any]:
+    """Kind, parameters and rate."""
+    return {"kind": spelled(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate}
+
+
+def relation_object(relation: Relation) -> dict[str, str]:
+    """Kind and meaning."""
+    return {"kind": spelled(relation), "meaning": relation.meaning}
 
 
 def curve_object(question: Question, relation: Relation, curve: PrivacyCurve, brackets: list[dict[str, Any]]) -> dict[str, Any]:
@@ -45,7 +61,7 @@ def curve_object(question: Question, relation: Relation, curve: PrivacyCurve, br
 
 def bracket_object(bracket: Bracket) -> dict[str, float | str]:
     """Both ends."""
-    return {"lower": _finite(bracket.lower), "upper": _finite(bracket.upper)}
+    return {"lower": number_object(bracket.lower), "upper": number_object(bracket.upper)}
 
 
 def theorem_object(evidence: Evidence) -> dict[str, str]:
@@ -53,5 +69,6 @@ def theorem_object(evidence: Evidence) -> dict[str, str]:
     return {**dataclasses.asdict(evidence), "standing": evidence.standing.value}
 
 
-def _finite(value: float) -> float | str:
+def number_object(value: float) -> float | str:
+    """The number itself, or its name where JSON has none."""
     return value if math.isfinite(value) else "infinity" if value > 0 else "-infinity"

@@ -4,6 +4,9 @@ import re
 
 from cyclopts import CycloptsError, MissingArgumentError
 
+from tightrope.report.words import spelled
+from tightrope.setting.relation import RELATIONS
+
 _OPTIONS = {
     "noise_multiplier": "--noise",
     "truth_probability": "--truth",
@@ -22,6 +25,12 @@ _REMEDIES = {
     "--delta": "pass the failure probability you accept, for example --delta 1e-6",
     "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
 }
+MIXED = "--runs states every run in its file: leave out the options that state one run."
+
+
+def missing(option: str, lacking: str = "is missing") -> str:
+    """Say which option a command cannot do without, and what to pass."""
+    return f"{option} {lacking}; {_REMEDIES.get(option, 'see --help for an example')}."
 
 
 def of_usage(wrong: CycloptsError) -> str:
@@ -29,13 +38,25 @@ def of_usage(wrong: CycloptsError) -> str:
     wrong.verbose = False
     if isinstance(wrong, MissingArgumentError) and wrong.argument is not None:
         name = wrong.argument.name
-        given = any(word.partition("=")[0] == name for word in wrong.root_input_tokens or ())
-        lacking = "has no value" if given else "is missing"
-        return f"{name} {lacking}; {_REMEDIES.get(name, 'see --help for an example')}."
+        given = {word.partition("=")[0] for word in wrong.root_input_tokens or ()}
+        if "--runs" in given and name not in given:
+            return MIXED
+        return missing(name, "has no value" if name in given else "is missing")
     said = " ".join(str(wrong).split())
     if wrong.argument is not None and wrong.argument.name not in said:
         return f"Invalid value for {wrong.argument.name}: {said}"
     return said
+
+
+def of_target(refusal: str) -> str:
+    """Replace every argument that stands before its value, and the relation, by what is typed.
+
+    >>> of_target("epsilon 1 at delta 1e-06 under ADD_OR_REMOVE is out of reach: even noise_multiplier 1e+09 misses it.")
+    '--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: even --noise 1e+09 misses it.'
+    """
+    for relation in RELATIONS.values():
+        refusal = re.sub(rf"under {relation.name}\b", f"under {spelled(relation)}", refusal)
+    return re.sub(r"\b(\w+)(?= \d)", lambda found: _OPTIONS.get(found[1], found[1]), refusal)
 
 
 def in_options(refusal: str, command: str = "") -> str:

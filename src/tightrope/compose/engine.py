@@ -190,6 +190,8 @@ class Composition:
             else:
                 guess = (lower + most) / 2
             tried.add(guess)
+        if self.log_bounds(0.0, accuracy).upper <= log_delta:
+            return 0.0, 0.0
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )

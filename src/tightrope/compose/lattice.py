@@ -108,7 +108,7 @@ class LatticeEngine:
                 ((spread, LatticeStep.above, above), (merge, LatticeStep.below, below))
             ):
                 atoms, jump = _joined(discretise(calm), None if wild is None else discretise(wild))
-                steps.append(on_lattice(atoms, times, spacing, jump))
+                steps.append(on_lattice(atoms, times, spacing, spot.tilt, jump))
                 log_finite[i] += times * (math.log1p(-math.exp(atoms.log_infinite)) if atoms.log_infinite < -1e-12 else -math.inf)
             blur += self._blur(index, spot.tilt, calm, wild)
         return LatticeLaws(

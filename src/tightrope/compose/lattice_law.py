@@ -36,17 +36,24 @@ class LatticeStep:
     jump: NDArray[np.bool_] | None
 
     @staticmethod
-    def above(atoms: LossAtoms, times: int, spacing: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
+    def above(atoms: LossAtoms, times: int, spacing: float, tilt: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
         """Atoms ABOVE sit on the lattice already."""
         labels = np.rint(atoms.losses / spacing).astype(np.int64)
         return LatticeStep(labels, atoms.log_masses, times, spacing, 0.0, np.zeros(len(labels)), jump)
 
     @staticmethod
-    def below(atoms: LossAtoms, times: int, spacing: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
-        """Atoms BELOW are labelled by the lattice interval they lie in."""
+    def below(atoms: LossAtoms, times: int, spacing: float, tilt: float, jump: NDArray[np.bool_] | None) -> "LatticeStep":
+        """Atoms BELOW are labelled by the lattice interval they lie in.
+
+        A label stands for the place in its interval where tilted atoms lie on average: where almost every step loses
+        almost nothing, half an interval for each would add up to more than all that is lost.
+        """
         labels = np.floor(atoms.losses / spacing).astype(np.int64)
-        rest = atoms.losses - (labels + 0.5) * spacing
-        return LatticeStep(labels, atoms.log_masses, times, spacing, 0.5, rest, jump)
+        exponents = atoms.log_masses + tilt * atoms.losses
+        weights = np.exp(exponents - exponents.max(initial=-np.inf))
+        offset = float(weights @ (atoms.losses / spacing - labels) / weights.sum()) if len(labels) else 0.5
+        rest = atoms.losses - (labels + offset) * spacing
+        return LatticeStep(labels, atoms.log_masses, times, spacing, offset, rest, jump)
 
     def exponents(self, tilt: float) -> Floats:
         """ln of the tilted masses."""
@@ -168,6 +175,7 @@ class LatticeLaws:
             far = self.log_moment_above - self.spot.tilt * epsilon + log_chernoff_factor(self.spot.tilt) + self.blur
             return LogBounds(-math.inf, min(float(np.logaddexp(far + 1e-6, self.log_infinite)), 0.0))
         rounding = self.blur + 64 * UNIT_ROUNDOFF * (1 + abs(self.above.log_scale) + self.spot.tilt * abs(epsilon))
+        rounding += 8 * UNIT_ROUNDOFF * (1 + self.spot.tilt) * abs(self.below.offset) * self.spacing  # of where label 0 lies
         finite, fuzz_above = self._above(epsilon)
         upper = float(np.logaddexp(finite + rounding, self.log_infinite))
         lower, aliasing, fuzz_below = self._below(epsilon, rounding)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+
+if TYPE_CHECKING:
+    from tightrope.curve.trade_off import TradeOff
 
 Brackets = NDArray[np.object_]
 
@@ -87,6 +90,18 @@ class PrivacyCurve:
         epsilon = abs(check.real(epsilon=epsilon))
         found = [self._cover_bounds(branch, epsilon) for branch in self.branches]
         return max(found, key=lambda bounds: bounds.upper).errors
+
+    def trade_off(self) -> "TradeOff":
+        """What the best attack achieves: true against false positive rates, success, posteriors; the f of f-DP.
+
+        >>> import tightrope as tr
+        >>> step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
+        >>> print(tr.privacy_curve(step, relation=tr.REMOVE).trade_off().true_positive_rate(0.05))
+        [0.259511..., 0.259511...]
+        """
+        from tightrope.curve.trade_off import TradeOff  # which is made of curves
+
+        return TradeOff(self)
 
     def _map(self, one: Callable[[float], Bracket], values: ArrayLike, name: str) -> Bracket | Brackets:
         try:

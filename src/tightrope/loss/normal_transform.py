@@ -56,17 +56,22 @@ class NormalTransform:
     def _span(self, c: float) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible."""
         reach = math.sqrt(2 * (KEPT + c * (self.log_room + (math.log(2) if self.g_p else 0.0))))
-        return -max(reach, self.b / 2), reach + (1 + c) * self.a * (self.g_p > 0)
+        drift = (1 + c) * self.a * (self.g_p > 0)
+        if self.g_q:
+            return -max(reach, self.b / 2), reach + drift
+        return -math.sqrt(2 * KEPT), drift + min(reach, math.sqrt(2 * KEPT + drift**2))
 
     def _log_tail(self, c: float, low: float, high: float) -> float:
         """ln of a bound on the integral of |f| outside [low, high], on any line of height y, over e^{y^2/2} (lemma 3)."""
         log_upper = special.log_ndtr
-        pieces = [float(log_upper(low)), float(log_upper(-high))]
+        left, right = float(log_upper(low)), float(log_upper(-high))
         if self.g_p:
-            pieces[1] += c * math.log(2)
-            far = (1 + c) * math.log(self.g_p) + c * (1 + c) * self.a**2 / 2 + c * math.log(2)
-            pieces.append(far + float(log_upper((1 + c) * self.a - high)))
-        return c * self.log_room + float(np.logaddexp.reduce(pieces))
+            far = (1 + c) * math.log(self.g_p) + c * (1 + c) * self.a**2 / 2 + float(log_upper((1 + c) * self.a - high))
+            right = c * math.log(2) + float(np.logaddexp(right, far))
+            # R_P <= e^{a u} to the right of a/2: better where the shift is so small that tilts are huge
+            drift = (1 + c) * self.a
+            right = min(right, drift**2 / 2 + float(log_upper(drift - high)))
+        return c * self.log_room + float(np.logaddexp(left, right))
 
     def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
         """Nodes for planning: as accurate as the certified ones in practice, without the bounds.

@@ -1,7 +1,9 @@
-"""One bracketed privacy curve as a picture."""
+"""Bracketed privacy curves as a picture."""
 
-import os
-from collections.abc import Callable, Sequence
+import io
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,9 @@ from numpy.typing import NDArray
 
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.files import write_whole
 from tightrope.report.ticks import SHORT, power_ticks
+from tightrope.setting.tables import placed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +23,13 @@ if TYPE_CHECKING:
 FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 _BLUE, _ORANGE, _GREY = "#1f4e79", "#e07b00", "#5f6b76"
+# Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them apart
+_PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one for each round through the palette
+_DEEPEST = -10.0  # log10 delta: below, what leaves the picture is no loss
+_NAME_WIDTH = 44
+_ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
+_NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -61,58 +72,134 @@ def draw_curve(
     and the same curve gives the same pdf and svg bytes. `title` and the smaller line `assumed` should state sampling
     and relation; without a title the curve's question is the title.
     """
-    target = checked_target(path=to)
-    import matplotlib
-    from matplotlib.figure import Figure
+    target, at = checked_target(path=to), _asked(epsilons)
+    ends = _Ends.of(curve, at)
 
+    def draw(axes: "Axes") -> None:
+        bottom, top = _limits([ends])
+        if ends.shown.any():
+            _draw_band(axes, at, ends, bottom, _BLUE)
+            marker = "o" if ends.shown.sum() == 1 else ""
+            axes.plot(at, _gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed")
+            dashed: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": marker, "label": "lower end: reached by real datasets"}
+            axes.plot(at, _gaps(ends.lower), color=_ORANGE, linewidth=1.5, **dashed)
+        _draw_zero(axes, at, ends, bottom, _GREY, label=r"$\delta = 0$")
+        _frame(axes, at, bottom, top, [ends])
+        _head(axes, title or curve.question, assumed)
+
+    return _drawn(draw, target)
+
+
+def draw_curves(
+    curves: Iterable[tuple[str, PrivacyCurve]], *, epsilons: Sequence[float], to: str | Path, title: str = ""
+) -> Path:
+    """Draw several named curves over `epsilons` into one picture, each with the band between both of its ends.
+
+    The scale reaches as deep as the curve that falls slowest, or to 1e-10; others leave the picture through its lower edge.
+    Where a delta is 0, a thick line of the curve's colour lies on that edge. A curve that cannot be certified is refused by
+    its name. The file appears whole or not at all, and the same curves give the same pdf and svg bytes.
+    """
+    target, at = checked_target(path=to), _asked(epsilons)
+    found: list[tuple[str, _Ends]] = []
+    for name, curve in curves:
+        with placed(f"{name}: "):
+            found.append((name, _Ends.of(curve, at)))
+    if not found:
+        raise InvalidSetting("curves must hold at least one curve, got none. Pass pairs of a name and a curve.")
+
+    def draw(axes: "Axes") -> None:
+        bottom, top = _limits([ends for _, ends in found])
+        for i, (name, ends) in enumerate(found):
+            colour = _PALETTE[i % len(_PALETTE)]
+            dashes = _DASHES[i // len(_PALETTE) % len(_DASHES)]
+            marker = "o" if ends.shown.sum() == 1 else ""
+            _draw_band(axes, at, ends, bottom, colour)
+            axes.plot(at, _gaps(ends.upper), color=colour, linewidth=2, linestyle=dashes, marker=marker, label=_label(name))
+            _draw_zero(axes, at, ends, bottom, colour)
+        _frame(axes, at, bottom, top, [ends for _, ends in found])
+        _head(axes, title)
+
+    return _drawn(draw, target)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """log10 of both ends of delta; -inf is where delta is 0."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    @staticmethod
+    def of(curve: PrivacyCurve, at: NDArray[np.float64]) -> "_Ends":
+        logs = [curve.log_delta(float(epsilon)) for epsilon in at]
+        lower, upper = (np.array([getattr(bracket, end) for bracket in logs]) / np.log(10) for end in ("lower", "upper"))
+        return _Ends(lower, upper)
+
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """Where there is something to draw."""
+        return np.isfinite(self.upper)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest number drawn."""
+        seen = np.concatenate([self.lower, self.upper])
+        return float(np.min(seen[np.isfinite(seen)], initial=0.0))
+
+    @property
+    def highest(self) -> float:
+        """The highest number drawn."""
+        return float(np.max(self.upper[self.shown], initial=-np.inf))
+
+    @property
+    def widest(self) -> float:
+        """The largest distance between both ends, relative to the upper one."""
+        gaps = -np.expm1((self.lower[self.shown] - self.upper[self.shown]) * np.log(10))
+        return float(np.max(gaps, initial=0.0))
+
+
+def _asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
+    """Sort the epsilons; at least one."""
     at = np.unique(np.asarray(epsilons, dtype=np.float64))
     if not at.size:
         raise InvalidSetting("epsilons must hold at least one value, got none. Pass for example numpy.linspace(0, 2, 101).")
-    logs = [curve.log_delta(float(epsilon)) for epsilon in at]
-    lower, upper = (np.array([getattr(b, end) for b in logs]) / np.log(10) for end in ("lower", "upper"))
+    return at
+
+
+def _drawn(draw: Callable[["Axes"], None], target: Path) -> Path:
+    """Draw into a new figure and write it, whole or not at all."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    kind, picture = FORMATS[target.suffix.lower()], io.BytesIO()
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(6.4, 4.3), layout="constrained")
+        figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
         axes = figure.add_subplot()
-        _draw(axes, at, lower, upper)
-        axes.set_title(title or curve.question, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
-        if assumed:
-            axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
-        kind = FORMATS[target.suffix.lower()]
-        _write_whole(target, lambda name: figure.savefig(name, format=kind, dpi=200, metadata=_UNDATED[kind]))
+        draw(axes)
+        if (rows := _legend_rows(axes)) > _ROWS_INSIDE:
+            figure.set_size_inches(_WIDE, max(_HIGH, 0.9 + 0.19 * rows))  # inches for a row of small print
+        figure.savefig(picture, format=kind, dpi=200, metadata=_UNDATED[kind])
+    write_whole(target, picture.getvalue(), what="the picture")
     return target
 
 
-def _draw(axes: "Axes", at: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
-    """Draw log10 of both ends; -inf is where delta is 0."""
-    bottom, top = _limits(lower, upper)
-    shown = np.isfinite(upper)
-    if shown.any():
-        axes.fill_between(at, np.maximum(lower, bottom), upper, where=shown, color=_BLUE, alpha=0.18, linewidth=0)
-        marker = "o" if shown.sum() == 1 else ""
-        axes.plot(at, _gaps(upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed")
-        axes.plot(
-            at,
-            _gaps(lower),
-            color=_ORANGE,
-            linewidth=1.5,
-            linestyle=(0, (4, 3)),
-            marker=marker,
-            label="lower end: reached by real datasets",
-        )
-        axes.set_yticks(*power_ticks(bottom, top))
-    else:
-        axes.set_yticks([])
-    if not shown.all():
-        zero = at[~shown]
-        style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "clip_on": False, "zorder": 5}
-        axes.plot(
-            [zero.min(), zero.max()],
-            [bottom, bottom],
-            color=_GREY,
-            marker="o" if zero.size == 1 else "",
-            label=r"$\delta = 0$",
-            **style,
-        )
+def _draw_band(axes: "Axes", at: NDArray[np.float64], ends: _Ends, bottom: float, colour: str) -> None:
+    axes.fill_between(at, np.maximum(ends.lower, bottom), ends.upper, where=ends.shown, color=colour, alpha=0.18, linewidth=0)
+
+
+def _draw_zero(axes: "Axes", at: NDArray[np.float64], ends: _Ends, bottom: float, colour: str, label: str | None = None) -> None:
+    """Lay a thick line on the lower edge where delta is 0."""
+    zero = at[~ends.shown]
+    if zero.size:
+        on_top = 5 - zero.size / at.size  # of longer ones
+        style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "clip_on": False, "zorder": on_top}
+        marker = "o" if zero.size == 1 else ""
+        axes.plot([zero.min(), zero.max()], [bottom, bottom], color=colour, marker=marker, label=label, **style)
+
+
+def _frame(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, drawn: Sequence[_Ends]) -> None:
+    """Axes, grid and legend around what is drawn."""
+    axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in drawn) else ([], []))
     margin = 0.0 if at.size > 1 else 1.0
     axes.set_xlim(at[0] - margin, at[-1] + margin)
     axes.set_ylim(bottom, top)
@@ -122,8 +209,25 @@ def _draw(axes: "Axes", at: NDArray[np.float64], lower: NDArray[np.float64], upp
     axes.grid(color="#e3e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    legend = axes.legend(loc="best", framealpha=0.95, edgecolor="none", title=_width(lower, upper), fontsize=9, alignment="left")
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    place = beside if _legend_rows(axes) > _ROWS_INSIDE else {"loc": "best"}
+    legend = axes.legend(**place, framealpha=0.95, edgecolor="none", title=_width(drawn), fontsize=9, alignment="left")
     legend.get_title().set(fontsize=9, color=_GREY)
+
+
+def _legend_rows(axes: "Axes") -> int:
+    return sum(1 + label.count("\n") for label in axes.get_legend_handles_labels()[1])
+
+
+def _head(axes: "Axes", title: str, assumed: str = "") -> None:
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
+    if assumed:
+        axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
+
+
+def _label(name: str) -> str:
+    """A name as it is, not as mathematics between dollars; a leading underscore would hide it from the legend."""
+    return textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH).replace("_", " _", 1 if name.startswith("_") else 0)
 
 
 def _gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,23 +235,23 @@ def _gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _limits(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[float, float]:
-    """Find the log10 range that holds both ends, with some air; delta is never above 1."""
-    seen = np.concatenate([lower, upper])
-    seen = seen[np.isfinite(seen)]
-    if not seen.size:
+def _limits(drawn: Sequence[_Ends]) -> tuple[float, float]:
+    """Find the log10 range that holds the ends, with some air; delta is never above 1."""
+    visible = [ends for ends in drawn if ends.shown.any()]
+    if not visible:
         return -1.0, 0.0
-    air = max(0.04 * float(np.ptp(seen)), 0.05)
-    bottom, top = float(seen.min()) - air, min(float(seen.max()) + air, 0.0)
+    lowest = max(min(ends.lowest for ends in visible), min(max(ends.lowest for ends in visible), _DEEPEST))
+    highest = max(ends.highest for ends in visible)
+    air = max(0.04 * (highest - lowest), 0.05)
+    bottom, top = lowest - air, min(highest + air, 0.0)
     return bottom, float(np.ceil(top)) if top - bottom > SHORT else top
 
 
-def _width(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> str:
+def _width(drawn: Sequence[_Ends]) -> str:
     """Say how far apart the ends are, which the eye often cannot tell."""
-    shown = np.isfinite(upper)
-    if not shown.any():
+    if not any(ends.shown.any() for ends in drawn):
         return "nothing is lost"
-    widest = float(np.max(-np.expm1((lower[shown] - upper[shown]) * np.log(10))))
+    widest = max(ends.widest for ends in drawn)
     if not widest:
         return "the ends agree"
     rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal_from_float(widest)
@@ -155,17 +259,3 @@ def _width(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> str:
         return rf"the ends differ by at most {float(100 * rounded):g} % of $\delta$"
     digits, power = f"{rounded:.1e}".split("e")
     return rf"the ends differ by at most ${digits} \times 10^{{{int(power)}}}\,\delta$"
-
-
-def _write_whole(target: Path, save: Callable[[str], None]) -> None:
-    """Save beside the target, then rename: a reader sees the old file or the new one, never half of it."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        save(str(part))
-        os.replace(part, target)
-    except OSError as problem:
-        raise InvalidSetting(
-            f"the picture {str(target)!r} could not be written: {problem.strerror}. Choose another place."
-        ) from problem
-    finally:
-        part.unlink(missing_ok=True)

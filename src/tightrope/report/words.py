@@ -4,26 +4,7 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, Ra
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-
-_SPELLINGS: dict[type[Mechanism] | type[Sampling], str] = {
-    Gaussian: "gaussian",
-    Laplace: "laplace",
-    RandomizedResponse: "randomized-response",
-    Finite: "finite",
-    EveryRecord: "every-record",
-    Poisson: "poisson",
-    WithoutReplacement: "without-replacement",
-}
-
-
-def spelled(what: type[Mechanism] | type[Sampling] | Relation) -> str:
-    """How a kind of mechanism or sampling, or a relation, is written on the command line.
-
-    >>> from tightrope import ADD_OR_REMOVE
-    >>> spelled(WithoutReplacement), spelled(ADD_OR_REMOVE)
-    ('without-replacement', 'add-or-remove')
-    """
-    return what.name.lower().replace("_", "-") if isinstance(what, Relation) else _SPELLINGS[what]
+from tightrope.setting.spelling import spelled as spelled  # readers of words find it here too
 
 
 def mechanism_in_words(mechanism: Mechanism) -> str:

@@ -1,0 +1,196 @@
+"""What a training loop has spent so far: steps recorded one by one, answered like one run, kept in a small file."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tightrope.answers.calibrate import most_steps
+from tightrope.answers.sealed_json import SealedJson
+from tightrope.answers.spend import DEFAULT_ACCURACY, privacy_curve
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.errors import InvalidSetting, NoSuchValue
+from tightrope.numerics import check
+from tightrope.numerics.files import write_whole
+from tightrope.setting.mechanism import Gaussian, Laplace
+from tightrope.setting.plain import Plain, plain_run, run_of
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run, Step, as_run
+from tightrope.setting.sampling import Sampling
+from tightrope.setting.spelling import RELATION_SPELLINGS, spelled
+from tightrope.setting.tables import Table, placed
+from tightrope.theorems.evidence import PROVED, Standing
+
+LEDGER_FILE = SealedJson(format="tightrope-ledger", version=1)
+
+_STANDINGS = {standing.value: standing for standing in Standing}
+_KEYS = ("relation", "accuracy", "trusting", "parts", "last")
+
+
+class Ledger:
+    """Records what is released and answers, at any time, what it costs: to the last bit what the one-shot answers give.
+
+    Recording costs microseconds however many steps there are; answers are kept until the next step is recorded. A ledger
+    records what happened, also steps that no theorem covers: asking is what is refused then, so ask once before training.
+
+    >>> import tightrope as tr
+    >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
+    >>> for batch in range(300):  # train on the batch, then
+    ...     ledger.step(noise_multiplier=0.8, sampling=tr.Poisson(rate=1e-3))
+    ...     if batch % 100 == 0 and ledger.epsilon(1e-6).upper > 1:
+    ...         break
+    >>> print(ledger)
+    Ledger under ADD_OR_REMOVE: 300 steps
+      300 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001))
+    >>> ledger.remaining(epsilon=1, delta=1e-6)
+    11097
+    """
+
+    def __init__(self, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED) -> None:
+        nothing = privacy_curve(Run(), relation=relation, accuracy=accuracy, trusting=trusting)  # refuses what is no setting
+        self._relation, self._accuracy, self._trusting = relation, nothing.accuracy, trusting
+        self._times: dict[Step, int] = {}
+        self._last: Step | None = None
+        self._answers: dict[tuple[str, float], Bracket] = {}
+
+    def step(
+        self,
+        *,
+        noise_multiplier: float,
+        sampling: Sampling,
+        mechanism: type[Gaussian] | type[Laplace] = Gaussian,
+        times: int = 1,
+    ) -> None:
+        """Record `times` steps of additive noise, each on a freshly drawn batch."""
+        if mechanism not in (Gaussian, Laplace):
+            raise InvalidSetting(
+                f"mechanism must be Gaussian or Laplace, got {mechanism!r}. "
+                "Only these have a noise multiplier: record another one with record(Step(mechanism, sampling))."
+            )
+        count = check.whole(remedy="It is how often the step was taken, 0 or more.", times=times)
+        self.record(Step(mechanism(noise_multiplier=noise_multiplier), sampling) * count)
+
+    def record(self, run: Run | Step) -> None:
+        """Record any step or run; a refused one leaves the ledger as it was.
+
+        >>> import tightrope as tr
+        >>> ledger = Ledger(relation=tr.ADD)
+        >>> ledger.record(tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()))
+        >>> print(ledger.epsilon(1e-6))
+        [1.098..., 1.098...]
+        """
+        released = as_run(run)
+        grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in released))  # refuses too many to count
+        if grown:
+            self._times.update(grown.parts)
+            self._last = grown.parts[-1][0]
+            self._answers.clear()
+
+    @property
+    def run(self) -> Run:
+        """Everything recorded, in the order first met."""
+        return Run(tuple(self._times.items()))
+
+    @property
+    def steps(self) -> int:
+        """The number of steps recorded."""
+        return sum(self._times.values())
+
+    @property
+    def relation(self) -> Relation:
+        """Who counts as a neighbour."""
+        return self._relation
+
+    def curve(self) -> PrivacyCurve:
+        """The privacy curve of everything recorded so far."""
+        return privacy_curve(self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
+        return self._answer("epsilon", check.real(delta=delta), lambda curve, at: curve.epsilon(at))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """The smallest delta for which everything recorded is (epsilon, delta)-private."""
+        return self._answer("delta", check.real(epsilon=epsilon), lambda curve, at: curve.delta(at))
+
+    def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
+        # each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on what
+        # it was asked before
+        if (of, at) not in self._answers:
+            self._answers[of, at] = ask(self.curve(), at)
+        return self._answers[of, at]
+
+    def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
+        """How many more times `step` (by default the last one recorded) fits into the budget; 0 where it is spent."""
+        step = self._last if step is None else step
+        if step is None:
+            raise InvalidSetting("step must be given while nothing is recorded, got None. Pass the Step you plan to take.")
+        try:
+            return most_steps(
+                step,
+                epsilon=epsilon,
+                delta=delta,
+                relation=self._relation,
+                besides=self.run,
+                accuracy=self._accuracy,
+                trusting=self._trusting,
+            ).value
+        except NoSuchValue as refusal:
+            if refusal.limit == math.inf:
+                raise
+            return 0
+
+    def save(self, path: str | Path) -> None:
+        """Write a small JSON file; whatever goes wrong, the file is the old one or the new one, whole."""
+        write_whole(Path(path), LEDGER_FILE.sealed(self._content()), what="the ledger")
+
+    @staticmethod
+    def load(path: str | Path) -> "Ledger":
+        """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
+        table = LEDGER_FILE.unsealed(path)
+        table.keep_to(_KEYS)
+        relation, trusting = table.choice("relation", RELATION_SPELLINGS), table.choice("trusting", _STANDINGS)
+        accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")
+        with placed(table.where):
+            ledger = Ledger(relation=relation, accuracy=accuracy, trusting=trusting)
+        ledger.record(run_of(table, "parts"))
+        ledger._last = _last(table, list(ledger._times))
+        if ledger._content() != table.entries:
+            raise InvalidSetting(f"{path}: parts must list each step once, with steps of at least 1. Merge equal parts.")
+        return ledger
+
+    def _content(self) -> Plain:
+        return {
+            "relation": spelled(self._relation),
+            "accuracy": self._accuracy,
+            "trusting": self._trusting.value,
+            "parts": plain_run(self.run),
+            "last": None if self._last is None else list(self._times).index(self._last),
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        return self._state() == other._state()
+
+    def _state(self) -> tuple[object, ...]:
+        return self._relation, self._accuracy, self._trusting, self._times, self._last
+
+    def __repr__(self) -> str:
+        return f"<Ledger: {self.run!r} under {self._relation.name}>"
+
+    def __str__(self) -> str:
+        parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
+        return f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{''.join(parts)}"
+
+
+def _last(table: Table, steps: list[Step]) -> Step | None:
+    """The step recorded last; None exactly where nothing is recorded."""
+    remedy = "It is the place in parts, from 0, of the step recorded last; null without parts."
+    index = table.wanted("last", remedy)
+    if not steps and index is None:
+        return None
+    if type(index) is not int or not 0 <= index < len(steps):
+        raise table.refusal("last", f"a whole number below {len(steps)}" if steps else "null", remedy)
+    return steps[index]

@@ -1,0 +1,90 @@
+"""A JSON file that states its format and version and holds a checksum of itself: what is damaged or unknown is refused."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics.files import read_text
+from tightrope.setting.tables import Table
+
+SEAL = "sha256"
+
+
+@dataclass(frozen=True)
+class SealedJson:
+    """A kind of file, by the name and version written into it."""
+
+    format: str
+    version: int
+
+    def sealed(self, content: Mapping[str, object]) -> bytes:
+        """The content as a readable file, the same bytes each time.
+
+        >>> print(SealedJson("count", 1).sealed({"steps": 3}).decode(), end="")
+        {
+          "format": "count",
+          "version": 1,
+          "steps": 3,
+          "sha256": "..."
+        }
+        """
+        whole = {"format": self.format, "version": self.version, **content}
+        return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
+
+    def unsealed(self, path: str | Path) -> Table:
+        """The content of the file; refused where it is not whole, not of this format and version, or not what was sealed."""
+        table = Table.of(_parsed(Path(path)), f"{path}: ")
+        table.choice("format", {self.format: None})
+        version = table.wanted("version", f"Only version {self.version} is understood here.")
+        if type(version) is not int or version != self.version:
+            raise table.refusal(
+                "version", f"{self.version}, the only one understood here", "Use the tightrope that wrote it, or a later one."
+            )
+        stated = table.text(SEAL, "It is the checksum at the end of a saved file: restore the file from a copy.")
+        found = _checksum({key: value for key, value in table.entries.items() if key != SEAL})
+        if stated != found:
+            raise table.refusal(
+                SEAL,
+                "the checksum of the rest of the file",
+                f"The file was damaged or edited: restore it from a copy. If it was edited on purpose, write {found!r} there.",
+            )
+        content = {key: value for key, value in table.entries.items() if key not in ("format", "version", SEAL)}
+        return Table(content, table.where)
+
+
+def _checksum(content: Mapping[str, object]) -> str:
+    """The SHA-256 of the content with sorted keys and without spaces."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _parsed(path: Path) -> object:
+    text = read_text(path)
+    try:
+        return json.loads(text, object_pairs_hook=_distinct, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidSetting(
+            f"{path} must be a whole JSON file, got: {problem}. It is damaged, cut off or of another kind: "
+            "restore it from a copy."
+        ) from None
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object in which each key is there once; the standard library keeps the last of several."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r} twice")
+    return table
+
+
+def _finite(number: str) -> float:
+    """A float that JSON can hold; the standard library reads NaN, Infinity and 1e999 too."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number}, which is not a finite number")
+    return value

@@ -1,0 +1,94 @@
+"""A run as plain data and back: what JSON and TOML hold."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tightrope.errors import InvalidSetting
+from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import Sampling
+from tightrope.setting.spelling import MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, spelled
+from tightrope.setting.tables import Table, placed
+
+Plain = dict[str, object]
+
+_EXAMPLES = {
+    "noise_multiplier": "0.8",
+    "truth_probability": "0.75",
+    "observed": "[0.75, 0.25]",
+    "alternative": "[0.25, 0.75]",
+    "rate": "0.001",
+    "batch": "50",
+    "population": "50000",
+    "steps": "10000",
+}
+PART_KEYS = ("mechanism", "sampling", *_EXAMPLES)
+
+
+def plain_run(run: Run) -> list[Plain]:
+    """One flat table per part, in the order of the run.
+
+    >>> from tightrope import Gaussian, Poisson
+    >>> plain_run(Step(Gaussian(noise_multiplier=0.8), Poisson(rate=1e-3)) * 10_000)
+    [{'mechanism': 'gaussian', 'noise_multiplier': 0.8, 'sampling': 'poisson', 'rate': 0.001, 'steps': 10000}]
+    """
+    return [
+        {
+            "mechanism": spelled(type(step.mechanism)),
+            **_parameters(step.mechanism),
+            "sampling": spelled(type(step.sampling)),
+            **_parameters(step.sampling),
+            "steps": times,
+        }
+        for step, times in run
+    ]
+
+
+def run_of(table: Table, key: str) -> Run:
+    """The run whose parts are listed under `key`."""
+    parts = table.items(key, "List one table per part, each with mechanism, sampling and steps.")
+    runs = [part_of(Table.of(part, table.place(key, i))) for i, part in enumerate(parts)]
+    with placed(f"{table.where}{key}: "):
+        return Run(tuple(part for run in runs for part in run))
+
+
+def part_of(table: Table) -> Run:
+    """One step with its multiplicity; every key of its mechanism and its sampling is stated, and no other.
+
+    >>> part_of(Table({"mechanism": "laplace", "noise_multiplier": 4, "sampling": "every-record", "steps": 5}, "run: "))
+    Run(5 x Step(Laplace(noise_multiplier=4.0), EveryRecord()))
+    """
+    table.keep_to(PART_KEYS)
+    mechanism = table.choice("mechanism", MECHANISM_SPELLINGS)
+    sampling = table.choice("sampling", SAMPLING_SPELLINGS)
+    takes = {f"mechanism {spelled(mechanism)}": _names(mechanism), f"sampling {spelled(sampling)}": _names(sampling)}
+    _refuse_contradictions(table, takes)
+    for kind, names in {**takes, "every part": ("steps",)}.items():
+        for name in names:
+            table.wanted(name, f"It is needed by {kind}: write for example {name} = {_EXAMPLES[name]}.")
+    values: Mapping[str, Any] = table.entries  # checked by the settings themselves
+    with placed(table.where):
+        step = Step(
+            mechanism(**{name: values[name] for name in _names(mechanism)}),
+            sampling(**{name: values[name] for name in _names(sampling)}),
+        )
+        return Run(((step, values["steps"]),))
+
+
+def _names(kind: type[Mechanism] | type[Sampling]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _parameters(setting: Mechanism | Sampling) -> Plain:
+    values = ((name, getattr(setting, name)) for name in _names(type(setting)))
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> None:
+    """Refuse parameters of another mechanism or sampling: one of the two statements is wrong, and nobody knows which."""
+    stated = {"mechanism", "sampling", "steps", *(name for names in takes.values() for name in names)}
+    for key, value in table.entries.items():
+        if key not in stated:
+            does = " and ".join(f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items())
+            raise InvalidSetting(f"{table.where}{key} = {value!r} contradicts the rest: {does}. Leave out what is not meant.")

@@ -1,0 +1,95 @@
+"""Tables of keys as JSON and TOML hold them, read with refusals that name the place, the key and the expected form."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from tightrope.errors import InvalidSetting, TightropeError
+
+T = TypeVar("T")
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Write `where` before any refusal, so that it opens with the place it is about.
+
+    >>> with placed("runs.toml: run[2]."):
+    ...     raise InvalidSetting("rate must be in [0, 1], got 7.")
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.InvalidSetting: runs.toml: run[2].rate must be in [0, 1], got 7.
+    """
+    try:
+        yield
+    except TightropeError as refusal:
+        refusal.args = (where + str(refusal),)
+        raise
+
+
+@dataclass(frozen=True)
+class Table:
+    """Keys with values, and the place they were read from; `where` is what a key is written after.
+
+    >>> Table({"rat": 0.1}, "runs.toml: run[2].").keep_to(["rate", "steps"])
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.InvalidSetting: runs.toml: run[2].rat = 0.1 is not a known key. Did you mean rate?
+    """
+
+    entries: Mapping[str, object]
+    where: str
+
+    @staticmethod
+    def of(value: object, where: str) -> "Table":
+        """The value, if it is a table."""
+        if not isinstance(value, dict):
+            place = where.rstrip(".: ")
+            raise InvalidSetting(f"{place} must be a table, got {value!r}. Write keys with values, for example rate = 0.001.")
+        return Table(value, where)
+
+    def keep_to(self, known: Collection[str]) -> None:
+        """Refuse keys that nobody knows; a misspelt key is never ignored."""
+        for key, value in self.entries.items():
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
+                raise InvalidSetting(f"{self.where}{key} = {value!r} is not a known key. {advice}")
+
+    def wanted(self, key: str, remedy: str) -> object:
+        """The value of a key that must be there."""
+        if key not in self.entries:
+            raise InvalidSetting(f"{self.where}{key} is missing. {remedy}")
+        return self.entries[key]
+
+    def text(self, key: str, remedy: str) -> str:
+        """The value of a key that holds a string."""
+        value = self.wanted(key, remedy)
+        if not isinstance(value, str):
+            raise self.refusal(key, "a string", remedy)
+        return value
+
+    def choice(self, key: str, choices: Mapping[str, T]) -> T:
+        """What the spelling under `key` stands for."""
+        remedy = f"Write one of {', '.join(choices)}."
+        value = self.text(key, remedy)
+        if value not in choices:
+            near = get_close_matches(value, choices, n=1)
+            raise self.refusal(key, "a known name", f"Did you mean {near[0]}? {remedy}" if near else remedy)
+        return choices[value]
+
+    def items(self, key: str, remedy: str) -> list[object]:
+        """The value of a key that holds a list."""
+        value = self.wanted(key, remedy)
+        if not isinstance(value, list):
+            raise self.refusal(key, "a list", remedy)
+        return value
+
+    def place(self, key: str, index: int) -> str:
+        """What the keys of a table in the list under `key` are written after."""
+        return f"{self.where}{key}[{index}]."
+
+    def refusal(self, key: str, must: str, remedy: str) -> InvalidSetting:
+        """The value under `key` must be something else."""
+        return InvalidSetting(f"{self.where}{key} must be {must}, got {self.entries[key]!r}. {remedy}")

@@ -1,0 +1,292 @@
+"""The commands noise, steps and rate: what they print can be typed, and meets the target."""
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import test_cli
+import tightrope as tr
+from test_cli import Shell, answered, loaded
+from tightrope.cli.target import Answer
+
+shell = test_cli.shell
+
+TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
+NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"
+STEPS = f"steps --noise 0.8 --sampling poisson --rate 0.001 {TARGET}"
+RATE = f"rate --noise 0.8 --sampling poisson --steps 10000 {TARGET}"
+BATCH = f"rate --noise 4 --sampling without-replacement --population 60000 --steps 10000 {TARGET}"
+ASKED = {"noise": NOISE, "steps": STEPS, "rate": RATE, "batch": BATCH}
+
+
+def sides(out: str) -> tuple[str, str | None]:
+    """The printed number that meets the target, and the one that misses it."""
+    meets = re.search(r"^meets the target +(\S+)", out, re.M)
+    misses = re.search(r"^misses it +(\S+)", out, re.M)
+    assert meets
+    return meets[1], misses and misses[1]
+
+
+def poisson(noise: float, rate: float, steps: int) -> tr.Run:
+    return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=rate)) * steps
+
+
+def batch(size: int) -> tr.Run:
+    return tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=size, population=60_000)) * 10_000
+
+
+RUNS: dict[str, Callable[[str], tr.Run]] = {
+    "noise": lambda text: poisson(float(text), 0.001, 10_000),
+    "steps": lambda text: poisson(0.8, 0.001, int(text)),
+    "rate": lambda text: poisson(0.8, float(text), 10_000),
+    "batch": lambda text: batch(int(text)),
+}
+
+
+# what is answered
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_printed_numbers_certainly_meet_and_certainly_miss_the_target(shell: Shell, name: str) -> None:
+    meets, misses = sides(answered(shell, ASKED[name]))
+    assert misses is not None
+    assert tr.epsilon(RUNS[name](meets), delta=1e-6, relation=tr.ADD_OR_REMOVE).upper <= 1
+    assert tr.epsilon(RUNS[name](misses), delta=1e-6, relation=tr.ADD_OR_REMOVE).lower > 1
+
+
+@pytest.mark.parametrize(("name", "option", "safer"), [("noise", "--noise", 1), ("rate", "--rate", -1)])
+def test_real_values_are_printed_to_six_digits_on_the_safe_side(shell: Shell, name: str, option: str, safer: int) -> None:
+    out, found = answered(shell, ASKED[name]), loaded(shell, ASKED[name])
+    meets, misses = sides(out)
+    assert misses is not None
+    assert len(meets.replace(".", "").lstrip("0")) == 6
+    assert float(meets) == found["rounded"]
+    assert 0 <= safer * (found["rounded"] - found["value"]) <= 1.1e-5 * found["value"]
+    assert safer * (found["beyond"] - float(misses)) >= 0
+    assert found["at_rounded"]["epsilon"]["upper"] < found["at_value"]["epsilon"]["upper"]
+    assert f"\n{option} {meets} is safe to type.\n" in out
+
+
+def test_what_noise_prints_can_be_typed_into_epsilon(shell: Shell) -> None:
+    out = answered(shell, NOISE)
+    meets, _ = sides(out)
+    assert 0.7876 < float(meets) < 0.7877
+    words = f"epsilon --noise {meets} --sampling poisson --rate 0.001 --steps 10000 --relation add-or-remove --delta 1e-6"
+    _, lower, upper = test_cli.last_row(answered(shell, words))
+    assert f"[{lower}, {upper}]" in out
+    assert 0.9999 < float(lower) <= float(upper) <= 1
+
+
+def test_the_question_as_understood_and_the_evidence_are_printed(shell: Shell) -> None:
+    out = answered(shell, NOISE)
+    assert "gaussian, its noise multiplier (noise scale / C) is asked for" in out
+    assert "poisson, each record joins each batch independently with probability 0.001" in out
+    assert re.search(r"^steps +10000$", out, re.M)
+    assert "add-or-remove, D' has one record more or one fewer than D" in out
+    assert re.search(r"^target +epsilon at most 1 at delta 1e-06$", out, re.M)
+    assert re.search(r"The best possible value is at most \S+e-0[56] away", out)
+    assert "poisson_remove (proved" in out
+    assert "D = (0, ..., 0, 1) and D' = (0, ..., 0)" in out
+    assert re.search(r"^steps +asked for$", answered(shell, STEPS), re.M)
+
+
+def test_whole_answers_are_the_best_possible(shell: Shell) -> None:
+    for words, best in ((STEPS, 11397), (BATCH, 263)):
+        out, found = answered(shell, words), loaded(shell, words)
+        assert sides(out) == (str(best), str(best + 1))
+        assert (found["value"], found["rounded"], found["beyond"]) == (best, best, best + 1)
+        assert found["gap"] == 1 / best
+        assert found["at_rounded"] == found["at_value"]
+        assert "It is the best possible value: the next one misses the target." in out
+
+
+def test_a_batch_comes_with_its_rate(shell: Shell) -> None:
+    assert "--batch 263 (rate 0.00438333) is safe to type." in answered(shell, BATCH)
+    assert loaded(shell, BATCH)["rate"] == 263 / 60_000
+
+
+def test_noise_as_json(shell: Shell) -> None:
+    found = loaded(shell, f"{NOISE} --accuracy 1e-4")
+    assert found["question"] == {
+        "mechanism": {"kind": "gaussian", "noise_multiplier": None},
+        "sampling": {"kind": "poisson", "rate": 0.001},
+        "steps": 10_000,
+        "accuracy": 1e-4,
+        "relation": {"kind": "add-or-remove", "meaning": "D' has one record more or one fewer than D"},
+    }
+    assert found["target"] == {"epsilon": 1, "delta": 1e-6}
+    assert found["parameter"] == "noise_multiplier"
+    assert found["beyond"] < found["value"]
+    assert found["gap"] == pytest.approx((found["value"] - found["beyond"]) / found["value"])
+    assert 0 < found["gap"] < 1e-4
+    for where in ("at_value", "at_rounded"):
+        assert 0.9999 < found[where]["epsilon"]["lower"] <= found[where]["epsilon"]["upper"] <= 1
+        assert 0.999e-6 < found[where]["delta"]["lower"] <= found[where]["delta"]["upper"] <= 1e-6
+    assert found["theorems"][0]["name"] == "poisson_remove"
+    assert found["reached_by"] == ["D = (0, ..., 0, 1) and D' = (0, ..., 0)"]
+
+
+def test_the_gap_in_a_question_is_null_in_json(shell: Shell) -> None:
+    assert loaded(shell, STEPS)["question"]["steps"] is None
+    assert loaded(shell, STEPS)["question"]["mechanism"] == {"kind": "gaussian", "noise_multiplier": 0.8}
+    assert loaded(shell, RATE)["question"]["sampling"] == {"kind": "poisson", "rate": None}
+    fixed = {"kind": "without-replacement", "batch": None, "population": 60_000, "rate": None}
+    assert loaded(shell, BATCH)["question"]["sampling"] == fixed
+
+
+def test_laplace_noise_in_full_batches_is_one_over_epsilon(shell: Shell) -> None:
+    words = "noise --mechanism laplace --sampling every-record --steps 1 --relation add --epsilon 0.5 --delta 1e-12"
+    found = loaded(shell, words)
+    assert 2 - 1e-4 < found["beyond"] < 2 <= found["rounded"] < 2 + 1e-4
+    assert found["question"]["mechanism"]["kind"] == "laplace"
+
+
+def test_randomized_response_has_steps_and_a_rate(shell: Shell) -> None:
+    steps = loaded(shell, f"steps --mechanism randomized-response --truth 3/4 --sampling poisson --rate 0.001 {TARGET}")
+    assert 0 < steps["value"] < steps["beyond"]
+    rate = loaded(shell, f"rate --mechanism randomized-response --truth 3/4 --sampling poisson --steps 10 {TARGET}")
+    assert 0 < rate["rounded"] <= rate["value"] < rate["beyond"] < 1
+
+
+def test_a_rounded_number_that_is_not_within_the_target_is_not_offered() -> None:
+    target: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
+    found = tr.smallest_noise(tr.Poisson(rate=0.01), steps=100, **target)
+    kept = Answer.rounded(found, lambda noise: poisson(noise, 0.01, 100), up=True)
+    assert kept.typed == float(kept.text) > found.value
+    refused = Answer.rounded(found, lambda noise: poisson(0.99 * noise, 0.01, 100), up=True)
+    assert refused.text == repr(found.value)
+    assert (refused.typed, refused.curve) == (found.value, found.curve)
+
+
+# limits
+
+
+def test_not_even_one_step_is_an_answer(shell: Shell) -> None:
+    words = f"steps --noise 0.1 --sampling every-record {TARGET}"
+    assert sides(answered(shell, words)) == ("0", "1")
+    found = loaded(shell, words)
+    assert (found["value"], found["beyond"], found["gap"]) == (0, 1, "infinity")
+    assert found["at_value"]["epsilon"] == {"lower": 0, "upper": 0}
+    assert found["theorems"][0]["name"] == "nothing_sampled_nothing_lost"
+
+
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        ("rate --noise 100 --sampling poisson --steps 1", "1.0"),
+        ("rate --noise 100 --sampling without-replacement --population 60 --steps 1", "59"),
+    ],
+)
+def test_at_a_limit_nothing_lies_beyond(shell: Shell, words: str, limit: str) -> None:
+    out, found = answered(shell, f"{words} {TARGET}"), loaded(shell, f"{words} {TARGET}")
+    assert sides(out) == (limit, None)
+    assert "It is the limit of what can be set" in out
+    assert (found["value"], found["beyond"], found["gap"]) == (float(limit), None, 0)
+
+
+# what is refused
+
+REFUSED = [
+    (
+        "noise --sampling poisson --rate 0.001 --steps 1 --relation add-or-remove --epsilon 1 --delta 0.01",
+        "no noise is needed for --epsilon 1 at --delta 0.01 under add-or-remove: even if every drawn record were published",
+    ),
+    (f"steps --noise 1 --sampling poisson --rate 0 {TARGET}", "even 1e+15 steps meet --epsilon 1 at --delta 1e-06 under add-or"),
+    (
+        f"rate --noise 1 --sampling without-replacement --population 60 --steps 1000 {TARGET}",
+        "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: even a batch of 1 out of 60 misses it",
+    ),
+    (f"{NOISE} --noise 1", "--noise"),
+    (f"{NOISE} --truth 0.75", "--truth"),
+    (f"{STEPS} --steps 5", "--steps"),
+    (f"{RATE} --rate 0.1", "--rate"),
+    (f"{BATCH} --batch 5", "--batch"),
+    (f"{NOISE} --mechanism randomized-response", "--mechanism"),
+    (f"rate --noise 1 --sampling every-record --steps 1 {TARGET}", "every-record"),
+    (f"{RATE} --population 5", "--population 5 contradicts --sampling poisson"),
+    (f"rate --noise 1 --sampling without-replacement --steps 9 {TARGET}", "--population is missing"),
+    (f"rate --sampling poisson --steps 9 {TARGET}", "--noise is missing: --mechanism gaussian needs it"),
+    (f"noise --sampling poisson --steps 9 {TARGET}", "--rate is missing: --sampling poisson needs it"),
+    (f"noise --sampling poisson --rate 0.1 --batch 3 --steps 9 {TARGET}", "--batch 3 contradicts --sampling poisson"),
+    (f"noise --sampling every-record --steps 0 {TARGET}", "--steps must be at least 1, got 0"),
+    (f"noise --sampling every-record --steps 1.5 {TARGET}", "--steps: '1.5' is not a whole number"),
+    (f"rate --noise 1 --sampling poisson --steps 0 {TARGET}", "--steps must be at least 1, got 0"),
+    (f"rate --noise 1 --sampling without-replacement --population 0 --steps 1 {TARGET}", "--population must be at least 1"),
+    (f"steps --noise -1 --sampling every-record {TARGET}", "--noise must be above 0, got -1.0"),
+    (f"noise --steps 1 {TARGET}", "--sampling is missing"),
+    (f"noise --sampling every-record {TARGET}", "--steps is missing"),
+    ("noise --sampling every-record --steps 1 --epsilon 1 --delta 1e-6", "--relation is missing"),
+    ("noise --sampling every-record --steps 1 --relation add --delta 1e-6", "--epsilon is missing"),
+    ("noise --sampling every-record --steps 1 --relation add --epsilon 1", "--delta is missing"),
+    (
+        "noise --sampling every-record --steps 1 --relation add --epsilon -1 --delta 1e-6",
+        "--epsilon must be at least 0, got -1.0",
+    ),
+    ("noise --sampling every-record --steps 1 --relation add --epsilon nan --delta 1e-6", "--epsilon must be finite, got nan"),
+    ("noise --sampling every-record --steps 1 --relation add --epsilon 1 --delta 1", "--delta must be in (0, 1), got 1.0"),
+    (f"{NOISE} --accuracy 2", "--accuracy must be"),
+    (
+        "noise --mechanism laplace --sampling poisson --rate 0.1 --steps 9 --relation substitute --epsilon 1 --delta 1e-6",
+        "Laplace with Poisson sampling under SUBSTITUTE: no theorem gives the worst case",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
+def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(shell: Shell, words: str, reason: str) -> None:
+    code, out, err = shell(words)
+    assert (code, out) == (2, "")
+    assert reason in err
+    assert err.startswith("tightrope: ")
+    assert err.endswith((".\n", "?\n"))
+    assert err.count("\n") == 1
+
+
+def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "epsilon 1 at delta 1e-06 under ADD is out of reach: even noise_multiplier 1e+09 is not shown to meet it."
+    monkeypatch.setattr("tightrope.cli.noise.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0)))
+    expected = "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 is not shown to meet it."
+    assert shell(NOISE) == (2, "", f"tightrope: {expected}\n")
+
+
+# help
+
+SAMPLING = {"--sampling", "--rate", "--batch", "--population"}
+MECHANISM = {"--mechanism", "--noise", "--truth"}
+EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--json"}
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("noise", {"--mechanism", "--steps"} | SAMPLING),
+        ("steps", MECHANISM | SAMPLING),
+        ("rate", MECHANISM | {"--sampling", "--population", "--steps"}),
+    ],
+)
+def test_the_help_lists_exactly_the_options_of_the_command(shell: Shell, command: str, options: set[str]) -> None:
+    out = answered(shell, f"{command} --help")
+    assert set(re.findall(r"^│ [ *] +(--\S+)", out, re.M)) == options | EVERY_TARGET
+    run, asked = out.split("What is asked")
+    assert "--relation" in run
+    assert {"--epsilon", "--delta", "--accuracy", "--json"} <= set(re.findall(r"--\w+", asked))
+    assert "randomized-response" in out or command == "noise"
+
+
+@pytest.mark.parametrize("command", ["noise", "steps", "rate"])
+def test_the_example_in_the_help_runs(shell: Shell, command: str) -> None:
+    example = answered(shell, f"{command} --help").split("Example:\n\n")[1].replace("\\\n", " ")
+    program, *words = shlex.split(example)
+    assert (program, words[0]) == ("tightrope", command)
+    assert "is safe to type." in answered(shell, shlex.join(words))
+
+
+def test_the_commands_follow_contrast_in_the_help(shell: Shell) -> None:
+    out = answered(shell, "--help")
+    places = [re.search(rf"^│ {command} ", out, re.M) for command in ("contrast", "noise", "steps", "rate")]
+    found = [place.start() for place in places if place]
+    assert len(found) == 4
+    assert found == sorted(found)

@@ -1,0 +1,228 @@
+"""One run under every sampling and relation, the ratio to what was claimed, and the verdict."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+import test_cli
+import tightrope as tr
+from test_cli import HEADLINE, Shell, answered, loaded
+from tightrope.answers.contrast import Contrast
+from tightrope.answers.verdict import verdict_on
+
+shell = test_cli.shell
+
+RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
+TELLS_ALL = tr.RandomizedResponse(truth_probability=1)
+ANCHOR = "If batches are drawn without replacement, epsilon is 15.25, not 0.95."
+
+
+@pytest.fixture(scope="module")
+def table() -> Contrast:
+    return tr.contrast(RUN, delta=[1e-6, 1e-5])
+
+
+def none_larger_than(claim: str) -> str:
+    return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {claim}."
+
+
+# ratios
+
+
+def test_the_sampling_of_the_run_under_add_or_remove_is_claimed_by_default(table: Contrast) -> None:
+    assert table.claimed == POISSON
+    fixed = tr.Step(tr.Gaussian(noise_multiplier=1), tr.WithoutReplacement(batch=1, population=10))
+    assert tr.contrast(fixed, delta=1e-6).claimed == FIXED
+    assert tr.contrast(fixed + RUN, delta=1e-6, claimed=POISSON).claimed == POISSON
+
+
+def test_ratios_hold_the_quotients_of_every_pair_of_ends(table: Contrast) -> None:
+    claimed = table.row(*POISSON)
+    for row in table.rows:
+        if row is claimed or row.refusal is not None:
+            continue
+        assert len(row.ratios) == 2
+        for ratio, epsilon, claim in zip(row.ratios, row.epsilons, claimed.epsilons, strict=True):
+            assert ratio.lower < epsilon.lower / claim.upper <= epsilon.upper / claim.lower < ratio.upper
+            assert ratio.relative_width < 1e-5
+    first, second = table.row(*FIXED).ratios
+    assert 16.101 < first.lower <= first.upper < 16.103
+    assert 16.58 < second.lower <= second.upper < 16.59
+
+
+def test_the_claimed_row_is_exactly_once_itself(table: Contrast) -> None:
+    assert table.row(*POISSON).ratios == (tr.Bracket(1, 1), tr.Bracket(1, 1))
+
+
+def test_a_refused_row_has_no_ratio(table: Contrast) -> None:
+    row = table.row(tr.WithoutReplacement, tr.SUBSTITUTE)
+    assert row.refusal
+    assert (row.ratios, row.epsilons, row.curve) == ((), (), None)
+
+
+def test_a_refused_claim_gives_no_ratios() -> None:
+    table = tr.contrast(RUN, delta=1e-6, claimed=(tr.WithoutReplacement, tr.SUBSTITUTE))
+    assert all(row.ratios == () for row in table.rows)
+    assert table.verdict == (
+        "The claim cannot be judged: no epsilon is certified if batches are drawn without replacement "
+        "and one record is exchanged for another."
+    )
+    assert "x)" not in str(table)
+
+
+def test_a_ratio_to_nothing_is_infinite_and_nothing_to_nothing_is_unknown() -> None:
+    table = tr.contrast(tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=0)) * 5, delta=1e-6)
+    assert table.row(*FIXED).ratios == (tr.Bracket(0, math.inf),)
+    assert table.row(tr.EveryRecord, tr.ADD).ratios == (tr.Bracket(math.inf, math.inf),)
+    assert table.row(*POISSON).ratios == (tr.Bracket(1, 1),)
+    assert table.verdict == none_larger_than("0")
+    assert str(table).count("(infinitely larger)") == 4
+
+
+def test_a_ratio_to_infinity_is_zero_and_infinity_to_infinity_is_unknown() -> None:
+    table = tr.contrast(tr.Step(TELLS_ALL, tr.Poisson(rate=0.1)), delta=1e-6)
+    assert table.row(*POISSON).epsilons == (tr.Bracket(math.inf, math.inf),)
+    assert table.row(tr.Poisson, tr.ADD).ratios == (tr.Bracket(0, 0),)
+    assert table.row(*FIXED).ratios == (tr.Bracket(0, math.inf),)
+    assert table.verdict == none_larger_than("infinity")
+
+
+# the verdict
+
+
+def test_the_verdict_at_the_anchor(table: Contrast) -> None:
+    assert tr.contrast(RUN, delta=1e-6, claimed=POISSON).verdict == ANCHOR
+    assert table.verdict == ANCHOR.replace("0.95.", "0.95 (delta 1e-06).")
+    assert str(table).endswith(table.verdict)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "verdict"),
+    [
+        ((tr.Poisson, tr.ADD), "If batches are drawn without replacement, epsilon is 3.54, not 0.74."),
+        (
+            (tr.Poisson, tr.SUBSTITUTE),
+            "If batches are drawn without replacement and one record is removed, epsilon is 15.25, not 1.33.",
+        ),
+        ((tr.WithoutReplacement, tr.ADD), "If one record is removed, epsilon is 15.25, not 3.54."),
+        (FIXED, none_larger_than("15.25")),
+        ((tr.EveryRecord, tr.ADD_OR_REMOVE), "If one record is exchanged for another, epsilon is 32437.37, not 8405.70."),
+        ((tr.EveryRecord, tr.SUBSTITUTE), none_larger_than("32437.37")),
+    ],
+)
+def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: str) -> None:
+    assert tr.contrast(RUN, delta=1e-6, claimed=claimed).verdict == verdict
+
+
+def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
+    def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
+        return verdict_on(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split("epsilon is ")[1]
+
+    assert said((15.2514, 15.2515), (0.947195, 0.947196)) == "15.25, not 0.95."
+    assert said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."  # two decimals do not tell them apart
+    assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."  # nor do they show anything of the claim
+    assert said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."  # the ends straddle where two decimals round
+    assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."  # two decimals are more than is known
+    assert said((2.0, 3.0), (1.0, 1.5)) == "[2, 3], not [1, 1.5]."  # one number would be a guess
+    assert said((math.inf, math.inf), (0.5, 0.5)) == "infinity, not 0.50."
+    assert said((0.5, 0.5), (0.0, 0.0)) == "0.50, not 0."
+
+
+def test_one_mistake_is_named_before_two() -> None:
+    found = {
+        (tr.Poisson, tr.ADD): tr.Bracket(1, 1),
+        (tr.Poisson, tr.REMOVE): tr.Bracket(2, 2),
+        (tr.WithoutReplacement, tr.REMOVE): tr.Bracket(5, 5),
+    }
+    assert verdict_on((tr.Poisson, tr.ADD), found) == "If one record is removed, epsilon is 2.00, not 1.00."
+
+
+def test_overlapping_brackets_are_no_mismatch() -> None:
+    answers = {POISSON: tr.Bracket(1, 1.2), FIXED: tr.Bracket(1.2, 5)}
+    assert verdict_on(POISSON, answers) == none_larger_than("[1, 1.2]")
+
+
+def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> None:
+    mixed = RUN + tr.Step(tr.Gaussian(noise_multiplier=5), tr.WithoutReplacement(batch=1, population=10))
+    for run in (RUN * 0, mixed):
+        table = tr.contrast(run, delta=1e-6)
+        assert table.claimed is None
+        assert table.verdict.startswith("Nothing was claimed: the steps do not share one sampling.")
+        assert all(row.ratios == () for row in table.rows)
+        assert "claimed)" not in str(table)
+    assert tr.contrast(RUN * 0, delta=1e-6, claimed=POISSON).verdict == none_larger_than("0")
+    assert tr.contrast(mixed, delta=1e-6, claimed=POISSON).verdict.startswith("If batches are drawn without replacement")
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        "poisson",
+        tr.Poisson,
+        (tr.Poisson,),
+        (tr.Poisson(rate=0.1), tr.ADD),
+        (tr.ADD, tr.Poisson),
+        (tr.Poisson, "ADD"),
+        (tr.Gaussian, tr.ADD),
+        [tr.Poisson, tr.ADD],
+        (tr.Poisson, tr.Relation("ADD", "another meaning", ("ADD",))),
+    ],
+    ids=repr,
+)
+def test_what_is_not_a_claim_is_refused(claimed: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="claimed must be a kind of sampling and a relation") as refusal:
+        tr.contrast(RUN, delta=1e-6, claimed=claimed)
+    assert repr(claimed) in str(refusal.value)
+
+
+# as text and on the command line
+
+
+def test_the_table_shows_upper_ends_and_ratios(table: Contrast) -> None:
+    lines = {tuple(line.split()[:2]): line.split(None, 2)[2] for line in str(table).splitlines()[2:14]}
+    assert lines["WithoutReplacement", "ADD_OR_REMOVE"].startswith("15.2515 (16.1x) ")
+    assert lines["Poisson", "ADD_OR_REMOVE"].startswith("0.9472 (claimed) ")
+    assert lines["EveryRecord", "REMOVE"].startswith("8405.6967 (8,870x) ")
+    assert lines["WithoutReplacement", "SUBSTITUTE"].split("  ")[0] == "no theorem"
+
+
+def test_contrast_prints_ratios_and_ends_with_the_verdict(shell: Shell) -> None:
+    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6")
+    assert out.endswith(f"\nVerdict\n  {ANCHOR}\n")
+    assert "[15.2514, 15.2515] (16.1x)" in out
+    assert "[0.947195, 0.947196] (claimed)" in out
+
+
+def test_another_claim_can_be_stated(shell: Shell) -> None:
+    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation add")
+    assert out.endswith("\n  If one record is removed, epsilon is 15.25, not 3.54.\n")
+    assert "[3.53609, 3.53610] (claimed)" in out
+
+
+def test_contrast_as_json_has_claim_ratios_and_verdict(shell: Shell) -> None:
+    found = loaded(shell, f"contrast {HEADLINE} --delta 1e-6")
+    assert found["claimed"] == {"sampling": "poisson", "relation": "add-or-remove"}
+    assert found["verdict"] == ANCHOR
+    rows = {(row["sampling"], row["relation"]): row for row in found["rows"]}
+    assert rows["poisson", "add-or-remove"]["brackets"][0]["ratio"] == {"lower": 1, "upper": 1}
+    assert 16.101 < rows["without-replacement", "add-or-remove"]["brackets"][0]["ratio"]["lower"] < 16.103
+    refused = loaded(
+        shell, f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation substitute"
+    )
+    assert all(at["ratio"] is None for row in refused["rows"] for at in row["brackets"])
+
+
+def test_unknown_ratios_are_valid_json(shell: Shell) -> None:
+    found = loaded(shell, "contrast --noise 1 --sampling poisson --rate 0 --steps 5 --delta 1e-6")
+    assert {"lower": 0, "upper": "infinity"} in [at["ratio"] for row in found["rows"] for at in row["brackets"]]
+    assert "NaN" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("words", ["--claimed-sampling binomial", "--claimed-relation swap", "--claimed"])
+def test_an_unknown_claim_is_one_line_and_exit_code_2(shell: Shell, words: str) -> None:
+    code, out, err = shell(f"contrast {HEADLINE} --delta 1e-6 {words}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words.split()[-1] in err

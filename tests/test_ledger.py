@@ -1,0 +1,195 @@
+"""The ledger of a training loop: the one-shot answers, and what is left of a budget."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tightrope as tr
+from tightrope.answers.ledger import Ledger
+
+POISSON = tr.Poisson(rate=1e-3)
+STEP = tr.Step(tr.Gaussian(noise_multiplier=0.8), POISSON)
+RELEASE = tr.Step(tr.Laplace(noise_multiplier=4), tr.EveryRecord())
+TABLE = tr.Step(tr.Finite(observed=[0.75, 0.25], alternative=[0.25, 0.75]), tr.WithoutReplacement(batch=1, population=9))
+
+
+def ledger(*runs: tr.Run | tr.Step, **options: Any) -> Ledger:
+    made = Ledger(**{"relation": tr.ADD_OR_REMOVE, **options})
+    for run in runs:
+        made.record(run)
+    return made
+
+
+def mixed() -> Ledger:
+    return ledger(STEP * 9_000, RELEASE * 5, TABLE, STEP * 7)
+
+
+def small() -> Ledger:
+    return ledger(STEP * 3, RELEASE)
+
+
+# recording and asking
+
+
+def test_the_answers_are_those_of_one_run_to_the_last_bit() -> None:
+    kept = mixed()
+    run = STEP * 9_007 + RELEASE * 5 + TABLE
+    assert kept.run == run
+    assert kept.steps == 9_013
+    assert kept.epsilon(1e-6) == tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert kept.delta(0.5) == tr.delta(run, epsilon=0.5, relation=tr.ADD_OR_REMOVE)
+    assert kept.curve().because == tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).because
+    finer = ledger(STEP * 100, accuracy=1e-6, relation=tr.SUBSTITUTE)
+    assert finer.epsilon(1e-6) == tr.epsilon(STEP * 100, delta=1e-6, relation=tr.SUBSTITUTE, accuracy=1e-6)
+
+
+def test_every_step_of_a_loop_is_answered_like_one_run() -> None:
+    kept = ledger()
+    assert kept.epsilon(1e-6) == tr.Bracket(0.0, 0.0)
+    for count in range(1, 6):
+        kept.step(noise_multiplier=1, sampling=tr.Poisson(rate=0.01))
+        run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * count
+        assert kept.epsilon(1e-5) == tr.epsilon(run, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+
+
+def test_ten_thousand_steps_are_recorded_in_no_time() -> None:
+    kept = ledger()
+    began = time.perf_counter()
+    for i in range(10_000):
+        kept.step(noise_multiplier=0.8 + 1e-6 * (i % 100), sampling=POISSON)
+    assert time.perf_counter() - began < 2  # about 0.1 s on one core
+    assert kept.steps == 10_000
+    assert len(kept.run.parts) == 100
+
+
+def test_an_answer_is_kept_until_something_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ledger(STEP)
+    answer = kept.epsilon(1e-6), kept.delta(0.1)
+    kept.record(STEP * 0)
+    kept.step(noise_multiplier=3, sampling=POISSON, times=0)
+    with monkeypatch.context() as patched:
+        patched.setattr("tightrope.answers.ledger.privacy_curve", None)
+        assert (kept.epsilon(1e-6), kept.delta(0.1)) == answer
+    kept.record(STEP)
+    assert kept.epsilon(1e-6) == tr.epsilon(STEP * 2, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+
+
+@pytest.mark.parametrize("value", [None, "1", [0.1], math.nan, True], ids=repr)
+def test_bad_questions_are_refused_by_name(value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="delta must be"):
+        small().epsilon(value)
+    with pytest.raises(tr.InvalidSetting, match="epsilon must be"):
+        small().delta(value)
+    with pytest.raises(tr.InvalidSetting, match=r"delta must be in \(0, 1\), got 0"):
+        small().epsilon(0)
+
+
+def test_a_step_is_gaussian_unless_said_otherwise_and_counted_with_multiplicity() -> None:
+    kept = ledger()
+    kept.step(noise_multiplier=0.8, sampling=POISSON, times=4)
+    kept.step(noise_multiplier=4, sampling=tr.EveryRecord(), mechanism=tr.Laplace)
+    assert kept.run == STEP * 4 + RELEASE
+
+
+def test_relation_and_sampling_have_no_default() -> None:
+    make: Any = Ledger
+    with pytest.raises(TypeError, match="relation"):
+        make()
+    take: Any = ledger().step
+    with pytest.raises(TypeError, match="sampling"):
+        take(noise_multiplier=1)
+
+
+BAD: dict[str, tuple[Callable[[Any], object], str]] = {
+    "noise": (lambda kept: kept.step(noise_multiplier=-1, sampling=POISSON), "noise_multiplier must be above 0, got -1"),
+    "sampling": (lambda kept: kept.step(noise_multiplier=1, sampling="poisson"), "sampling must be one of"),
+    "times": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=1.5), "times must be a whole number, got 1.5"),
+    "negative": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=-1), "times must be at least 0, got -1"),
+    "mechanism": (
+        lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, mechanism=tr.Finite),
+        "mechanism must be Gaussian or Laplace",
+    ),
+    "name": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, mechanism="laplace"), "got 'laplace'"),
+    "run": (lambda kept: kept.record("run"), "run must be a Run or a Step, got 'run'"),
+    "too many": (lambda kept: kept.record(RELEASE + STEP * 10**15), "steps must be at most"),
+}
+
+
+@pytest.mark.parametrize(("act", "reason"), BAD.values(), ids=BAD)
+def test_what_is_refused_is_not_recorded(act: Callable[[Ledger], object], reason: str) -> None:
+    kept = ledger(STEP)
+    with pytest.raises(tr.InvalidSetting, match=reason):
+        act(kept)
+    assert kept == ledger(STEP)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"relation": "add"}, "relation must be one of"), ({"accuracy": 2}, "accuracy"), ({"trusting": tr.REFUTED}, "trusting")],
+)
+def test_a_bad_ledger_is_refused_at_once(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(tr.InvalidSetting, match=reason):
+        ledger(**options)
+
+
+def test_ledgers_are_equal_by_content_and_cannot_be_hashed() -> None:
+    assert ledger(STEP, STEP) == ledger(STEP * 2)
+    assert ledger(STEP, RELEASE) != ledger(RELEASE, STEP)  # the last step differs: it is what remaining() is about
+    assert ledger(STEP) != ledger(STEP, relation=tr.ADD)
+    assert ledger(STEP) != ledger(STEP, accuracy=1e-2)
+    assert ledger(STEP) != STEP
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ledger())
+
+
+def test_a_ledger_says_what_it_holds() -> None:
+    assert str(ledger(STEP * 2, RELEASE)).splitlines() == [
+        "Ledger under ADD_OR_REMOVE: 3 steps",
+        f"  2 x {STEP}",
+        f"  1 x {RELEASE}",
+    ]
+    assert str(ledger(STEP)).startswith("Ledger under ADD_OR_REMOVE: 1 step\n")
+    assert repr(ledger(STEP)) == f"<Ledger: {STEP * 1!r} under ADD_OR_REMOVE>"
+
+
+# what is left of a budget
+
+
+@pytest.mark.parametrize("kept", [ledger(STEP * 300), ledger(RELEASE, STEP * 40)], ids=["steps", "mixed"])
+def test_the_remaining_steps_fit_and_one_more_does_not(kept: Ledger) -> None:
+    more = kept.remaining(epsilon=1, delta=1e-6)
+    assert more > 0
+    kept.record(STEP * more)
+    assert kept.epsilon(1e-6).upper <= 1
+    assert kept.remaining(epsilon=1, delta=1e-6) <= more * 1e-4
+    kept.record(STEP * math.ceil(1 + more * 1e-4))
+    assert kept.epsilon(1e-6).lower > 1
+    assert kept.remaining(epsilon=1, delta=1e-6) == 0
+
+
+def test_remaining_asks_about_the_last_step_or_a_given_one_and_changes_nothing() -> None:
+    kept = ledger(RELEASE, STEP * 40)
+    assert kept.remaining(2, 1e-6) == kept.remaining(2, 1e-6, step=STEP) != kept.remaining(2, 1e-6, step=RELEASE)
+    assert ledger().remaining(2, 1e-6, step=STEP) == tr.most_steps(STEP, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE).value
+    assert kept == ledger(RELEASE, STEP * 40)
+
+
+def test_a_spent_budget_leaves_no_steps_and_an_endless_one_is_said() -> None:
+    assert ledger(STEP * 10_000).remaining(epsilon=0.5, delta=1e-6) == 0
+    harmless = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0))
+    with pytest.raises(tr.NoSuchValue, match="there is no largest number of steps") as refusal:
+        ledger(STEP).remaining(epsilon=1, delta=1e-6, step=harmless)
+    assert refusal.value.limit == math.inf
+
+
+def test_remaining_needs_a_step_and_a_target() -> None:
+    with pytest.raises(tr.InvalidSetting, match="step must be given while nothing is recorded"):
+        ledger().remaining(1, 1e-6)
+    with pytest.raises(tr.InvalidSetting, match="delta must be in"):
+        ledger(STEP).remaining(1, 0)
+    wrong: Any = STEP * 3
+    with pytest.raises(tr.InvalidSetting, match="step must be a Step"):
+        ledger(STEP).remaining(1, 1e-6, step=wrong)
