@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Generic
 
 from tightrope.answers.frontier import Frontier, V
-from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY, privacy_curve
-from tightrope.compose.estimate import log_delta_guess
+from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY
+from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import MOST_STEPS, Run, Step, as_run
+from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import PROVED, Standing
 from tightrope.theorems.lookup import analyse
@@ -23,15 +23,9 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 
 CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
 PROMISED = 1e-4
-ROUGH = 0.9  # the coarsest accuracy, for trials far from the target
 MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
 MOST_TRIES = 12  # to get past the last digits of the epsilon search
 LEAST_RATE = 1e-300
-NOTHING = Run()
-
-
-class OutOfReach(Exception):
-    """Not even a rough bracket; the cause says why."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class Calibration(Generic[V]):
     parameter: str
     value: V
     beyond: V | None
-    target: "Target"
+    target: Target
     run: Run
     curve: PrivacyCurve
 
@@ -62,82 +56,6 @@ class Calibration(Generic[V]):
     def __str__(self) -> str:
         missed = "the limit" if self.beyond is None else f"{self.beyond!r} misses the target"
         return f"{self.parameter} {self.value!r} ({missed}): {self.target}, spends {self.epsilon}"
-
-
-@dataclass(frozen=True)
-class Target:
-    """(epsilon, delta) under a relation, what else is released, and how the answer is to be certified."""
-
-    epsilon: float
-    delta: float
-    relation: Relation
-    besides: Run
-    accuracy: float
-    trusting: Standing
-
-    @staticmethod
-    def of(
-        epsilon: float, delta: float, relation: Relation, besides: Run | Step, accuracy: float, trusting: Standing
-    ) -> "Target":
-        """Check the target; refuse one that `besides` alone misses."""
-        remedy = "Pass the privacy loss you accept, 0 or more."
-        bound = check.real(remedy=remedy, epsilon=epsilon)
-        if bound < 0:
-            raise InvalidSetting(f"epsilon must be at least 0, got {epsilon!r}. {remedy}")
-        target = Target(bound, check.open_probability(delta=delta), relation, as_run(besides), accuracy, trusting)
-        spent = target.curve(NOTHING).delta(bound)
-        if spent.upper > target.delta:
-            raise NoSuchValue(
-                f"{target} is out of reach: besides={target.besides!r} alone has delta {spent} at epsilon {bound:g}. "
-                "Release less besides, or accept a larger epsilon or delta.",
-                limit=0.0,
-            )
-        return target
-
-    def __str__(self) -> str:
-        return f"epsilon {self.epsilon:g} at delta {self.delta:g} under {self.relation.name}"
-
-    def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
-        """The curve of `run` together with what is released besides."""
-        return privacy_curve(
-            run + self.besides, relation=self.relation, accuracy=accuracy or self.accuracy, trusting=self.trusting
-        )
-
-    def excess(self, run: Run, accuracy: float) -> Bracket:
-        """ln delta - ln target; far from the target a rough bracket, or none, tells enough."""
-        try:
-            return self._excess(run, accuracy)
-        except NotPreciseEnough as refusal:
-            try:
-                rough = self._excess(run, ROUGH)
-            except NotPreciseEnough:
-                raise OutOfReach from refusal
-            if rough.lower <= 0 < rough.upper:
-                raise
-            return rough
-
-    def _excess(self, run: Run, accuracy: float) -> Bracket:
-        found, log_delta = self.curve(run, accuracy).log_delta(self.epsilon), math.log(self.delta)
-        # one unit in the last place for the logarithm of the target itself
-        return Bracket(found.lower - log_delta, math.nextafter(found.upper - log_delta, math.inf))
-
-    def guess(self, run: Run) -> Bracket:
-        """The same, about."""
-        log_delta = math.log(self.delta)
-        schedules = [
-            schedule
-            for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting)
-            for schedule in analysis.covers[0].schedules
-        ]
-        about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
-        return Bracket(about, about)  # NaN is refused here
-
-    def is_met_by(self, curve: PrivacyCurve) -> bool:
-        """Whether both readings of the curve are certainly within the target."""
-        try:
-            return curve.delta(self.epsilon).upper <= self.delta and curve.epsilon(self.delta).upper <= self.epsilon
-        except NotPreciseEnough:
-            return False
 
 
 def smallest_noise(
