@@ -5,31 +5,24 @@ without imports. Times depend on the machine; only ratios within one run are wor
 """
 
 import argparse
-import contextlib
-import importlib.metadata
 import importlib.util
 import json
 import logging
 import math
-import multiprocessing
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import Any
 
 import tightrope as tr
+from measuring import aligned, in_own_process, milliseconds, on_one_thread, progress, versions
 
 ACCURACY = 1e-3  # relative width in delta
 PLD_DELTAS = (1e-6, 1e-12)  # below about 1e-13 its answer is infinite: asked once, at the headline case
-MEMORY_LIMIT = 6 << 30  # bytes of address space for one measurement
 ENOUGH_SECONDS = 3.0  # stop repeating a slow question
-T = TypeVar("T")
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -198,35 +191,6 @@ def _median(ask: Callable[[], Answer], repeats: int) -> Answer:
 # Running it.
 
 
-def in_own_process(work: Callable[..., T], *arguments: object, seconds: float) -> T | str:
-    """What `work` returns, or one word about why it did not."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_report, args=(sender, work, arguments), daemon=True)
-    process.start()
-    sender.close()
-    try:
-        if not receiver.poll(seconds):
-            return f"timeout after {seconds:g} s"
-        return receiver.recv()  # type: ignore[no-any-return]
-    except EOFError:
-        return "process died"
-    finally:
-        process.kill()
-        process.join()
-
-
-def _report(sender: Connection, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
-    with contextlib.suppress(ImportError):  # not on every system
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    try:
-        sender.send(work(*arguments))
-    except MemoryError:
-        sender.send(f"more than {MEMORY_LIMIT >> 30} GiB of memory")
-
-
 def measure(options: argparse.Namespace) -> tuple[list[Line], dict[Case, Queries], dict[Case, Answer], Answer]:
     """The grid, the queries on existing curves, the growth with the number of steps, and the peer below its floor."""
     grid, deltas = (QUICK_GRID, QUICK_DELTAS) if options.quick else (GRID, DELTAS)
@@ -259,13 +223,6 @@ def measure(options: argparse.Namespace) -> tuple[list[Line], dict[Case, Queries
     return lines, queries, growth, floor
 
 
-def progress(done: int, work: int, what: str) -> None:
-    """One line on a terminal, overwritten; nothing elsewhere."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K" + (f"[{done}/{work}] {what}" if what else ""))
-        sys.stderr.flush()
-
-
 # Showing it.
 
 
@@ -295,7 +252,7 @@ def queries_table(queries: dict[Case, Queries]) -> list[list[str]]:
     rows = [["noise", "rate", "steps", "nearby", "elsewhere", "slowest"]]
     for case, found in queries.items():
         times = [found.nearby, found.elsewhere, found.slowest]
-        shown = ["refused"] * 3 if found.refusal else [_milliseconds(seconds) for seconds in times]
+        shown = ["refused"] * 3 if found.refusal else [milliseconds(seconds) for seconds in times]
         rows.append([f"{case.noise:g}", f"{case.rate:g}", f"{case.steps:,}", *shown])
     return rows
 
@@ -334,7 +291,7 @@ def summary(lines: Sequence[Line], floor: Answer) -> list[str]:
     for line in lines:
         for name, answer in (("Tightrope", line.tightrope), ("PLD", line.pld), ("RDP", line.rdp)):
             if answer.refusal and answer.refusal != "not asked":
-                after = "" if math.isnan(answer.seconds) else f" after {_milliseconds(answer.seconds)}"
+                after = "" if math.isnan(answer.seconds) else f" after {milliseconds(answer.seconds)}"
                 said.append(f"{name} gave no answer{after} ({line.case}, delta {line.delta:g}): {answer.refusal}")
     return said
 
@@ -346,26 +303,11 @@ def _head(line: Line) -> list[str]:
 def _time(answer: Answer) -> str:
     if answer.refusal:
         return "-" if answer.refusal == "not asked" else answer.refusal if len(answer.refusal) < 20 else "refused"
-    return _milliseconds(answer.seconds)
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1e3 * seconds:.2g} ms"
+    return milliseconds(answer.seconds)
 
 
 def _number(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-
-
-def versions() -> dict[str, str]:
-    """What was measured."""
-    packages = {name: importlib.metadata.version(name) for name in ("tightrope", "dp-accounting", "numpy", "scipy")}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **packages}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -383,11 +325,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--repeats and --timeout must be positive")
     if importlib.util.find_spec("dp_accounting") is None:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # read by the measuring processes when they import numpy
+    on_one_thread()
     lines, queries, growth, floor = measure(options)
     if options.json:
         record = {
-            "versions": versions(),
+            "versions": versions("tightrope", "dp-accounting", "numpy", "scipy"),
             "accuracy": ACCURACY,
             "lines": [asdict(line) for line in lines],
             "queries": [{**asdict(case), **asdict(found)} for case, found in queries.items()],
@@ -396,15 +338,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         print(json.dumps(_plain(record), indent=1, allow_nan=False))
         return 0
-    print(", ".join(f"{name} {version}" for name, version in versions().items()) + "; CPU time on one thread")
+    print(
+        ", ".join(f"{name} {version}" for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items())
+        + "; CPU time on one thread"
+    )
     print(f"Gaussian, Poisson sampling, ADD_OR_REMOVE. Tightrope: two-sided, accuracy {ACCURACY:g}; peers: upper end only.")
-    print("\nTime of one epsilon from nothing\n" + _aligned(times_table(lines)))
+    print("\nTime of one epsilon from nothing\n" + aligned(times_table(lines)))
     print(
         "\nEpsilon, width relative to epsilon, and how far the peers' epsilons lie outside the bracket\n"
-        + _aligned(errors_table(lines))
+        + aligned(errors_table(lines))
     )
-    print("\nTime of one delta on a curve that has answered before\n" + _aligned(queries_table(queries)))
-    print("\nTime of one epsilon at delta 1e-6 against the number of steps\n" + _aligned(growth_table(growth)) + "\n")
+    print("\nTime of one delta on a curve that has answered before\n" + aligned(queries_table(queries)))
+    print("\nTime of one epsilon at delta 1e-6 against the number of steps\n" + aligned(growth_table(growth)) + "\n")
     print("\n".join(summary(lines, floor)))
     return 0
 

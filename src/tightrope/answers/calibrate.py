@@ -23,6 +23,9 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 
 CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
 PROMISED = 1e-4
+NOT_CERTIFIED = (
+    "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
+)
 MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
 MOST_TRIES = 12  # to get past the last digits of the epsilon search
 LEAST_RATE = 1e-300
@@ -216,20 +219,20 @@ def _calibrated(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
     """The frontier of `target`, its safe side verified by a curve of its own; None where even the safest value misses it."""
-    start = _better_start(target, run, start, safest=safest, riskiest=riskiest)
+    start, slope = _better_start(target, run, start, safest=safest, riskiest=riskiest)
     accuracy, failures = target.accuracy, 0
 
     def excess(value: V) -> Bracket:
         nonlocal failures
         try:
             return target.excess(run(value), accuracy)
-        except OutOfReach as out:
+        except OutOfReach:
             failures += 1
-            if failures > MOST_FAILURES and isinstance(out.__cause__, NotPreciseEnough):
-                raise out.__cause__ from None
+            if failures > MOST_FAILURES:
+                raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}") from None
             return Bracket(-math.inf, -math.log(target.delta))
 
-    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=CLOSE)
+    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=CLOSE, slope=slope)
     frontier.search(start)
     while frontier.is_wide(PROMISED) and accuracy > 100 * FINEST_ACCURACY:
         accuracy /= 6  # the brackets' own width keeps the sides apart
@@ -247,18 +250,15 @@ def _calibrated(
         if target.is_met_by(curve):
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
         value = frontier.safer(value, tries)
-    raise NotPreciseEnough(
-        f"{parameter} for {target} could not be certified: delta near the answer is out of reach of every engine. "
-        "Ask for a coarser accuracy or another target."
-    )
+    raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
 
 
-def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> V:
-    """Where the saddle-point approximation meets the target, if it can tell."""
+def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> tuple[V, float]:
+    """Where the saddle-point approximation meets the target, if it can tell, and how steeply."""
     frontier = Frontier(lambda v: target.guess(run(v)), safest=safest, riskiest=riskiest, close=0.01)
     with contextlib.suppress(ArithmeticError):
         frontier.search(start)
-    return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start)
+    return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start), frontier.slope
 
 
 def _refuse_if_no_noise_is_needed(sampling: Sampling, steps: int, target: Target) -> None:

@@ -19,7 +19,7 @@ class Frontier(Generic[V]):
     may be the answer; values are above 0. Growth only guides the search: both sides are certain by themselves.
     """
 
-    def __init__(self, excess: Callable[[V], Bracket], *, safest: V, riskiest: V, close: float) -> None:
+    def __init__(self, excess: Callable[[V], Bracket], *, safest: V, riskiest: V, close: float, slope: float = 8.0) -> None:
         self.excess: Callable[[V], Bracket] = excess
         self.safest: V = safest
         self.riskiest: V = riskiest
@@ -29,13 +29,13 @@ class Frontier(Generic[V]):
         self.beyond: V | None = None
         self._open: list[V] = []  # neither certain
         self._seen: dict[V, Bracket] = {}
-        self._slope = 8.0  # of the excess over the risk; an ordinary delta falls about that fast
+        self.slope = slope  # of the excess over the risk, about
 
     def search(self, start: V) -> None:
         """Close in from `start` until nothing worth trying lies between the two sides, or only what stays open."""
         trial: V | None = start
         last: V | None = None
-        while trial is not None and len(self._seen) < MOST_TRIALS:
+        while trial is not None and len(self._seen) < MOST_TRIALS and not self._is_closed:
             found = self._seen[trial] = self.excess(trial)
             if found.upper <= 0:
                 self.safe = trial if self.safe is None else max(self.safe, trial, key=self._risk)
@@ -46,6 +46,13 @@ class Frontier(Generic[V]):
             if last is not None:
                 self._learn_slope(last, trial)
             last, trial = trial, next(self._trials(trial), None)
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether both sides are so close that more trials are not worth their time; whole numbers may be neighbours."""
+        if self.safe is None or self.beyond is None or self.whole:
+            return False
+        return self._apart(self.safe, self.beyond) <= 3 * self.close
 
     def search_again(self) -> None:
         """Forget what was open and close in once more: the brackets have become narrower."""
@@ -58,8 +65,7 @@ class Frontier(Generic[V]):
         """Whether values stay open although the two sides are further apart than promised."""
         if self.safe is None or self.beyond is None or not self._open:
             return False
-        gap = self._risk(self.beyond) - self._risk(self.safe)
-        return gap > promised and not (self.whole and abs(self.beyond - self.safe) <= 1)
+        return self._apart(self.safe, self.beyond) > promised and not (self.whole and abs(self.beyond - self.safe) <= 1)
 
     def safer(self, value: V, tries: int) -> V | None:
         """A value a little safer, and a little more with each try; None at the end of the axis."""
@@ -67,60 +73,69 @@ class Frontier(Generic[V]):
             return None
         return max(value - 2**tries, self.safest) if self.whole else self._moved(value, -self.close / 4 * 2**tries, down=True)
 
-    def _risk(self, value: V) -> float:
-        """A coordinate that grows with the risk: plus or minus ln value."""
-        return math.log(value) if self.riskiest > self.safest else -math.log(value)
+    def _risk(self, value: V) -> V:
+        """A key that grows with the risk."""
+        return value if self.riskiest > self.safest else -value
+
+    def _apart(self, value: V, other: V) -> float:
+        """How much more risk `other` takes, as a logarithm; of a quotient, so that twice both is exactly as far apart."""
+        return math.log(other / value) if self.riskiest > self.safest else math.log(value / other)
 
     def _moved(self, value: V, by: float, *, down: bool) -> V:
         """`value` with `by` added to its risk; whole numbers are rounded `down` to less risk, or up to more."""
         factor = math.exp(by if self.riskiest > self.safest else -by)
-        # a product, not a sum of logarithms: from twice the value it leads to exactly twice the value
+        # a product: from twice the value it leads to exactly twice the value
         new = min(max(value * factor, min(self.safest, self.riskiest)), max(self.safest, self.riskiest))
         return type(value)((math.floor if down else math.ceil)(new) if self.whole else new)
 
     def _learn_slope(self, last: V, now: V) -> None:
-        run = self._risk(now) - self._risk(last)
+        run = self._apart(last, now)
         before, after = self._seen[last], self._seen[now]
         rise = after.upper - before.upper
         # what is not well above the brackets' own width says nothing
-        if math.isfinite(run) and math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * max(before.width, after.width):
-            self._slope = min(max(rise / run, 1e-2), 1e9)
+        if math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * max(before.width, after.width):
+            self.slope = min(max(rise / run, 1e-2), 1e9)
 
     def _trials(self, last: V) -> Iterator[V]:
         """What to try after `last`: first for the side that `last` did not settle."""
         for for_safe in (last != self.safe, last == self.safe):
             low, high = self._gap(for_safe)
+            if low is not None and high is not None and self._apart(low, high) <= self.close / (10 if self.whole else 1):
+                continue
             trial = self._aimed(last, for_safe)
-            creeps = len(self._seen) % 8 == 7 and math.isfinite(high - low)  # Newton's steps may; halving does not
-            if creeps or trial in self._seen or not low < self._risk(trial) < high:
+            creeps = len(self._seen) % 16 == 15 and low is not None and high is not None  # Newton's steps may; halving does not
+            if creeps or not self._inside(trial, low, high):
                 trial = self._between(low, high, for_safe)
-            worth_it = high - low > (self.close / 10 if self.whole else self.close)
-            if worth_it and trial not in self._seen and low < self._risk(trial) < high:
+            if self._inside(trial, low, high):
                 yield trial
 
-    def _gap(self, for_safe: bool) -> tuple[float, float]:
-        """The risks strictly between which the next safe value, or the next one beyond, may lie."""
-        low = -math.inf if self.safe is None else self._risk(self.safe)
-        high = math.inf if self.beyond is None else self._risk(self.beyond)
+    def _inside(self, trial: V, low: V | None, high: V | None) -> bool:
+        risk = self._risk(trial)
+        return trial not in self._seen and (low is None or self._risk(low) < risk) and (high is None or risk < self._risk(high))
+
+    def _gap(self, for_safe: bool) -> tuple[V | None, V | None]:
+        """The values strictly between which the next safe one, or the next one beyond, may lie; None where nothing is known."""
+        low, high = self.safe, self.beyond
         for value in self._open:
-            risk = self._risk(value)
-            low, high = (low, min(high, risk)) if for_safe else (max(low, risk), high)
+            if for_safe:
+                high = value if high is None else min(high, value, key=self._risk)
+            else:
+                low = value if low is None else max(low, value, key=self._risk)
         return low, high
 
     def _aimed(self, last: V, for_safe: bool) -> V:
         """Newton's step to where the upper end (or the lower end) crosses, and a little further."""
         found = self._seen[last]
         end = found.upper if for_safe else found.lower
-        step = -end / self._slope if math.isfinite(end) else math.copysign(FURTHEST, -end)
+        step = -end / self.slope if math.isfinite(end) else math.copysign(FURTHEST, -end)
         margin = 0.0 if self.whole else self.close / 4
         step = min(max(step, -FURTHEST), FURTHEST) + (-margin if for_safe else margin)
         return self._moved(last, step, down=for_safe)
 
-    def _between(self, low: float, high: float, for_safe: bool) -> V:
+    def _between(self, low: V | None, high: V | None, for_safe: bool) -> V:
         """The middle of a gap; further out than ever, as far as the axis goes, where the gap is open."""
-        known = sorted(self._seen, key=self._risk)
-        if math.isinf(low):
-            return self._moved(known[0], -FURTHEST, down=True)
-        if math.isinf(high):
-            return self._moved(known[-1], FURTHEST, down=False)
-        return self._moved(known[0], (low + high) / 2 - self._risk(known[0]), down=for_safe)
+        if low is not None and high is not None:
+            return self._moved(low, self._apart(low, high) / 2, down=for_safe)
+        if low is None:
+            return self._moved(min(self._seen, key=self._risk), -FURTHEST, down=True)
+        return self._moved(max(self._seen, key=self._risk), FURTHEST, down=False)

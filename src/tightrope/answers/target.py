@@ -1,7 +1,8 @@
 """What a calibration has to meet: epsilon at delta, together with whatever else is released."""
 
+import contextlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tightrope.answers.spend import privacy_curve
 from tightrope.compose.estimate import log_delta_guess
@@ -15,11 +16,12 @@ from tightrope.theorems.evidence import Standing
 from tightrope.theorems.lookup import analyse
 
 NOTHING = Run()
-ROUGH = 0.9  # the coarsest accuracy, for trials far from the target
+ROUGH, ROUGHEST = 0.1, 0.9  # accuracies for trials far from the target
+FAR = 1.0  # in ln delta
 
 
 class OutOfReach(Exception):
-    """Not even a rough bracket; the cause says why."""
+    """No engine can tell anything."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,26 @@ class Target:
         )
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
-        """ln delta - ln target; far from the target a rough bracket, or none, tells enough."""
+        """ln delta - ln target; far from the target a rough bracket tells enough, and is often much cheaper."""
+        curve = self.curve(run, accuracy)
+        rough: Bracket | None = None
+        for wanted in (max(accuracy, ROUGH), ROUGHEST):
+            with contextlib.suppress(NotPreciseEnough):
+                rough = self._excess(replace(curve, accuracy=wanted))
+                break
+        if rough is None:
+            raise OutOfReach
+        if rough.upper < -FAR or rough.lower > FAR:
+            return rough
         try:
-            return self._excess(run, accuracy)
-        except NotPreciseEnough as refusal:
-            try:
-                rough = self._excess(run, ROUGH)
-            except NotPreciseEnough:
-                raise OutOfReach from refusal
+            return self._excess(curve)
+        except NotPreciseEnough:
             if rough.lower <= 0 < rough.upper:
                 raise
             return rough
 
-    def _excess(self, run: Run, accuracy: float) -> Bracket:
-        found, log_delta = self.curve(run, accuracy).log_delta(self.epsilon), math.log(self.delta)
+    def _excess(self, curve: PrivacyCurve) -> Bracket:
+        found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
         # one unit in the last place for the logarithm of the target itself
         return Bracket(found.lower - log_delta, math.nextafter(found.upper - log_delta, math.inf))
 
@@ -94,6 +102,7 @@ class Target:
     def is_met_by(self, curve: PrivacyCurve) -> bool:
         """Whether both readings of the curve are certainly within the target."""
         try:
-            return curve.delta(self.epsilon).upper <= self.delta and curve.epsilon(self.delta).upper <= self.epsilon
+            # in this order: what is built to find epsilon usually serves for delta there
+            return curve.epsilon(self.delta).upper <= self.epsilon and curve.delta(self.epsilon).upper <= self.delta
         except NotPreciseEnough:
             return False
