@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 import tightrope as tr
-from measuring import aligned, in_own_process, milliseconds, on_one_thread, progress, versions
+from measuring import aligned, forget, in_own_process, milliseconds, on_one_thread, progress, versions
 
 STEPS, DELTA = 10_000, 1e-6
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
@@ -100,6 +100,7 @@ def ask_pld(target: Target, noise_about: float) -> Answer:
     from dp_accounting.pld import PLDAccountant
 
     logging.getLogger("absl").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")  # overflows at noises far too small
 
     def ask(target: Target) -> float:
         def run(noise: float) -> object:
@@ -130,6 +131,7 @@ def _timed(ask: Callable[[Target], T], target: Target, repeats: int) -> tuple[T,
     ask(WARM_UP)
     seconds: list[float] = []
     while len(seconds) < repeats and sum(seconds) < ENOUGH_SECONDS:
+        forget()
         start = time.process_time()
         answer = ask(target)
         seconds.append(time.process_time() - start)
@@ -190,6 +192,7 @@ def compared(name: str, both: Sequence[tuple[Line, Answer]]) -> list[str]:
     """Time and noise of one peer, where it answered."""
     ratios = [line.time_ratio(peer) for line, peer in both]
     excesses = [100 * line.excess(peer) for line, peer in both]
+    unsafe = sum(line.is_unsafe(peer) for line, peer in both)
     in_all = sum(peer.seconds for _, peer in both) / sum(line.tightrope.seconds for line, _ in both)
     least, where = min((line.time_ratio(peer), str(line.target)) for line, peer in both)
     return [
@@ -197,7 +200,7 @@ def compared(name: str, both: Sequence[tuple[Line, Answer]]) -> list[str]:
         f"(aim {AIMS[name]:g}), smallest {least:.2f} ({where}), largest {max(ratios):.0f}; "
         f"Tightrope is slower in {sum(ratio < 1 for ratio in ratios)} of {len(both)}.",
         f"{name} noise beyond Tightrope's: median {statistics.median(excesses):+.4f} %, smallest {min(excesses):+.4f} %, "
-        f"largest {max(excesses):+.4f} %; certainly too little in {sum(line.is_unsafe(peer) for line, peer in both)} of {len(both)}.",
+        f"largest {max(excesses):+.4f} %; certainly too little in {unsafe} of {len(both)}.",
     ]
 
 

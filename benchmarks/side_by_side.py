@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import tightrope as tr
-from measuring import aligned, in_own_process, milliseconds, on_one_thread, progress, versions
+from measuring import aligned, forget, in_own_process, milliseconds, on_one_thread, progress, versions
 
 ACCURACY = 1e-3  # relative width in delta
 PLD_DELTAS = (1e-6, 1e-12)  # below about 1e-13 its answer is infinite: asked once, at the headline case
@@ -109,6 +109,7 @@ def ask_tightrope(case: Case, deltas: Sequence[float], repeats: int) -> list[Ans
     """A fresh run, curve and bracket each time: nothing is kept between repeats."""
 
     def ask(case: Case, delta: float) -> Answer:
+        forget()
         start = time.process_time()
         try:
             bracket = _curve(case).epsilon(delta)
@@ -154,9 +155,10 @@ def _ask_peer(accountant: Callable[..., Any], case: Case, deltas: Sequence[float
 def query_curve(case: Case, repeats: int) -> Queries:
     """One curve, first asked at delta 1e-6, then for delta close by and at epsilons of deltas from 1e-2 to 1e-12."""
     try:
+        goals = [_curve(case).epsilon(10.0**-power).upper for power in (2, 4, 8, 10, 12)]
+        forget()  # the curve below has answered one question, not these
         curve = _curve(case)
         centre = curve.epsilon(1e-6).upper
-        goals = [_curve(case).epsilon(10.0**-power).upper for power in (2, 4, 8, 10, 12)]
         nearby = [_seconds(partial(curve.delta, at)) for at in _around(centre, repeats)]
         elsewhere = [_seconds(partial(curve.delta, at)) for at in goals]
     except tr.NotPreciseEnough as refusal:

@@ -29,8 +29,9 @@ def check_both_sides(
 ) -> None:
     """The value meets the target by an answer of its own; the one beyond misses it by one too, and is close."""
     assert found.run == run_at(found.value)
-    assert tr.epsilon(run_at(found.value), delta=delta, relation=relation).upper <= epsilon
-    assert tr.delta(run_at(found.value), epsilon=epsilon, relation=relation).upper <= delta
+    accuracy = found.curve.accuracy
+    assert tr.epsilon(run_at(found.value), delta=delta, relation=relation, accuracy=accuracy).upper <= epsilon
+    assert tr.delta(run_at(found.value), epsilon=epsilon, relation=relation, accuracy=accuracy).upper <= delta
     assert found.epsilon.upper <= epsilon
     if found.beyond is not None:
         assert tr.delta(run_at(found.beyond), epsilon=epsilon, relation=relation, accuracy=FINE).lower > delta

@@ -36,7 +36,8 @@ class Calibration(Generic[V]):
     """The best value that certainly meets a target, and the nearest one found that certainly misses it.
 
     `beyond` is None where `value` is the limit of what can be set at all. `curve` is the certified curve of `run`, the run
-    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon.
+    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon. Where few steps matter, that
+    curve can be more accurate than was asked for: ask again with its `accuracy` to see the same.
     """
 
     parameter: str
@@ -234,7 +235,7 @@ def _calibrated(
 
     frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=CLOSE, slope=slope)
     frontier.search(start)
-    while frontier.is_wide(PROMISED) and accuracy > 100 * FINEST_ACCURACY:
+    while frontier.is_wide(PROMISED / 2) and accuracy > 100 * FINEST_ACCURACY:
         accuracy /= 6  # the brackets' own width keeps the sides apart
         with contextlib.suppress(NotPreciseEnough):
             frontier.search_again()
@@ -242,15 +243,23 @@ def _calibrated(
         break
     if frontier.beyond == safest:
         return None
-    value = frontier.safe
-    for tries in range(MOST_TRIES):
-        if value is None:
-            break
-        curve = target.curve(run(value))
-        if target.is_met_by(curve):
-            return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
-        value = frontier.safer(value, tries)
-    raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
+    # At the accuracy that was asked for, so that who asks again finds the target met; where brackets are so wide that this
+    # costs more than was promised, at the finer one.
+    found: list[Calibration[V]] = []
+    for certain_to in dict.fromkeys((target.accuracy, accuracy)):
+        value = frontier.safe
+        for tries in range(MOST_TRIES):
+            curve = None if value is None else target.verified(run(value), certain_to)
+            if value is None or curve is not None:
+                break
+            value = frontier.safer(value, tries)
+        if value is not None and curve is not None:
+            found.append(Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve))
+            if found[-1].gap <= PROMISED:
+                break
+    if not found:
+        raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
+    return min(found, key=lambda calibration: calibration.gap)
 
 
 def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> tuple[V, float]:

@@ -99,10 +99,11 @@ class Target:
         about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
         return Bracket(about, about)  # NaN is refused here
 
-    def is_met_by(self, curve: PrivacyCurve) -> bool:
-        """Whether both readings of the curve are certainly within the target."""
-        try:
-            # in this order: what is built to find epsilon usually serves for delta there
-            return curve.epsilon(self.delta).upper <= self.epsilon and curve.delta(self.epsilon).upper <= self.delta
-        except NotPreciseEnough:
-            return False
+    def verified(self, run: Run, accuracy: float) -> PrivacyCurve | None:
+        """The curve of the run if both its readings, each asked afresh, are certainly within the target."""
+        curve = self.curve(run, accuracy)
+        with contextlib.suppress(NotPreciseEnough):
+            meets_epsilon = curve.epsilon(self.delta).upper <= self.epsilon
+            if meets_epsilon and self.curve(run, accuracy).delta(self.epsilon).upper <= self.delta:
+                return curve
+        return None

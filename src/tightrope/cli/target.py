@@ -68,8 +68,8 @@ class Answer(Generic[V]):
         """The value to six digits, rounded `up` or down; with all digits if the rounded one does not meet the target."""
         text = _rounded(found.value, up=up)
         typed = float(text)
-        curve = found.target.curve(run(typed))
-        return Answer(found=found, text=text, typed=typed, curve=curve) if found.target.is_met_by(curve) else Answer.exact(found)
+        curve = found.target.verified(run(typed), found.curve.accuracy)
+        return Answer.exact(found) if curve is None else Answer(found=found, text=text, typed=typed, curve=curve)
 
     @property
     def missing(self) -> str | None:
@@ -111,7 +111,7 @@ def print_answer(
             *asked.words,
             ("relation", relation_in_words(target.neighbours)),
             ("target", f"epsilon at most {at[0]} at delta {at[1]}"),
-            ("accuracy", f"{target.accuracy:g} relative width in delta"),
+            ("accuracy", f"{answer.curve.accuracy:.2g} relative width in delta"),
         ]
     )
     page.table([["", name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
