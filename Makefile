@@ -6,14 +6,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench docs clean
+.PHONY: help run figure-2 test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and relation does to epsilon
 	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6 1e-7 1e-5 1e-4
+
+figure-2: $(VENV)/.installed-cli,plot ## set up, then draw the noise that privacy targets need against the sampling rate
+	@$(BIN)/python examples/figure_2.py --out figures
 
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check
@@ -21,8 +24,12 @@ test: $(VENV)/.installed-test ## set up, then lint, format check, types and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
-bench: $(VENV)/.installed-bench ## set up, then time Tightrope and dp_accounting side by side
+bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
 	@$(BIN)/python benchmarks/side_by_side.py
+	@echo
+	@$(BIN)/python benchmarks/calibration.py
+	@echo
+	@$(BIN)/python benchmarks/training_loop.py
 
 docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 	@mkdir -p docs
@@ -31,9 +38,9 @@ docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp per extra: set-up is current while the stamp is newer than pyproject.toml.
+# One stamp per set of extras: set-up is current while the stamp is newer than pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@echo "Installing tightrope[$*] into $(VENV)" >&2
 	@$(PIP) install --editable '.[$*]'

@@ -95,6 +95,8 @@ def test_every_known_gap_names_a_case_and_still_fails() -> None:
     by_id = {case.id: case for case in CASES}
     for (check, case_id), reason in KNOWN_GAPS.items():
         assert reason
+        if check not in CHECKS:  # a law, which looks after its own gaps
+            continue
         with pytest.raises((AssertionError, tr.TightropeError)):
             CHECKS[check](by_id[case_id])
 

@@ -301,6 +301,8 @@ class BigJumpEngine:
         for i, engine in enumerate(engines):
             share = math.exp(min(uppers[i] - most, 0.0))
             if share > tolerance / 4:
-                parts[i] = engine.near(epsilon, min(0.5, tolerance / 2 / share if share < 0.1 else tolerance))
+                # a kind of runs that makes little of delta may take a quarter of the tolerance, the other the rest
+                wanted = tolerance if len(engines) == 1 else 0.75 * tolerance
+                parts[i] = engine.near(epsilon, min(0.5, tolerance / 4 / share if share < 0.1 else wanted))
                 self.spent += engine.spent
         return SplitLaws(tuple(parts), -math.inf if len(engines) == 2 else most_calm)

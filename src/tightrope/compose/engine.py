@@ -1,6 +1,7 @@
 """From a schedule to certified bounds: choosing an engine, keeping what it built, searching for epsilon."""
 
 import math
+from contextlib import suppress
 from functools import cached_property
 from typing import Protocol
 
@@ -190,8 +191,10 @@ class Composition:
             else:
                 guess = (lower + most) / 2
             tried.add(guess)
-        if self.log_bounds(0.0, accuracy).upper <= log_delta:
-            return 0.0, 0.0
+        if lower == 0:
+            with suppress(NotPreciseEnough):
+                if self.log_bounds(0.0, accuracy).upper <= log_delta:
+                    return 0.0, 0.0
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )
