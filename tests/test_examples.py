@@ -11,7 +11,7 @@ import tightrope as tr
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 POPULATION = 1_000_000
-STEPS, DELTA = 2000, 1e-6
+STEPS, DELTA = 10_000, 1e-6
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
