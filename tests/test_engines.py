@@ -428,3 +428,32 @@ def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose
         truth, found = OneFormula(pair).bounds(epsilon), laws.bounds(epsilon)
         assert found.lower <= truth.upper
         assert truth.lower <= found.upper
+
+
+def test_moments_that_explode_beside_the_minimum_do_not_mislead_the_tilt() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=1.3788385557875056), tr.Poisson(rate=2.4345535475592693e-06)) * 648666
+    found = tr.delta(run, epsilon=0, relation=tr.REMOVE, accuracy=1e-5)
+    assert found.relative_width <= 1e-5
+    # at epsilon 0 both directions have the same delta, the total variation
+    other = tr.delta(run, epsilon=0, relation=tr.ADD, accuracy=1e-3)
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)
+    assert tr.epsilon(run, delta=7e-4, relation=tr.ADD_OR_REMOVE, accuracy=1e-5) == tr.Bracket(0, 0)
+
+
+def test_many_steps_that_hardly_ever_draw_anybody_are_composed_on_a_lattice() -> None:
+    # the record is drawn about 1.35 times in 135,176 steps; the run that has lost nothing is e^{-1.35} of all
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.3497), tr.WithoutReplacement(batch=1, population=100_000)) * 135_176
+    found = tr.delta(run, epsilon=10, relation=tr.REMOVE)
+    assert found.relative_width <= 1e-3
+    assert 0.2 < found.upper < 1 - math.exp(-1.35176)
+
+
+@pytest.mark.parametrize("noise", [450.0, 4.5e4, 4.5e7])
+def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
+    # many tiny losses add up to a normal one with the variance of full batches at noise / rate
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=0.1)) * 10_000
+    limit = tr.Step(tr.Gaussian(noise_multiplier=10 * noise), tr.EveryRecord()) * 10_000
+    for scale in (0.0, 1.0, 4.0):
+        epsilon = scale * 100 / (10 * noise)
+        found, near = (tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit))
+        assert found.upper == pytest.approx(near.upper, rel=30 / noise)

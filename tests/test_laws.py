@@ -241,6 +241,17 @@ def test_without_a_theorem_for_one_branch_add_or_remove_computes_both(entry: Ent
     assert fresh(entry.run, tr.ADD_OR_REMOVE, epsilon) == worse
 
 
+def test_equal_runs_have_equal_answers_to_the_last_bit() -> None:
+    parts = [
+        gaussian(1, poisson(0.01), 30),
+        gaussian(2, poisson(0.03), 200),
+        gaussian(0.9, poisson(0.002), 50),
+        laplace(4, EVERY, 2),
+    ]
+    answers = {tr.epsilon(sum(order, tr.Run()), delta=1e-6, relation=tr.ADD_OR_REMOVE) for order in itertools.permutations(parts)}
+    assert len(answers) == 1
+
+
 @over(ALL_GAUSSIAN)
 def test_gaussian_add_never_exceeds_remove(entry: Entry) -> None:
     for epsilon in entry.epsilons:

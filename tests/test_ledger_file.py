@@ -288,3 +288,28 @@ def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     mixed().save(tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
     assert Ledger.load(tmp_path / "real.json") == mixed()
+
+
+def test_saving_keeps_the_permissions_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    Ledger(relation=tr.ADD).save(path)
+    path.chmod(0o600)
+    Ledger(relation=tr.REMOVE).save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert Ledger.load(path) == Ledger(relation=tr.REMOVE)
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(tr.InvalidSetting, match="it exists and is no file"):
+        Ledger(relation=tr.ADD).save(pipe)
+    assert not pipe.is_file()
+
+
+@pytest.mark.parametrize("path", [5, None, b"ledger.json"])
+def test_a_path_is_a_string_or_a_path(path: object) -> None:
+    with pytest.raises(tr.InvalidSetting, match="path must be a string or a Path"):
+        Ledger(relation=tr.ADD).save(path)  # type: ignore[arg-type]
+    with pytest.raises(tr.InvalidSetting, match="path must be a string or a Path"):
+        Ledger.load(path)  # type: ignore[arg-type]

@@ -27,7 +27,8 @@ NOT_CERTIFIED = (
     "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
 )
 MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
-MOST_TRIES = 12  # to get past the last digits of the epsilon search
+MOST_TRIES = 12  # to get past the width of the brackets that verify
+HALVINGS = 2  # to take back what was too much of that
 LEAST_RATE = 1e-300
 
 
@@ -36,8 +37,9 @@ class Calibration(Generic[V]):
     """The best value that certainly meets a target, and the nearest one found that certainly misses it.
 
     `beyond` is None where `value` is the limit of what can be set at all. `curve` is the certified curve of `run`, the run
-    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon. Where few steps matter, that
-    curve can be more accurate than was asked for: ask again with its `accuracy` to see the same.
+    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon. Where few steps matter,
+    brackets are as wide as `accuracy` allows: then `beyond` was told by narrower ones, and a finer accuracy brings `value`
+    closer to it.
     """
 
     parameter: str
@@ -90,7 +92,8 @@ def smallest_noise(
         return Step(mechanism(noise_multiplier=noise), sampling) * count
 
     first = run(1.0).parts[0][0]  # refuses what is not a sampling
-    _refuse_if_no_noise_is_needed(first.sampling, count, target)
+    if first.sampling.rate < 1:
+        _refuse_if_no_noise_is_needed(first.sampling, count, target)
     # what full batches would need, thinned by the sampling: a start, which the search corrects
     spread = sampling.rate * math.sqrt(2 * count * math.log(1.25 / target.delta)) / max(target.epsilon, 1e-3)
     start = min(max(sum_moves_by(sampling, relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
@@ -125,7 +128,8 @@ def most_steps(
     if not isinstance(step, Step):
         raise InvalidSetting(f"step must be a Step, got {step!r}. Write Step(mechanism, sampling).")
     target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
-    found = _calibrated("steps", target, lambda times: step * times, 1000, safest=1, riskiest=MOST_STEPS)
+    most = MOST_STEPS - dict(target.besides).get(step, 0)
+    found = _calibrated("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
     if found is None:
         return Calibration("steps", 0, 1, target, target.besides, target.curve(NOTHING))
     if found.beyond is None:
@@ -157,14 +161,14 @@ def largest_rate(
     """
     count = check.whole(least=1, remedy="Without steps every rate is fine.", steps=steps)
     target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
-    found = _calibrated(
-        "rate",
-        target,
-        lambda rate: Step(mechanism, Poisson(rate=rate)) * count,
-        min(1.0, 10 / count),
-        safest=LEAST_RATE,
-        riskiest=1.0,
-    )
+
+    def run(rate: float) -> Run:
+        return Step(mechanism, Poisson(rate=rate)) * count
+
+    everybody = target.verified(run(1.0), target.accuracy)
+    if everybody is not None:
+        return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
+    found = _calibrated("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
     if found is None:
         raise NoSuchValue(f"{target} is out of reach: even rate {LEAST_RATE:g} misses it. Accept a larger delta.", limit=0.0)
     return found
@@ -243,23 +247,35 @@ def _calibrated(
         break
     if frontier.beyond == safest:
         return None
-    # At the accuracy that was asked for, so that who asks again finds the target met; where brackets are so wide that this
-    # costs more than was promised, at the finer one.
-    found: list[Calibration[V]] = []
+    # At the accuracy that was asked for, so that who asks again finds the target met; else at the finer one.
     for certain_to in dict.fromkeys((target.accuracy, accuracy)):
-        value = frontier.safe
-        for tries in range(MOST_TRIES):
-            curve = None if value is None else target.verified(run(value), certain_to)
-            if value is None or curve is not None:
-                break
-            value = frontier.safer(value, tries)
-        if value is not None and curve is not None:
-            found.append(Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve))
-            if found[-1].gap <= PROMISED:
-                break
-    if not found:
-        raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
-    return min(found, key=lambda calibration: calibration.gap)
+        found = _verified(target, run, frontier, certain_to)
+        if found is not None:
+            value, curve = found
+            return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
+    raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
+
+
+def _verified(target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
+    """The safe value, or one a little safer, with the curve that verifies it."""
+    value, unverified, curve = frontier.safe, frontier.safe, None
+    for tries in range(MOST_TRIES):
+        curve = None if value is None else target.verified(run(value), accuracy)
+        if value is None or curve is not None:
+            break
+        unverified, value = value, frontier.safer(value, tries)
+    if value is None or unverified is None or curve is None:
+        return None
+    for _ in range(HALVINGS):
+        middle = frontier.between(value, unverified)
+        if middle is None:
+            break
+        finer = target.verified(run(middle), accuracy)
+        if finer is None:
+            unverified = middle
+        else:
+            value, curve = middle, finer
+    return value, curve
 
 
 def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> tuple[V, float]:

@@ -73,6 +73,11 @@ class Frontier(Generic[V]):
             return None
         return max(value - 2**tries, self.safest) if self.whole else self._moved(value, -self.close / 4 * 2**tries, down=True)
 
+    def between(self, safer: V, riskier: V) -> V | None:
+        """A value halfway; None where there is none."""
+        middle = self._moved(safer, self._apart(safer, riskier) / 2, down=True)
+        return None if middle in (safer, riskier) else middle
+
     def _risk(self, value: V) -> V:
         """A key that grows with the risk."""
         return value if self.riskiest > self.safest else -value

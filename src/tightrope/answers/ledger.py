@@ -12,7 +12,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue
 from tightrope.numerics import check
-from tightrope.numerics.files import write_whole
+from tightrope.numerics.files import as_path, write_whole
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.plain import Plain, plain_run, run_of
 from tightrope.setting.relation import Relation
@@ -143,12 +143,12 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write a small JSON file; whatever goes wrong, the file is the old one or the new one, whole."""
-        write_whole(Path(path), LEDGER_FILE.sealed(self._content()), what="the ledger")
+        write_whole(as_path(path), LEDGER_FILE.sealed(self._content()), what="the ledger")
 
     @staticmethod
     def load(path: str | Path) -> "Ledger":
         """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
-        table = LEDGER_FILE.unsealed(path)
+        table = LEDGER_FILE.unsealed(as_path(path))
         table.keep_to(_KEYS)
         relation, trusting = table.choice("relation", RELATION_SPELLINGS), table.choice("trusting", _STANDINGS)
         accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")

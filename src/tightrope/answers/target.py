@@ -44,12 +44,16 @@ class Target:
         bound = check.real(remedy=remedy, epsilon=epsilon)
         if bound < 0:
             raise InvalidSetting(f"epsilon must be at least 0, got {epsilon!r}. {remedy}")
+        if not isinstance(besides, Run | Step):
+            raise InvalidSetting(
+                f"besides must be a Run or a Step, got {besides!r}. Pass what else is released, or leave it out."
+            )
         target = Target(bound, check.open_probability(delta=delta), relation, as_run(besides), accuracy, trusting)
         # asked at delta, not at epsilon: while little is spent, delta there is too small for anything
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
             raise NoSuchValue(
-                f"{target} is out of reach: besides={target.besides!r} alone spends epsilon {spent}. "
+                f"{target} cannot be shown to be met: besides={target.besides!r} alone spends epsilon {spent}. "
                 "Release less besides, or accept a larger epsilon or delta.",
                 limit=0.0,
             )
@@ -102,8 +106,12 @@ class Target:
     def verified(self, run: Run, accuracy: float) -> PrivacyCurve | None:
         """The curve of the run if both its readings, each asked afresh, are certainly within the target."""
         curve = self.curve(run, accuracy)
+        try:
+            if curve.epsilon(self.delta).upper > self.epsilon:
+                return None
+        except NotPreciseEnough:
+            return None
+        # that is proof enough where delta at the target's epsilon is too small to be certified
         with contextlib.suppress(NotPreciseEnough):
-            meets_epsilon = curve.epsilon(self.delta).upper <= self.epsilon
-            if meets_epsilon and self.curve(run, accuracy).delta(self.epsilon).upper <= self.delta:
-                return curve
-        return None
+            return curve if self.curve(run, accuracy).delta(self.epsilon).upper <= self.delta else None
+        return curve

@@ -61,7 +61,7 @@ class ContourEngine:
     def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
         saddle = self.last_saddle = tilt_for_epsilon(self.cumulants, epsilon, self.last_saddle)
-        log_goal = log_delta_estimate(self.cumulants, saddle, epsilon) + math.log(tolerance)
+        log_goal = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0) + math.log(tolerance)
         spot = place(self.cumulants, saddle, epsilon, log_goal)
         reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)
         return self._line(spot, reach, log_cut, tolerance)

@@ -69,6 +69,8 @@ class Composition:
 
     def _known(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, or no loss exceeds epsilon."""
+        if any(isinstance(pair, FinitePair) and pair.infinite_mass == 1 for pair, _ in self.schedule):
+            return LogBounds(0.0, 0.0)  # P and Q share no outcome
         highest = self.schedule.loss_range[1]
         if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
             return NOTHING
@@ -179,7 +181,7 @@ class Composition:
         for wanted in (max(accuracy, ROUGH), *[accuracy] * 6):
             lower, upper, width = self._solve(guess, log_delta, wanted, highest)
             if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 10 * upper):
-                if lower == 0 and self.log_bounds(0.0, accuracy).upper <= log_delta:
+                if lower == 0 and self._meets_at_zero(log_delta, accuracy):
                     upper = 0.0
                 return lower, upper
             # where the upper end crosses is the better guess; a second one that did not help is halved
@@ -191,13 +193,18 @@ class Composition:
             else:
                 guess = (lower + most) / 2
             tried.add(guess)
-        if lower == 0:
-            with suppress(NotPreciseEnough):
-                if self.log_bounds(0.0, accuracy).upper <= log_delta:
-                    return 0.0, 0.0
+        if lower == 0 and self._meets_at_zero(log_delta, accuracy):
+            return 0.0, 0.0
         raise NotPreciseEnough(
             f"epsilon at delta={delta:g} could not be certified to accuracy={accuracy:g}. Ask for a coarser accuracy."
         )
+
+    def _meets_at_zero(self, log_delta: float, accuracy: float) -> bool:
+        """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""
+        for wanted in (accuracy, ROUGH):
+            with suppress(NotPreciseEnough):
+                return self.log_bounds(0.0, wanted).upper <= log_delta
+        return False
 
     def _log_union_bound(self) -> float:
         """ln of the sum of the steps' own delta(0), an upper bound on the run's: total variation adds up."""

@@ -57,7 +57,8 @@ class LatticeEngine:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         self.epsilon, self.spent = epsilon, 0
         if log_delta is None:
-            log_delta = log_delta_estimate(self.cumulants, tilt_for_epsilon(self.cumulants, epsilon), epsilon)
+            saddle = tilt_for_epsilon(self.cumulants, epsilon)
+            log_delta = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0)
         aim, cap_slack, alias_slack, best = tolerance, 7.0, 2.0, math.inf
         for _ in range(9):
             self._cap(log_delta + math.log(tolerance) - cap_slack)

@@ -10,6 +10,7 @@ Cumulants = Callable[[float], tuple[float, float, float]]
 
 LOWEST_TILT, HIGHEST_TILT = -2763, 3453  # 1e-12 and 1e15 on the grid
 LARGEST_STEP = 200  # on the grid
+STEEP = 50.0  # a slope over ln c at which the next place on the grid is half an e-fold away
 
 
 def tilt_at(place: int) -> float:
@@ -38,7 +39,9 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
             low = x
         new = x + _whole_step(-slope / (c * curvature) if math.isfinite(slope) and curvature > 0 else -math.inf)
         if new == x:
-            break
+            if slope * c < STEEP:
+                break
+            new = x - 1  # where the moments explode, half a step to the right of the minimum is far too far
         x = new if low < new < high else (low + high) // 2
     return tilt_at(x)
 
@@ -131,6 +134,8 @@ def place(cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, 
     if not options:
         raise TooSlow("no tilt bounds the aliases")
     _, tilt, tilt_beyond, period = min(options)
+    if period <= 0:
+        raise TooSlow("the estimate of delta is too far off to place anything")
     return Placement(tilt, tilt_beyond, period)
 
 

@@ -67,7 +67,10 @@ class KeptTransform:
         t = np.arange(count + 1, dtype=float) * spacing
         rows = max(CHUNK // len(nodes.losses), 1)
         pieces = [_line_at(nodes, t[i : i + rows]) for i in range(0, len(t), rows)]
-        return StepLine(nodes, *(np.concatenate(column) for column in zip(*pieces, strict=True)))
+        columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+        for column in columns:
+            column.setflags(write=False)  # shared by all who ask
+        return StepLine(nodes, *columns)
 
 
 @lru_cache(maxsize=KEPT_PAIRS)

@@ -1,11 +1,26 @@
 """Files that are read and written whole, or refused."""
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from tightrope.errors import InvalidSetting
+
+
+def as_path(path: str | Path) -> Path:
+    """The path, if it is one.
+
+    >>> as_path(5)
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.InvalidSetting: path must be a string or a Path, got 5. Pass the name of a file.
+    """
+    if not isinstance(path, str | Path):
+        raise InvalidSetting(f"path must be a string or a Path, got {path!r}. Pass the name of a file.")
+    return Path(path)
 
 
 def read_text(path: Path) -> str:
@@ -28,8 +43,11 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
     part: Path | None = None
     try:
         target = path.resolve()  # a link goes on pointing to the file
+        mode = _mode(target)
         part = target.with_name(f".tightrope-{secrets.token_hex(8)}.part")
         with part.open("xb") as file:
+            if mode is not None:
+                os.chmod(part, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -43,6 +61,17 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
     _sync_folder(target.parent)
+
+
+def _mode(target: Path) -> int | None:
+    """The permissions of the file to be replaced; what is no file, or may not be written, is not replaced."""
+    if not target.exists():
+        return None
+    if not target.is_file():
+        raise ValueError("it exists and is no file")
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return stat.S_IMODE(target.stat().st_mode)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -29,6 +29,12 @@ class ShiftPair:
             raise ValueError("orient the pair so that the loss grows with the output")
 
     @property
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+        p, q = self.observed, self.alternative
+        return self.noise.value, p.rate, p.shift, q.rate, q.shift
+
+    @property
     def noise(self) -> Noise:
         """The noise both mixtures shift."""
         return self.observed.noise
@@ -128,6 +134,11 @@ class FinitePair:
 
     observed: FiniteSupport
     alternative: FiniteSupport
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+        return "finite", self.observed.masses, self.alternative.masses
 
     @property
     def reverse(self) -> "FinitePair":

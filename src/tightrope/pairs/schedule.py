@@ -8,7 +8,10 @@ from tightrope.pairs.pair import Pair
 
 @dataclass(frozen=True, init=False)
 class Schedule:
-    """Pairs with multiplicity; pairs that lose nothing are left out, equal ones merged."""
+    """Pairs with multiplicity; pairs that lose nothing are left out, equal ones merged.
+
+    They are kept in an order of their own, so that runs that do the same steps get the same answer to the last bit.
+    """
 
     parts: tuple[tuple[Pair, int], ...]
 
@@ -17,7 +20,8 @@ class Schedule:
         for pair, times in parts:
             if times and not pair.is_trivial:
                 merged[pair] = merged.get(pair, 0) + times
-        object.__setattr__(self, "parts", tuple(merged.items()))
+        parts_in_order = sorted(merged.items(), key=lambda part: part[0].sort_key) if len(merged) > 1 else merged.items()
+        object.__setattr__(self, "parts", tuple(parts_in_order))
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:
         return iter(self.parts)

@@ -6,6 +6,8 @@ from fractions import Fraction
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
+MOST_RECORDS = 10**300  # a rate of one in more is no float
+
 
 @dataclass(frozen=True, kw_only=True)
 class EveryRecord:
@@ -50,6 +52,8 @@ class WithoutReplacement:
 
     def __post_init__(self) -> None:
         population = check.whole(least=1, population=self.population)
+        if population > MOST_RECORDS:
+            raise InvalidSetting(f"population must be at most {MOST_RECORDS:g}, got {population}. Nobody has more records.")
         batch = check.whole(batch=self.batch)
         if batch > population:
             raise InvalidSetting(
