@@ -457,3 +457,11 @@ def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
         epsilon = scale * 100 / (10 * noise)
         found, near = (tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit))
         assert found.upper == pytest.approx(near.upper, rel=30 / noise)
+
+
+def test_the_contour_reaches_low_rates_at_large_noise() -> None:
+    # off the real axis the left tail weighs e^{t a y}: nodes that end too early on that side certify nothing
+    run = tr.Step(tr.Gaussian(noise_multiplier=157), tr.Poisson(rate=6.6e-6)) * 736
+    (analysis,) = analyse(run, tr.REMOVE)
+    line = ContourEngine(analysis.covers[0].schedules[0], most_evaluations=1_000_000).near(2.5e-6, 1e-8)
+    assert line.bounds(2.5e-6).width < 1e-6

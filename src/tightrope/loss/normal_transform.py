@@ -59,7 +59,8 @@ class NormalTransform:
         drift = (1 + c) * self.a * (self.g_p > 0)
         if self.g_q:
             return -max(reach, self.b / 2), reach + drift
-        return -math.sqrt(2 * KEPT), drift + min(reach, math.sqrt(2 * KEPT + drift**2))
+        reach = min(reach, math.sqrt(2 * KEPT + drift**2))  # as far to the left: off the axis tails weigh more
+        return -reach, drift + reach
 
     def _log_tail(self, c: float, low: float, high: float) -> float:
         """ln of a bound on the integral of |f| outside [low, high], on any line of height y, over e^{y^2/2} (lemma 3)."""
