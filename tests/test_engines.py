@@ -465,3 +465,20 @@ def test_the_contour_reaches_low_rates_at_large_noise() -> None:
     (analysis,) = analyse(run, tr.REMOVE)
     line = ContourEngine(analysis.covers[0].schedules[0], most_evaluations=1_000_000).near(2.5e-6, 1e-8)
     assert line.bounds(2.5e-6).width < 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 4.0, 5.0])
+def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) -> None:
+    # delta is e^-526 to e^-2283: as plain numbers the tilted jumps underflow, and what is left of them is wrong
+    step = tr.Step(tr.Gaussian(noise_multiplier=5.8583540169650785), tr.Poisson(rate=0.0014884157019607806))
+    (analysis,) = analyse(step * 1, tr.REMOVE)
+    schedule = analysis.covers[0].schedules[0]
+    ((pair, _),) = schedule
+    assert isinstance(pair, ShiftPair)
+    exact, found = OneFormula(pair).bounds(epsilon), BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+    twice = BigJumpEngine(Schedule([(pair, 2)]), longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    # one of two steps jumps and the other is calm, or better: close to twice one step's delta
+    assert exact.lower + math.log(2) - 0.01 <= twice.upper
+    assert twice.lower <= exact.upper + math.log(2) + 0.2

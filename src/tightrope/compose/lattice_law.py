@@ -14,6 +14,7 @@ from tightrope.loss.atoms import LossAtoms
 from tightrope.loss.cells import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 
+VERY_RARE = -90.0  # ln of how rare jumps are, per step, where two in one run change no digit however many steps there are
 FARTHEST = 1e12  # spacings; beyond, an epsilon is not resolved by the lattice and gets Chernoff's bound
 
 Complexes = NDArray[np.complex128]
@@ -70,14 +71,20 @@ class LatticeStep:
 
 def composed_log_moment(steps: list[LatticeStep], tilt: float) -> float:
     """ln of the tilted mass of the run; where jumps are marked, of the runs with at least one."""
-    calm = odds = 0.0
+    calm, log_odds = 0.0, -math.inf
     for step in steps:
         log_calm, log_wild = step.log_moments(tilt)
         calm += step.times * log_calm
-        odds += step.times * math.log1p(math.exp(min(log_wild - log_calm, 700.0)))
+        rarity = log_wild - log_calm
+        # ln ln(1 + x) is ln x to all digits where x is so small that e^rarity may underflow
+        log_each = math.log(math.log1p(math.exp(min(rarity, 700.0)))) if rarity > VERY_RARE else rarity
+        log_odds = float(np.logaddexp(log_odds, math.log(step.times) + log_each))
     if all(step.jump is None for step in steps):
         return calm
-    return calm + (odds if odds > 30 else math.log(math.expm1(odds)) if odds > 0 else -math.inf)
+    if log_odds < VERY_RARE:
+        return calm + log_odds
+    odds = math.exp(min(log_odds, 700.0))
+    return calm + (odds if odds > 30 else math.log(math.expm1(odds)))
 
 
 @dataclass(frozen=True)
@@ -98,12 +105,16 @@ class LatticeSide:
         doubt, jumps, growth, wild_doubt = np.zeros(half), np.zeros(half), np.zeros(half), np.zeros(half)
         log_scale = 0.0
         unit = 4 * UNIT_ROUNDOFF * (4 + math.log2(size))
+        # Jumps this rare are counted in units of how rare they are: as plain numbers they would underflow.
+        rarest = max((wild - calm for calm, wild in (step.log_moments(tilt) for step in steps)), default=0.0)
+        rarity = rarest if -math.inf < rarest < VERY_RARE else 0.0
         for step in steps:
             log_calm, log_wild = step.log_moments(tilt)
             if log_wild - log_calm > 300:
                 raise NotPreciseEnough("Jumps are not rare.")
-            weights = np.exp(step.exponents(tilt) - log_calm - (step.rest if dual else 0))
-            wild = np.zeros(len(weights), dtype=bool) if step.jump is None else step.jump
+            wild = np.zeros(len(step.labels), dtype=bool) if step.jump is None else step.jump
+            exponents = step.exponents(tilt) - log_calm - (step.rest if dual else 0)
+            weights = np.exp(exponents - np.where(wild, rarity, 0.0))
             first = _transform(step.labels[~wild], weights[~wild], size)
             log_scale += step.times * log_calm
             relative = step.times / (np.abs(first) + unit)
@@ -112,10 +123,10 @@ class LatticeSide:
             calm += step.times * np.log(first)
             if wild.any():
                 ratio = _transform(step.labels[wild], weights[wild], size) / first
-                log_more = step.times * _log1p(ratio)
+                log_more = step.times * (ratio if rarity else _log1p(ratio))
                 odds += log_more
                 jumps += step.times * np.abs(ratio)
-                growth += np.maximum(log_more.real, 0)
+                growth += 0.0 if rarity else np.maximum(log_more.real, 0)  # so rare, jumps let nothing grow
                 wild_doubt += relative * float(weights[wild].sum())
         product = np.exp(calm)
         if any(step.jump is not None for step in steps):
@@ -124,7 +135,8 @@ class LatticeSide:
             if float(growth.max()) > 300:
                 raise NotPreciseEnough("Jumps are not rare.")
             errors = np.abs(product) * np.exp(growth) * (wild_doubt + doubt * jumps)
-            product = product * _expm1(odds)
+            product = product * (odds if rarity else _expm1(odds))
+            log_scale += rarity
             fuzz = 2 * unit * float(np.mean(errors + np.abs(product)))
         else:
             fuzz = 2 * unit * float(np.mean(np.abs(product) * (1 + doubt)))
