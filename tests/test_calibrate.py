@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tightrope as tr
 from tightrope.answers.frontier import Frontier
+from tightrope.answers.target import OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE
 
@@ -346,3 +347,28 @@ def test_the_frontier_ends_at_the_end_of_the_axis(root: float) -> None:
     frontier = Frontier(line(root, 0.0, rising=True), safest=1e-3, riskiest=1e3, close=1e-5)
     frontier.search(1.0)
     assert (frontier.safe, frontier.beyond) == ((None, 1e-3) if root < 1 else (1e3, None))
+
+
+def test_a_safe_value_without_a_miss_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # beyond 1000 steps no engine could tell anything: then nobody may say that any number of steps will do
+    step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.01))
+    told = Target.excess
+
+    def blind(self: Target, run: tr.Run, accuracy: float) -> Bracket:
+        if run.steps > 1000:
+            raise OutOfReach
+        return told(self, run, accuracy)
+
+    monkeypatch.setattr(Target, "excess", blind)
+    with pytest.raises(tr.NotPreciseEnough, match="steps for epsilon 1 at delta 1e-06 under ADD could not be certified"):
+        tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.ADD)
+
+
+def test_the_logarithm_of_the_target_is_charged_on_both_sides() -> None:
+    # a target equal to what is spent, to the last bit, is neither met for certain nor missed for certain
+    run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord()) * 3
+    spent = tr.privacy_curve(run, relation=tr.ADD).log_delta(1.0)
+    for end in (spent.lower, spent.upper):
+        target = Target.of(1.0, math.exp(end), tr.ADD, tr.Run(), 1e-3, tr.PROVED)
+        found = target.excess(run, 1e-3)
+        assert found.lower < 0 < found.upper

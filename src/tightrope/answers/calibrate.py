@@ -252,6 +252,8 @@ def _calibrated(
         found = _verified(target, run, frontier, certain_to)
         if found is not None:
             value, curve = found
+            if frontier.beyond is None and value != riskiest:
+                break  # safe, but nobody knows how far from the best
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
     raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
 
@@ -291,7 +293,7 @@ def _refuse_if_no_noise_is_needed(sampling: Sampling, steps: int, target: Target
     revealing = Step(Finite(observed=[1.0, 0.0], alternative=[0.0, 1.0]), sampling) * steps
     try:
         found = target.curve(revealing).delta(target.epsilon)
-    except NoTheorem:
+    except (NoTheorem, NotPreciseEnough):
         return  # then the search itself has to find out
     if found.upper <= target.delta:
         raise NoSuchValue(

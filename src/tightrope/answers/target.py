@@ -18,6 +18,7 @@ from tightrope.theorems.lookup import analyse
 NOTHING = Run()
 ROUGH, ROUGHEST = 0.1, 0.9  # accuracies for trials far from the target
 FAR = 1.0  # in ln delta
+UNIT_ROUNDOFF = 2.0**-53
 
 
 class OutOfReach(Exception):
@@ -89,8 +90,8 @@ class Target:
 
     def _excess(self, curve: PrivacyCurve) -> Bracket:
         found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
-        # one unit in the last place for the logarithm of the target itself
-        return Bracket(found.lower - log_delta, math.nextafter(found.upper - log_delta, math.inf))
+        slack = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of that logarithm, and of the difference
+        return Bracket(found.lower - log_delta - slack, found.upper - log_delta + slack)
 
     def guess(self, run: Run) -> Bracket:
         """The same, about."""
