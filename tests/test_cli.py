@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tightrope
-from tightrope.cli.entry import main
+from shell import Shell
 from tightrope.errors import NotPreciseEnough
 from tightrope.theorems.lookup import every_theorem
 
@@ -22,25 +22,6 @@ HEADLINE = "--noise 0.8 --sampling poisson --rate 0.001 --steps 10000"
 FIXED_SIZE = "--noise 0.8 --sampling without-replacement --batch 1 --population 1000 --steps 10000"
 PLAIN = "--noise 1 --sampling every-record --steps 2"
 COMMANDS = ("epsilon", "delta", "curve", "contrast", "theorems")
-
-Shell = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run a command line in this process: exit code, standard output, standard error."""
-
-    def run(words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(words))
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        assert "\x1b" not in out + err
-        code = ended.value.code
-        assert isinstance(code, int)
-        return code, out, err
-
-    return run
 
 
 def answered(shell: Shell, words: str) -> str:

@@ -9,10 +9,9 @@ import pytest
 
 import test_cli
 import tightrope as tr
-from test_cli import Shell, answered, loaded
+from shell import Shell
+from test_cli import answered, loaded
 from tightrope.cli.target import Answer
-
-shell = test_cli.shell
 
 TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
 NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"

@@ -3,33 +3,16 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
 import pytest
 
 import tightrope as tr
-from tightrope.cli.entry import main
+from shell import Shell
 
 PLAIN = "risk --noise 1 --sampling every-record --steps 1"
 RESPONSE = "risk --mechanism randomized-response --truth 0.75 --sampling every-record --steps 1"
-
-Shell = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run a command line in this process: exit code, standard output, standard error."""
-
-    def run(words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(words))
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
 
 
 def answered(shell: Shell, words: str) -> str:

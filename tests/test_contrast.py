@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-import test_cli
 import tightrope as tr
-from test_cli import HEADLINE, Shell, answered, loaded
+from shell import Shell
+from test_cli import HEADLINE, answered, loaded
 from tightrope.answers.contrast import Contrast
 from tightrope.answers.verdict import verdict_on
-
-shell = test_cli.shell
 
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)

@@ -1,7 +1,6 @@
 """Several runs in one table and one figure, from a TOML file that is read to the last key or refused."""
 
 import json
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.cli.entry import main
+from shell import Shell
 from tightrope.cli.runs_file import read_runs
 from tightrope.report.plot import draw_curves
 
@@ -19,24 +18,6 @@ PART = 'mechanism = "gaussian"\nnoise_multiplier = 0.8\nsampling = "poisson"\nra
 INLINE = '{mechanism = "gaussian", noise_multiplier = 0.8, sampling = "poisson", rate = 0.001, steps = 100}'
 RUN = f'[[run]]\nname = "a"\n{PART}'
 GOOD = f'relation = "add"\n{RUN}'
-
-Shell = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run a command line in this process: exit code, standard output, standard error."""
-
-    def run(words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(words))
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        assert "\x1b" not in out + err
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""Corners that an engine once lost: very low rates, huge noise, deltas far below the smallest float."""
+
+import math
+
+import pytest
+
+import tightrope as tr
+from tightrope.compose.big_jump import BigJumpEngine
+from tightrope.compose.closed_form import OneFormula
+from tightrope.compose.contour import ContourEngine
+from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.schedule import Schedule
+from tightrope.theorems.lookup import analyse
+
+
+def test_moments_that_explode_beside_the_minimum_do_not_mislead_the_tilt() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=1.3788385557875056), tr.Poisson(rate=2.4345535475592693e-06)) * 648666
+    found = tr.delta(run, epsilon=0, relation=tr.REMOVE, accuracy=1e-5)
+    assert found.relative_width <= 1e-5
+    # at epsilon 0 both directions have the same delta, the total variation
+    other = tr.delta(run, epsilon=0, relation=tr.ADD, accuracy=1e-3)
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)
+    assert tr.epsilon(run, delta=7e-4, relation=tr.ADD_OR_REMOVE, accuracy=1e-5) == tr.Bracket(0, 0)
+
+
+def test_many_steps_that_hardly_ever_draw_anybody_are_composed_on_a_lattice() -> None:
+    # the record is drawn about 1.35 times in 135,176 steps; the run that has lost nothing is e^{-1.35} of all
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.3497), tr.WithoutReplacement(batch=1, population=100_000)) * 135_176
+    found = tr.delta(run, epsilon=10, relation=tr.REMOVE)
+    assert found.relative_width <= 1e-3
+    assert 0.2 < found.upper < 1 - math.exp(-1.35176)
+
+
+@pytest.mark.parametrize("noise", [450.0, 4.5e4, 4.5e7])
+def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
+    # many tiny losses add up to a normal one with the variance of full batches at noise / rate
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=0.1)) * 10_000
+    limit = tr.Step(tr.Gaussian(noise_multiplier=10 * noise), tr.EveryRecord()) * 10_000
+    for scale in (0.0, 1.0, 4.0):
+        epsilon = scale * 100 / (10 * noise)
+        found, near = (tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit))
+        assert found.upper == pytest.approx(near.upper, rel=30 / noise)
+
+
+def test_the_contour_reaches_low_rates_at_large_noise() -> None:
+    # off the real axis the left tail weighs e^{t a y}: nodes that end too early on that side certify nothing
+    run = tr.Step(tr.Gaussian(noise_multiplier=157), tr.Poisson(rate=6.6e-6)) * 736
+    (analysis,) = analyse(run, tr.REMOVE)
+    line = ContourEngine(analysis.covers[0].schedules[0], most_evaluations=1_000_000).near(2.5e-6, 1e-8)
+    assert line.bounds(2.5e-6).width < 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 4.0, 5.0])
+def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) -> None:
+    # delta is e^-526 to e^-2283: as plain numbers the tilted jumps underflow, and what is left of them is wrong
+    step = tr.Step(tr.Gaussian(noise_multiplier=5.8583540169650785), tr.Poisson(rate=0.0014884157019607806))
+    (analysis,) = analyse(step * 1, tr.REMOVE)
+    schedule = analysis.covers[0].schedules[0]
+    ((pair, _),) = schedule
+    assert isinstance(pair, ShiftPair)
+    exact, found = OneFormula(pair).bounds(epsilon), BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    assert found.lower <= exact.upper
+    assert exact.lower <= found.upper
+    twice = BigJumpEngine(Schedule([(pair, 2)]), longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    # one of two steps jumps and the other is calm, or better: close to twice one step's delta
+    assert exact.lower + math.log(2) - 0.01 <= twice.upper
+    assert twice.lower <= exact.upper + math.log(2) + 0.2
