@@ -1,0 +1,41 @@
+"""Every step that one exchanged record of a fixed-size batch can produce, and a run in which the worst is chosen each time."""
+
+from dataclasses import dataclass
+
+from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')) with x, a, a' at most `distance` (in noise scales) apart.
+
+    The two extremes are `remove` (x = a', a opposite) and `add` (x = a, a' opposite); g is `rate`, strictly between 0 and 1.
+    """
+
+    noise: Noise
+    rate: float
+    distance: float
+
+    @property
+    def remove(self) -> ShiftPair:
+        """((1-g)N(0) + gN(distance), N(0))."""
+        return ShiftPair(Mixture(self.noise, self.rate, self.distance), Mixture(self.noise))
+
+    @property
+    def add(self) -> ShiftPair:
+        """(N(0), (1-g)N(0) + gN(distance)), mirrored so that its loss grows."""
+        return self.remove.reverse
+
+
+@dataclass(frozen=True)
+class Game:
+    """`times` steps of one exchange, each chosen after seeing all earlier outputs, and `others` played as they are.
+
+    Playing the others first only helps whoever chooses, so the value bounds every order of the steps.
+    """
+
+    exchange: Exchange
+    times: int
+    others: Schedule
