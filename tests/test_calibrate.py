@@ -266,7 +266,9 @@ def test_a_batch_of_one_can_be_too_much() -> None:
 
 def test_questions_without_a_theorem_stay_refused() -> None:
     with pytest.raises(tr.NoTheorem, match="SUBSTITUTE"):
-        tr.smallest_noise(tr.WithoutReplacement(batch=1, population=9), steps=5, epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE)
+        tr.most_steps(
+            tr.Step(tr.Laplace(noise_multiplier=1), tr.Poisson(rate=0.1)), epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE
+        )
     with pytest.raises(tr.NoTheorem, match="SUBSTITUTE"):
         tr.largest_rate(tr.Laplace(noise_multiplier=1), steps=5, epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE)
 

@@ -52,6 +52,7 @@ def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     """The one schedule of pairs that decides a run under a relation with one branch."""
     (analysis,) = analyse(run, relation)
     ((schedule,),) = (cover.schedules for cover in analysis.covers)
+    assert isinstance(schedule, Schedule)
     return schedule
 
 

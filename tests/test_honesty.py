@@ -13,6 +13,7 @@ from known_gaps import KNOWN_GAPS
 from oracle_cases import Answer, Case, answer, load
 from precise import mp, mpf, two_step_delta
 from tightrope.compose.exact import exact_delta
+from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.lookup import analyse
 
 CASES = load()
@@ -109,6 +110,7 @@ def test_exact_fractions_are_reproduced_exactly(case: Case) -> None:
     (analysis,) = analyse(case.run, case.relation)
     (cover,) = analysis.covers
     (schedule,) = cover.schedules
+    assert isinstance(schedule, Schedule)
     order = case.id.rsplit("-a", 1)[1].replace("_", "/")
     assert exact_delta(schedule, Fraction(order)) == case.exact
 

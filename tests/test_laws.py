@@ -39,6 +39,7 @@ from catalogue import (
 from known_gaps import KNOWN_GAPS
 from precise import gaussian_delta, laplace_step_delta, mp, mpf, normal_step_delta
 from tightrope.compose.exact import exact_delta
+from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.lookup import analyse
@@ -281,6 +282,7 @@ def test_the_reverse_of_the_reverse_is_the_pair(entry: Entry, relation: tr.Relat
     opposite = tr.REMOVE if relation is tr.ADD else tr.ADD
     for analysis in analyse(entry.run, relation):
         for schedule in analysis.covers[0].schedules:
+            assert isinstance(schedule, Schedule)
             assert schedule.reverse.reverse == schedule
             assert schedule.reverse in analyse(entry.run, opposite)[0].covers[0].schedules
             for pair, _ in schedule:
@@ -321,7 +323,9 @@ def test_one_step_has_its_formula_at_every_real_epsilon(
 def test_negative_epsilon_agrees_with_exact_fractions(order: Fraction, relation: tr.Relation) -> None:
     run = response(0.75, poisson(0.25), 7)
     (analysis,) = analyse(run, relation)
-    truth = exact_delta(analysis.covers[0].schedules[0], order)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    truth = exact_delta(schedule, order)
     found = curve(run, relation).delta(math.log(order))
     assert found.lower <= truth <= found.upper
     assert found.relative_width <= 1e-9
@@ -432,9 +436,11 @@ def test_finite_brackets_hold_the_exact_fraction(
 ) -> None:
     run = finite(*laws, poisson(0.25), steps)
     (analysis,) = analyse(run, relation)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
     order = mp.exp(mpf(epsilon))
     scaled = int(mp.floor(order * mpf(10) ** 30))  # e^epsilon lies between two fractions
-    above, below = (exact_delta(analysis.covers[0].schedules[0], Fraction(n, 10**30)) for n in (scaled - 1, scaled + 2))
+    above, below = (exact_delta(schedule, Fraction(n, 10**30)) for n in (scaled - 1, scaled + 2))
     found = tr.delta(run, epsilon=epsilon, relation=relation)
     assert found.lower <= above
     assert below <= found.upper

@@ -20,7 +20,9 @@ from tightrope.theorems.worst_pairs import step_laws
 
 def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     (analysis,) = analyse(run, relation)
-    return analysis.covers[0].schedules[0]
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    return schedule
 
 
 # -- randomized response: section 4, exact -----------------------------------------------------------------------------

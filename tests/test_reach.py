@@ -46,7 +46,9 @@ def test_the_contour_reaches_low_rates_at_large_noise() -> None:
     # off the real axis the left tail weighs e^{t a y}: nodes that end too early on that side certify nothing
     run = tr.Step(tr.Gaussian(noise_multiplier=157), tr.Poisson(rate=6.6e-6)) * 736
     (analysis,) = analyse(run, tr.REMOVE)
-    line = ContourEngine(analysis.covers[0].schedules[0], most_evaluations=1_000_000).near(2.5e-6, 1e-8)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    line = ContourEngine(schedule, most_evaluations=1_000_000).near(2.5e-6, 1e-8)
     assert line.bounds(2.5e-6).width < 1e-6
 
 
@@ -56,6 +58,7 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
     step = tr.Step(tr.Gaussian(noise_multiplier=5.8583540169650785), tr.Poisson(rate=0.0014884157019607806))
     (analysis,) = analyse(step * 1, tr.REMOVE)
     schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
     ((pair, _),) = schedule
     assert isinstance(pair, ShiftPair)
     exact, found = OneFormula(pair).bounds(epsilon), BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)

@@ -209,11 +209,11 @@ def test_epsilons_come_from_the_command_line_or_the_file(shell: Shell, write: Ca
 
 
 def test_a_run_without_a_theorem_is_refused_by_name(shell: Shell, write: Callable[[str], Path], tmp_path: Path) -> None:
-    open_problem = '[[run]]\nname = "fixed"\nrelation = "substitute"\nmechanism = "gaussian"\nnoise_multiplier = 1\n'
-    path = write(GOOD + open_problem + 'sampling = "without-replacement"\nbatch = 1\npopulation = 9\nsteps = 2')
+    open_problem = '[[run]]\nname = "fixed"\nrelation = "substitute"\nmechanism = "laplace"\nnoise_multiplier = 1\n'
+    path = write(GOOD + open_problem + 'sampling = "poisson"\nrate = 0.1\nsteps = 2')
     code, out, err = shell(f"curve --runs {path} --plot {tmp_path / 'out.png'}")
     assert (code, out) == (2, "")
-    assert err.startswith(f"tightrope: {path}: fixed: Gaussian with WithoutReplacement sampling under SUBSTITUTE: no theorem")
+    assert err.startswith(f"tightrope: {path}: fixed: Laplace with Poisson sampling under SUBSTITUTE: no theorem")
     assert list(tmp_path.iterdir()) == [path]
 
 

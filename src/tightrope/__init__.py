@@ -12,6 +12,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -37,6 +38,9 @@ __all__ = [  # noqa: RUF022
     "REMOVE",
     "ADD_OR_REMOVE",
     "SUBSTITUTE",
+    "Effort",
+    "QUICK",
+    "TIGHT",
     "epsilon",
     "delta",
     "privacy_curve",

@@ -15,6 +15,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
+from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -122,7 +123,7 @@ def contrast(
         for relation in RELATIONS.values():
             changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
             try:
-                curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting)
+                curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting, effort=QUICK)
                 rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas), curve=curve))
             except NoTheorem as refusal:
                 rows.append(Row(sampling, relation, changed, (), str(refusal), "no theorem"))

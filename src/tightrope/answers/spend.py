@@ -2,10 +2,12 @@
 
 from tightrope.compose.engine import Composition
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.privacy_curve import Branch, PrivacyCurve
+from tightrope.curve.privacy_curve import Branch, Composed, PrivacyCurve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.relation import ADD, REMOVE, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.analysis import Analysis
@@ -17,9 +19,17 @@ FINEST_ACCURACY = 1e-9
 
 
 def privacy_curve(
-    run: Run | Step, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+    run: Run | Step,
+    *,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+    effort: Effort = TIGHT,
 ) -> PrivacyCurve:
     """The privacy curve of `run` under `relation`, bracketed to a relative width of `accuracy` in delta.
+
+    For batches without replacement under SUBSTITUTE the theory itself leaves a gap; `effort` says how hard to work to
+    close it. Each end is then computed to `accuracy`.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -33,11 +43,15 @@ def privacy_curve(
             f"accuracy must be at least {FINEST_ACCURACY:g} and below 1, got {accuracy!r}. "
             "It is the relative width in delta that the bracket may have; 1e-3 is the default."
         )
-    analyses = analyse(run, relation, trusting=trusting)
-    compositions: dict[Schedule, Composition] = {}
+    if not isinstance(effort, Effort):
+        raise InvalidSetting(f"effort must be QUICK or TIGHT, got {effort!r}. Pass for example effort=tightrope.QUICK.")
+    analyses = analyse(run, relation, trusting=trusting, effort=effort)
+    compositions: dict[Schedule | Game, Composed] = {}
 
-    def composed(schedule: Schedule) -> Composition:
-        return compositions.setdefault(schedule, Composition(schedule))
+    def composed(schedule: Schedule | Game) -> Composed:
+        if schedule not in compositions:
+            compositions[schedule] = _composed(schedule)
+        return compositions[schedule]
 
     branches = tuple(
         Branch(
@@ -56,10 +70,20 @@ def privacy_curve(
         witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
         accuracy=accuracy,
         reverse=lambda: (
-            curve if opposite is relation else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting)
+            curve
+            if opposite is relation
+            else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort)
         ),
     )
     return curve
+
+
+def _composed(schedule: Schedule | Game) -> Composed:
+    if isinstance(schedule, Schedule):
+        return Composition(schedule)
+    from tightrope.compose.substitution import Substitution  # only asked for where there is a game to play
+
+    return Substitution(schedule)
 
 
 def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
@@ -68,7 +92,13 @@ def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
 
 
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+    effort: Effort = TIGHT,
 ) -> Bracket:
     """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, bracketed.
 
@@ -77,11 +107,17 @@ def epsilon(
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
     [15.2514..., 15.2514...]
     """
-    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting).epsilon(delta)
+    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort).epsilon(delta)
 
 
 def delta(
-    run: Run | Step, *, epsilon: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+    run: Run | Step,
+    *,
+    epsilon: float,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    trusting: Standing = PROVED,
+    effort: Effort = TIGHT,
 ) -> Bracket:
     """The smallest delta for which `run` is (epsilon, delta)-private, bracketed."""
-    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting).delta(epsilon)
+    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort).delta(epsilon)

@@ -10,6 +10,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.pairs.schedule import Schedule
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.evidence import Standing
@@ -100,6 +101,7 @@ class Target:
             schedule
             for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting)
             for schedule in analysis.covers[0].schedules
+            if isinstance(schedule, Schedule)
         ]
         about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
         return Bracket(about, about)  # NaN is refused here

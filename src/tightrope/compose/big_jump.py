@@ -21,7 +21,7 @@ from tightrope.loss.planning import Outline, upper_quantile
 from tightrope.loss.transform import TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair
 from tightrope.pairs.schedule import Schedule
 
 FARTHEST = 70.0  # noise scales; beyond lies less than 1e-1000 of the mass
@@ -49,17 +49,7 @@ class _SplitOutline(Outline):
 
     def __init__(self, outline: Outline, threshold: float) -> None:
         self.__dict__.update(outline.__dict__)
-        pair = outline.pair
-        if isinstance(pair, ShiftPair):
-            x = pair.output_at(np.array([threshold]))
-            low, high = (-FARTHEST, FARTHEST) if pair.noise is Noise.NORMAL else (pair.centres()[0], pair.centres()[-1])
-            middle = float(np.clip(x[0], low, high))
-            calm_x = np.unique(np.concatenate([np.linspace(max(low, -14), middle, 500), [middle]]))
-            outputs = np.concatenate([calm_x, np.linspace(middle, high, 1200)])
-            nodes = np.unique(np.concatenate([pair.loss(outputs), [threshold]]))
-        else:
-            nodes = np.array([threshold])
-        cells = cut(pair, nodes)
+        cells = cut(outline.pair, _fine_nodes(outline.pair, threshold))
         cells = cells.where(np.isfinite(cells.merged) & np.isfinite(cells.log_masses))
         self.atoms = [(cells.merged[side], cells.log_masses[side]) for side in (cells.high <= threshold, cells.high > threshold)]
 
@@ -90,6 +80,22 @@ class _SplitOutline(Outline):
         return _Tilted(losses, weights / weights.sum(), top + math.log(float(weights.sum())))
 
 
+def _fine_nodes(pair: Pair, threshold: float) -> Floats:
+    """Losses at which to cut a step for its outline: the threshold, and many on each side of it."""
+    if isinstance(pair, FinitePair):
+        return np.array([threshold])
+    if isinstance(pair, Envelope):
+        above = _fine_nodes(pair.remove, threshold)
+        above = above[above > 0]
+        return np.union1d(np.concatenate([-above[::-1], [0.0], above]), [threshold])
+    x = pair.output_at(np.array([threshold]))
+    low, high = (-FARTHEST, FARTHEST) if pair.noise is Noise.NORMAL else (pair.centres()[0], pair.centres()[-1])
+    middle = float(np.clip(x[0], low, high))
+    calm_x = np.unique(np.concatenate([np.linspace(max(low, -14), middle, 500), [middle]]))
+    outputs = np.concatenate([calm_x, np.linspace(middle, high, 1200)])
+    return np.unique(np.concatenate([pair.loss(outputs), [threshold]]))
+
+
 class _SplitEngine(LatticeEngine):
     """What the calm and the jumping runs share."""
 
@@ -105,7 +111,7 @@ class _SplitEngine(LatticeEngine):
         """Cells on each side of the threshold; the cell it cuts in two keeps its enclosing nodes."""
         cells = cut(outline.pair, np.union1d(nodes, [self.threshold]))
         wild = cells.high > self.threshold
-        if isinstance(outline.pair, ShiftPair):
+        if not isinstance(outline.pair, FinitePair):
             below, above = nodes[nodes < self.threshold], nodes[nodes > self.threshold]
             low = np.where(cells.low == self.threshold, below[-1] if len(below) else -np.inf, cells.low)
             high = np.where(cells.high == self.threshold, above[0] if len(above) else np.inf, cells.high)
@@ -281,7 +287,7 @@ class BigJumpEngine:
             losses = [
                 float(pair.loss(np.array(upper_quantile(pair, math.log(mass / times)))))
                 for pair, times in self.schedule
-                if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
+                if not isinstance(pair, FinitePair) and pair.noise is Noise.NORMAL
             ]
             rare += [max(losses)] if losses and max(losses) > 0 else []
         return rare + shares if rare and epsilon / 2 < rare[0] else shares + rare

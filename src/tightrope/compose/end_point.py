@@ -7,7 +7,7 @@ import numpy as np
 from tightrope.curve.log_bounds import Errors, LogBounds
 from tightrope.loss.transform import UNIT_ROUNDOFF, TooSlow
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair, exact_log_ratio
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 
 
@@ -56,6 +56,8 @@ class EndPoint:
 
 def _top(pair: Pair, gap: float) -> tuple[float, float]:
     """ln P(loss = max) and ln P(loss > max - gap), the latter rounded up."""
+    if isinstance(pair, Envelope):
+        pair = pair.remove  # which has the same losses above 0
     high = pair.loss_range[1]
     if isinstance(pair, ShiftPair):
         centre = np.array(pair.centres()[-1])

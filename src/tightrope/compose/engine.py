@@ -20,7 +20,7 @@ from tightrope.loss.planning import Plan
 from tightrope.loss.transform import TooSlow
 from tightrope.numerics.roots import crossing
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -245,7 +245,9 @@ class Composition:
 
 
 def one_step(pair: Pair) -> OneFormula | ExactOutcomes:
-    """The curve of a single step."""
+    """The curve of a single step, for epsilon >= 0: an envelope's is then that of its remove pair."""
+    if isinstance(pair, Envelope):
+        pair = pair.remove
     return OneFormula(pair) if isinstance(pair, ShiftPair) else ExactOutcomes(Schedule([(pair, 1)]))
 
 

@@ -26,7 +26,7 @@ from tightrope.loss.merge import merge
 from tightrope.loss.planning import Outline, Plan
 from tightrope.loss.spread import spread
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.pair import FinitePair
+from tightrope.pairs.pair import Envelope, FinitePair
 from tightrope.pairs.schedule import Schedule
 
 LONGEST = 1 << 22  # lattice points in one period: about a second
@@ -172,6 +172,8 @@ class LatticeEngine:
         log_share = math.log(tolerance) - math.log(times) - 7
         low, high = self._range(index, spot.tilt, log_share, log_share + log_delta)
         first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
+        if isinstance(outline.pair, Envelope):  # its atom at loss 0 stays where it is
+            first, last = min(first, -1), max(last, 1)
         if last - first <= FEW_CELLS:
             return np.arange(first, last + 1, dtype=float) * spacing
         losses, counts = self._profile(index, spot.tilt)

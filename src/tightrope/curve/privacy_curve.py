@@ -3,20 +3,22 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.log_bounds import Errors, LogBounds
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 
 if TYPE_CHECKING:
     from tightrope.curve.trade_off import TradeOff
 
 Brackets = NDArray[np.object_]
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 class Composed(Protocol):
@@ -129,9 +131,7 @@ class PrivacyCurve:
         if epsilon < 0:
             return self._negative(epsilon)
         upper = min(max(self._cover_bounds(branch, epsilon).upper for branch in self.branches), 0.0)  # delta is at most 1
-        lower = max(
-            (w.log_bounds(epsilon, self.accuracy).lower for branch in self.branches for w in branch.witnesses), default=-math.inf
-        )
+        lower = max(self._attained(lambda w: w.log_bounds(epsilon, self.accuracy).lower), default=-math.inf)
         return min(lower, upper), upper
 
     def _negative(self, epsilon: float) -> tuple[float, float]:
@@ -142,22 +142,42 @@ class PrivacyCurve:
 
     def _cover_bounds(self, branch: Branch, epsilon: float) -> LogBounds:
         """The best cover's worst schedule."""
-        worst = [
-            max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper)
-            for cover in branch.covers
-        ]
-        return min(worst, key=lambda b: b.upper)
+
+        def worst(cover: tuple[Composed, ...]) -> LogBounds:
+            return max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper)
+
+        return min(_answered(worst, branch.covers), key=lambda b: b.upper)
+
+    def _attained(self, lower_end: Callable[[Composed], float]) -> list[float]:
+        """What each witness attains."""
+        return _answered(lower_end, [witness for branch in self.branches for witness in branch.witnesses])
 
     def _epsilon(self, delta: float) -> Bracket:
         delta = check.open_probability(
             remedy="Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population.",
             delta=delta,
         )
-        upper = max(
-            min(max(schedule.epsilon_bounds(delta, self.accuracy)[1] for schedule in cover) for cover in branch.covers)
-            for branch in self.branches
-        )
-        lower = max(
-            (w.epsilon_bounds(delta, self.accuracy)[0] for branch in self.branches for w in branch.witnesses), default=0.0
-        )
+
+        def worst(cover: tuple[Composed, ...]) -> float:
+            return max(schedule.epsilon_bounds(delta, self.accuracy)[1] for schedule in cover)
+
+        upper = max(min(_answered(worst, branch.covers)) for branch in self.branches)
+        lower = max(self._attained(lambda w: w.epsilon_bounds(delta, self.accuracy)[0]), default=0.0)
         return Bracket(min(lower, upper), upper)
+
+
+def _answered(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
+    """The answers of those that can answer, a refusal only if none can.
+
+    One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.
+    """
+    answers: list[Answer] = []
+    refusal: NotPreciseEnough | None = None
+    for one in asked:
+        try:
+            answers.append(ask(one))
+        except NotPreciseEnough as refused:
+            refusal = refusal or refused
+    if refusal is not None and not answers:
+        raise refusal
+    return answers

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, log_mixed_ratio
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -42,7 +42,31 @@ class Cells:
 
 def cut(pair: Pair, nodes: Floats) -> Cells:
     """The cells of `pair` between increasing losses `nodes`, and the two outside."""
+    if isinstance(pair, Envelope):
+        return _cut_envelope(pair, nodes)
     return _cut_line(pair, nodes) if isinstance(pair, ShiftPair) else _cut_levels(pair, nodes)
+
+
+def _cut_envelope(pair: Envelope, nodes: Floats) -> Cells:
+    """The add pair below loss 0, the remove pair above, and the atom between them; 0 is cut at even if it is no node."""
+    below = _cut_line(pair.add, np.append(nodes[nodes < 0], 0.0))
+    above = _cut_line(pair.remove, np.insert(nodes[nodes > 0], 0, 0.0))
+    below, above = below.where(below.high <= 0), above.where(above.low >= 0)
+    place = int(np.searchsorted(nodes, 0.0))
+    least = float(nodes[place - 1]) if place else -math.inf  # the nodes around 0, which alone may carry mass
+    is_node = place < len(nodes) and nodes[place] == 0
+    following = place + 1 if is_node else place
+    most = float(nodes[following]) if following < len(nodes) else math.inf
+    # With 0 a node, all of the atom stays there when it is spread between 0 and the next node.
+    atom = (0.0 if is_node else least), most
+    return Cells(
+        np.concatenate([below.log_masses, [pair.log_atom], above.log_masses]),
+        np.concatenate([below.merged, [0.0], above.merged]),
+        np.concatenate([below.low, [atom[0]], above.low if is_node else np.where(above.low == 0, least, above.low)]),
+        np.concatenate([below.high if is_node else np.where(below.high == 0, most, below.high), [atom[1]], above.high]),
+        -math.inf,
+        np.concatenate([below.blur, [0.0], above.blur]),
+    )
 
 
 def _cut_line(pair: ShiftPair, nodes: Floats) -> Cells:

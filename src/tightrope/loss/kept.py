@@ -9,11 +9,12 @@ from functools import lru_cache
 import numpy as np
 
 from tightrope.loss.bounded_transform import FiniteTransform, LaplaceTransform
+from tightrope.loss.envelope_transform import EnvelopeTransform
 from tightrope.loss.normal_transform import NormalTransform
 from tightrope.loss.transform import TiltedNodes, TooSlow, Transform
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 
 KEPT_PAIRS = 128
 KEPT_TILTS = 1024
@@ -39,6 +40,8 @@ class KeptTransform:
         self.transform: Transform
         if isinstance(pair, FinitePair):
             self.transform = FiniteTransform(pair)
+        elif isinstance(pair, Envelope):
+            self.transform = envelope_transform(pair)
         else:
             self.transform = normal_transform(pair) if pair.noise is Noise.NORMAL else LaplaceTransform(pair)
         self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
@@ -83,6 +86,12 @@ def kept_transform(pair: Pair) -> KeptTransform:
 def normal_transform(pair: ShiftPair) -> NormalTransform:
     """The transform of a pair of normal mixtures."""
     return NormalTransform(pair)
+
+
+@lru_cache(maxsize=KEPT_PAIRS)
+def envelope_transform(pair: Envelope) -> EnvelopeTransform:
+    """The transform of an envelope of either noise."""
+    return EnvelopeTransform(pair)
 
 
 def _line_at(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:

@@ -6,10 +6,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tightrope.loss.cells import cut
-from tightrope.loss.kept import KEPT_PAIRS, KEPT_TILTS, normal_transform
+from tightrope.loss.envelope_transform import EnvelopeTransform
+from tightrope.loss.kept import KEPT_PAIRS, KEPT_TILTS, envelope_transform, normal_transform
+from tightrope.loss.normal_transform import NormalTransform
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair
 from tightrope.pairs.schedule import Schedule
 
 
@@ -31,9 +33,15 @@ class Outline:
 
     def __init__(self, pair: Pair, log_cap: float = -math.inf) -> None:
         self.pair = pair
-        normal = isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL
-        self.separation = pair.pure_separation if isinstance(pair, ShiftPair) and normal else None
-        self.transform = normal_transform(pair) if isinstance(pair, ShiftPair) and normal and self.separation is None else None
+        self.separation: float | None = None
+        self.transform: NormalTransform | EnvelopeTransform | None = None  # of unbounded losses that need one
+        if not isinstance(pair, FinitePair) and pair.noise is Noise.NORMAL:
+            if isinstance(pair, Envelope):
+                self.transform = envelope_transform(pair)
+            elif pair.pure_separation is None:
+                self.transform = normal_transform(pair)
+            else:
+                self.separation = pair.pure_separation
         # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
         self.ceiling = upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
         self.tilted = lru_cache(maxsize=16)(self._tilted)
@@ -72,10 +80,10 @@ class Outline:
     def _bounded_atoms(self) -> tuple[Floats, Floats]:
         """Merged cells of a pair whose finite losses are bounded."""
         low, high = self.pair.loss_range
-        if isinstance(self.pair, ShiftPair):
-            cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800)
-            return cells.merged, cells.log_masses
-        return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
+        if isinstance(self.pair, FinitePair):
+            return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
+        cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800)
+        return cells.merged, cells.log_masses
 
     def losses_that_matter(self, c: float, log_share: float, log_mass: float) -> tuple[float, float]:
         """An interval of losses outside of which at most e^log_share of the tilted mass and e^log_mass of P's upper tail lie."""
@@ -86,11 +94,13 @@ class Outline:
         last = len(losses) - 1 - int(np.searchsorted(np.cumsum(weights[::-1]), share))
         least, most = float(losses[max(first - 1, 0)]), float(losses[min(last + 1, len(losses) - 1)])
         least = min(least, (log_share + log_moment) / c)  # all mass below is raised to this loss on the side ABOVE
-        if isinstance(self.pair, ShiftPair) and self.pair.noise is Noise.NORMAL:
+        if isinstance(self.pair, FinitePair):
+            return max(least, low), min(high, max(self.pair.losses))
+        if self.pair.noise is Noise.NORMAL:
             x = self.ceiling if self.ceiling < math.inf else upper_quantile(self.pair, log_mass)
             most = max(most, float(self.pair.loss(np.array(x))))
             return max(least, low), min(most, high)
-        return max(least, low), min(high, max(self.pair.losses) if not isinstance(self.pair, ShiftPair) else high)
+        return max(least, low), high
 
 
 _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
@@ -102,9 +112,9 @@ def outline(pair: Pair, log_cap: float) -> Outline:
 
 
 def upper_quantile(pair: Pair, log_mass: float) -> float:
-    """An output above which P has at most e^log_mass, a little to the right of the first such."""
-    assert isinstance(pair, ShiftPair)
-    law = pair.observed
+    """An output above which P (of an envelope: the remove pair's) has at most e^log_mass, a little right of the first such."""
+    assert not isinstance(pair, FinitePair)
+    law = pair.remove.observed if isinstance(pair, Envelope) else pair.observed
     plain = math.sqrt(2 * max(-log_mass, 1.0))
     if law.rate == 0 or math.log(law.rate) < log_mass:
         return plain

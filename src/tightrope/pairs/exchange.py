@@ -9,7 +9,7 @@ from tightrope.pairs.schedule import Schedule
 
 @dataclass(frozen=True)
 class Exchange:
-    """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')) with x, a, a' at most `distance` (in noise scales) apart.
+    """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')) with x, a, a' in a ball of diameter `distance`, in noise scales.
 
     The two extremes are `remove` (x = a', a opposite) and `add` (x = a, a' opposite); g is `rate`, strictly between 0 and 1.
     """

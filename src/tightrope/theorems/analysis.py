@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.relation import Relation
 from tightrope.theorems.evidence import Evidence
@@ -11,15 +12,15 @@ from tightrope.theorems.evidence import Evidence
 class Cover:
     """A theorem: the worst of these schedules dominates every neighbouring pair of datasets."""
 
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[Schedule | Game, ...]
     because: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
 class Witness:
-    """One concrete pair of neighbouring datasets; its divergence is a lower bound without any theorem."""
+    """One concrete pair of neighbouring datasets, or an adaptive choice of them: a lower bound without any theorem."""
 
-    schedule: Schedule
+    schedule: Schedule | Game
     datasets: str
 
 

@@ -6,23 +6,25 @@ from typing import get_args
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics.columns import aligned
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
+from tightrope.theorems.substitution import GAME_COVER, Played, analyse_exchange, is_exchange
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
 ANY_NEIGHBOURS = "any neighbours"
 _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
 
 
-def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> tuple[Analysis, ...]:
+def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED, effort: Effort = TIGHT) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
     if not isinstance(relation, Relation):
         raise InvalidSetting(
@@ -31,39 +33,37 @@ def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> tup
     if not isinstance(trusting, Standing) or trusting is Standing.REFUTED:
         raise InvalidSetting(f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted.")
     branches, why = needed_branches(run, relation)
-    return tuple(_analyse_branch(run, branch, why, trusting) for branch in branches)
+    return tuple(_analyse_branch(run, branch, why, trusting, effort) for branch in branches)
 
 
-def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing) -> Analysis:
-    pairs: list[tuple[Pair, int]] = []
-    because: dict[Evidence, None] = {}
-    datasets: dict[str, None] = {}
-    for step, times in run:
-        pair, evidence, attained_by = _worst_pair(step, branch, trusting)
-        pairs.append((pair, times))
-        because[evidence] = None
-        datasets[attained_by] = None
+def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing, effort: Effort) -> Analysis:
+    parts = [_played(step, times, branch, trusting) for step, times in run]
+    if is_exchange(parts, branch):
+        return analyse_exchange(parts, effort)
+    because = dict.fromkeys(part.evidence for part in parts)
+    datasets = dict.fromkeys(part.attained_by for part in parts)
     if run.steps > 1:
         because[COMPOSITION] = None
     if not run:
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
-    schedule = Schedule(pairs)
+    schedule = Schedule((part.dominating, part.times) for part in parts)
     cover = Cover((schedule,), (*because, *why))
     return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
 
 
-def _worst_pair(step: Step, relation: Relation, trusting: Standing) -> tuple[Pair, Evidence, str]:
+def _played(step: Step, times: int, relation: Relation, trusting: Standing) -> Played:
+    """A kind of step with its dominating pair."""
     if step.sampling.rate == 0:
         nobody = Mixture(Noise.NORMAL)
-        return ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS
+        return Played(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
     missing = []
     for row in ROWS:
         if row.matches(type(plain.mechanism), type(plain.sampling), relation) and row.evidence.standing.is_at_least(trusting):
             lacks = row.needs(plain)
             if lacks is None:
-                return row.pair(plain), row.evidence, row.attained_by
+                return Played(step, times, row.pair(plain), row.evidence, row.attained_by)
             missing.append(lacks)
     raise NoTheorem(_refusal(step, relation, missing))
 
@@ -98,7 +98,10 @@ def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relati
     branches = (REMOVE,) if remove_suffices else relation.branches
     rows = [next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None) for branch in branches]
     evidence = [row for row in rows if row]
-    return evidence + [REMOVE_SUFFICES] * remove_suffices if len(evidence) == len(branches) else []
+    if len(evidence) < len(branches):
+        return []
+    game = mechanism is Gaussian and sampling is WithoutReplacement and relation is SUBSTITUTE
+    return evidence + [REMOVE_SUFFICES] * remove_suffices + [GAME_COVER] * game
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,8 @@ class SupportMatrix:
     def supports(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
         """Whether some theorem answers the question.
 
-        >>> from tightrope import SUBSTITUTE, Gaussian, WithoutReplacement, support_matrix
-        >>> support_matrix().supports(Gaussian, WithoutReplacement, SUBSTITUTE)
+        >>> from tightrope import SUBSTITUTE, Laplace, Poisson, support_matrix
+        >>> support_matrix().supports(Laplace, Poisson, SUBSTITUTE)
         False
         """
         return any(evidence for m, s, r, evidence in self.cells if (m, s, r) == (mechanism, sampling, relation))
@@ -138,4 +141,4 @@ def support_matrix() -> SupportMatrix:
 
 def every_theorem() -> tuple[Evidence, ...]:
     """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
-    return (*(row.evidence for row in ROWS), *RUN_THEOREMS, *REFUTED_BELIEFS)
+    return (*(row.evidence for row in ROWS), GAME_COVER, *RUN_THEOREMS, *REFUTED_BELIEFS)

@@ -1,8 +1,9 @@
 """Batches of a fixed size, drawn without replacement: a record that joins pushes another out."""
 
-from tightrope.pairs.pair import Pair
+from tightrope.pairs.envelope import Envelope, finite_envelope
+from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
-from tightrope.setting.relation import ADD, REMOVE
+from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import WithoutReplacement
 from tightrope.theorems.table import refuted, theorem
@@ -50,6 +51,24 @@ def without_replacement_remove(step: Step) -> Pair:
 def without_replacement_add(step: Step) -> Pair:
     """Adding a record pushes another out of the full batch, so the sum moves by 2C: (N(0), (1-g)N(0)+gN(2))."""
     return step_laws(step.mechanism, step.sampling, ADD).add()
+
+
+@theorem(
+    mechanisms=ANY,
+    sampling=WithoutReplacement,
+    relation=SUBSTITUTE,
+    reference=f"Zhu, Dong, Wang 2022, Prop. 30, as corrected; {PAPER}, section 8",
+    proof="proofs/substitution_envelope.md",
+    attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1), in one step",
+    needs=lambda step: needs_mirror(step.mechanism),
+)
+def substitution_envelope(step: Step) -> Pair:
+    """Exchanging a record is never worse, in one step, than the REMOVE pair where epsilon >= 0 and the ADD pair elsewhere."""
+    remove = step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove()
+    if isinstance(remove, FinitePair):
+        return finite_envelope(remove)
+    assert isinstance(remove, ShiftPair)
+    return Envelope(remove)
 
 
 refuted(

@@ -1,0 +1,127 @@
+"""Two mixtures of shifts of one noise and the privacy loss ln dP/dQ between them."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tightrope.numerics.tails import Floats, log_of_sum
+from tightrope.pairs.distribution import Mixture, Noise
+
+
+@dataclass(frozen=True)
+class ShiftPair:
+    """P = `observed`, Q = `alternative`: mixtures of shifts of one noise, oriented so that the loss grows with the output.
+
+    P may move right (shift >= 0) and Q left (shift <= 0). Mirroring the output line changes no divergence,
+    so every pair of the theorem table has this form.
+    """
+
+    observed: Mixture
+    alternative: Mixture
+
+    def __post_init__(self) -> None:
+        if self.observed.noise is not self.alternative.noise:
+            raise ValueError("a pair needs one noise")
+        if self.observed.shift < 0 or self.alternative.shift > 0:
+            raise ValueError("orient the pair so that the loss grows with the output")
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+        p, q = self.observed, self.alternative
+        return self.noise.value, p.rate, p.shift, q.rate, q.shift
+
+    @property
+    def noise(self) -> Noise:
+        """The noise both mixtures shift."""
+        return self.observed.noise
+
+    @property
+    def reverse(self) -> "ShiftPair":
+        """(Q, P), mirrored so that its loss grows again."""
+        return ShiftPair(self.alternative.mirrored, self.observed.mirrored)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P = Q, so that nothing is lost."""
+        return self.observed == self.alternative
+
+    @property
+    def pure_separation(self) -> float | None:
+        """How far apart two single shifts are; None for genuine mixtures."""
+        if self.observed.is_pure and self.alternative.is_pure:
+            return self.observed.shift - self.alternative.shift
+        return None
+
+    def loss(self, x: Floats) -> Floats:
+        """ln dP/dQ at output x, nondecreasing in x."""
+        return self.observed.log_ratio(x) - self.alternative.log_ratio(x)
+
+    @cached_property
+    def loss_range(self) -> tuple[float, float]:
+        """Infimum and supremum of the loss."""
+        low, high = self.reverse._largest_loss, self._largest_loss
+        return -low, high
+
+    @property
+    def _largest_loss(self) -> float:
+        if self.noise is Noise.LAPLACE:
+            # beyond every centre the density ratio is constant
+            return float(self.loss(np.array(max(self.observed.shift, 0.0) + 1)))
+        if self.observed.rate > 0 or self.alternative.rate == 1:
+            return math.inf
+        return -math.log1p(-self.alternative.rate)
+
+    def centres(self) -> list[float]:
+        """Where the noise of P or Q is centred, in increasing order."""
+        return sorted({0.0, self.observed.shift, self.alternative.shift})
+
+    def output_at(self, loss: Floats) -> Floats:
+        """The output with the given loss; -inf and +inf at and beyond the ends of the range of losses."""
+        p, q = self.observed, self.alternative
+        low, high = self.loss_range
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if p.is_pure and q.is_pure:
+                tilt = np.asarray(loss, dtype=float)
+                x = self._unshift(tilt, p.shift, q.shift)
+            elif q.rate == 0:
+                x = self._unshift(_log_needed_ratio(p.rate, loss), p.shift, 0.0)
+            elif p.rate == 0:
+                x = -self._unshift(_log_needed_ratio(q.rate, -loss), -q.shift, 0.0)
+            else:
+                x = self._output_of_two_mixtures(loss)
+        x = np.where(loss <= low, -np.inf, x)
+        return np.where(loss >= high, np.inf, x)
+
+    def _unshift(self, log_ratio: Floats, right: float, left: float) -> Floats:
+        """The x at which noise(right) / noise(left) has the given logarithm."""
+        if self.noise is Noise.NORMAL:
+            return log_ratio / (right - left) + (right + left) / 2
+        return (log_ratio + right + left) / 2
+
+    def _output_of_two_mixtures(self, loss: Floats) -> Floats:
+        """Normal noise, equal rates and opposite shifts: 1-g + g w y = e^loss (1-g + g w / y), y = e^(shift x)."""
+        p, q = self.observed, self.alternative
+        if self.noise is not Noise.NORMAL or p.rate != q.rate or p.shift != -q.shift:
+            raise NotImplementedError("no closed-form inverse for this pair of mixtures")
+        # odd in the loss: solve for |loss|, where the positive root is a sum of positive terms
+        size = np.abs(loss)
+        log_b = np.log(np.expm1(size)) + math.log1p(-p.rate) - math.log(p.rate) + p.shift**2 / 2
+        # y^2 - b y - e^size = 0, in logarithms so that large losses do not overflow
+        log_root = np.logaddexp(log_b, 0.5 * log_of_sum(2 * log_b, size + math.log(4))) - math.log(2)
+        return np.sign(loss) * log_root / p.shift
+
+    def cells(self, x: Floats) -> "tuple[Floats, Floats]":
+        """ln P- and ln Q-mass of the cells (-inf, x_0], (x_0, x_1], ..., (x_n, inf)."""
+        low, high = np.concatenate([[-np.inf], x]), np.concatenate([x, [np.inf]])
+        return self.observed.log_between(low, high), self.alternative.log_between(low, high)
+
+
+def _log_needed_ratio(rate: float, loss: Floats) -> Floats:
+    """The ln y for which 1 - rate + rate y = e^loss; -inf where there is none."""
+    loss = np.asarray(loss, dtype=float)
+    small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 1)) / rate, -1))
+    large = loss - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(loss, 1)))
+    return np.where(loss < 1, small, large)

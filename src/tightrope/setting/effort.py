@@ -1,0 +1,19 @@
+"""How hard to work for a tight answer where a quick one exists."""
+
+from enum import Enum
+
+
+class Effort(Enum):
+    """QUICK: what a closed theory gives at once. TIGHT: also play out what an adversary could do, which takes longer.
+
+    It matters only for batches drawn without replacement under SUBSTITUTE; every other question has one answer.
+    """
+
+    QUICK = "quick"
+    TIGHT = "tight"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+QUICK, TIGHT = Effort.QUICK, Effort.TIGHT
