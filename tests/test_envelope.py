@@ -2,8 +2,11 @@
 
 import itertools
 import math
+import sys
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -409,8 +412,6 @@ class Refuses:
 def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> None:
     curve = quick(gaussian(4, batch(50, 1000), 1000))
     (branch,) = curve.branches
-    from dataclasses import replace
-
     fewer = replace(
         curve,
         branches=(replace(branch, covers=((Refuses(),), *branch.covers), witnesses=(Refuses(), *branch.witnesses)),),
@@ -425,3 +426,33 @@ def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> No
             nothing.delta(2)
         with pytest.raises(NotPreciseEnough, match="out of reach"):
             nothing.epsilon(1e-5)
+
+
+class StandIn:
+    """A game whose curve is known: ln delta = -4.5 - epsilon."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        return LogBounds(-4.5 - epsilon - 1e-6, -4.5 - epsilon)
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        return -4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta)
+
+
+def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("tightrope.compose.substitution")
+    monkeypatch.setattr(module, "Substitution", StandIn, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    run = gaussian(4, batch(50, 1000), 1000)
+    tight, rough = tr.privacy_curve(run, relation=tr.SUBSTITUTE), quick(run)
+    assert names(tight.because) == ["substitution_envelope", "dominating_pairs_compose", "substitution_game_cover"]
+    assert names(rough.because) == ["substitution_envelope", "dominating_pairs_compose"]
+    assert tight.witnessed_by[:-1] == rough.witnessed_by
+    assert rough.log_delta(3).lower < -8 < -7 < rough.log_delta(3).upper
+    assert tight.log_delta(3) == tr.Bracket(-7.5 - 1e-6, -7.5)
+    assert tight.log_delta(8).upper == rough.log_delta(8).upper < -12.5  # where the game covers nothing
+    delta = math.exp(-7.5)
+    assert tight.epsilon(delta) == tr.Bracket(-4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta))
+    assert tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, effort=tr.TIGHT) == tight.epsilon(delta)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.compose.saddle import log_chernoff_factor
@@ -28,6 +29,8 @@ from tightrope.numerics.convex import chords, convex_minorant
 from tightrope.numerics.tails import Floats
 
 Progress = Callable[[int, int], None]
+Complexes = NDArray[np.complex128]
+AT_ONCE = 8  # curves
 LARGEST = 1e100  # tilted values are scaled down beyond
 
 
@@ -48,7 +51,7 @@ class Window:
     @cached_property
     def losses(self) -> Floats:
         """All losses, from -reach to reach."""
-        return np.arange(-self.reach, self.reach + 1) * self.spacing
+        return np.arange(-self.reach, self.reach + 1, dtype=float) * self.spacing
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Profile:
     @cached_property
     def log_curve(self) -> Floats:
         """ln V at the lattice points, V made nonincreasing."""
-        return np.minimum.accumulate(self.log_values - self.tilt * np.arange(len(self.log_values)) * self.spacing)
+        return np.minimum.accumulate(self.log_values - self.tilt * np.arange(len(self.log_values), dtype=float) * self.spacing)
 
     @property
     def reach(self) -> float:
@@ -97,7 +100,7 @@ class Profile:
     def atoms(self) -> LossAtoms:
         """A loss law that dominates: V read as the curve of one step."""
         values = np.exp(self.log_curve)
-        r = np.arange(len(values)) * self.spacing
+        r = np.arange(len(values), dtype=float) * self.spacing
         table = np.concatenate([(values * np.exp(-r))[:0:-1], values])
         masses = lattice_masses(table[None], self.spacing)[0]
         held = masses > 0
@@ -119,7 +122,7 @@ def lattice_masses(tables: Floats, spacing: float) -> Floats:
     masses[:, tables.shape[1] // 2] += 1  # the kink of (1 - t)_+
     near = np.pad(tables, ((0, 0), (1, 1)), mode="edge")
     doubt = 8 * UNIT_ROUNDOFF * (near[:, :-2] + near[:, 1:-1] + near[:, 2:]) / -math.expm1(-spacing)
-    return np.maximum(masses, 0) + doubt
+    return np.asarray(np.maximum(masses, 0) + doubt)
 
 
 class GameAbove:
@@ -127,7 +130,7 @@ class GameAbove:
 
     def __init__(self, cover: Cover, rate: float, square: float, coarseness: float, window: Window) -> None:
         self.window = window
-        r = np.arange(window.reach + 1) * window.spacing
+        r = np.arange(window.reach + 1, dtype=float) * window.spacing
         remove = curves_of([REMOVE_GRAM], rate, square, r, coarseness)
         first = curves_of(cover.first, rate, square, r, coarseness).largest()
         rest = Curves.stacked([cover.groups, cover.others])
@@ -147,7 +150,7 @@ class GameAbove:
         norm = float(kernels.sum(axis=1).max())
         log_norm = math.log(float(np.exp(_log(lattice_masses(self.envelope, w.spacing)[0]) + c * w.losses).sum()))
         spectra = self._spectra(kernels)
-        r = np.arange(w.last + w.reach + 1) * w.spacing
+        r = np.arange(w.last + w.reach + 1, dtype=float) * w.spacing
         own = self.tables[:, w.reach :]
         gains = np.concatenate([own, np.repeat(own[:, -1:], max(w.last - w.reach, 0), axis=1)], axis=1)[:, : w.last + 1]
         gains = gains * np.exp(c * r[: w.last + 1])
@@ -165,9 +168,7 @@ class GameAbove:
             all_right = np.concatenate([values, right])
             full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
             rough = math.sqrt(float(full @ full))
-            candidates = fft.irfft(spectra * fft.rfft(full, w.size), w.size, axis=1, workers=-1)
-            candidates = candidates[:, w.reach : w.reach + w.last + 1] + gains
-            values = candidates.max(axis=0)
+            values = self._best(spectra, fft.rfft(full, w.size), gains)
             error = norm * error + unit * rough + 4 * UNIT_ROUNDOFF * float(values.max())
             if j in keep:
                 found[j] = Profile(w.spacing, c, _log(values + error) + log_scale + 1e-13 * (1 + abs(log_scale)))
@@ -177,7 +178,18 @@ class GameAbove:
             progress(j, steps)
         return found
 
-    def _spectra(self, kernels: Floats) -> np.ndarray:  # type: ignore[type-arg]
+    def _best(self, spectra: Complexes, spectrum: Complexes, gains: Floats) -> Floats:
+        """The largest value over all curves; a few at a time, which caches like."""
+        w = self.window
+        best = np.zeros(w.last + 1)
+        for i in range(0, len(gains), AT_ONCE):
+            found = fft.irfft(spectra[i : i + AT_ONCE] * spectrum, w.size, axis=1, overwrite_x=True, workers=-1)
+            values = found[:, w.reach : w.reach + w.last + 1]
+            values += gains[i : i + AT_ONCE]
+            np.maximum(best, values.max(axis=0), out=best)
+        return best
+
+    def _spectra(self, kernels: Floats) -> Complexes:
         m, size = self.window.reach, self.window.size
         wrapped = np.zeros((len(kernels), size))
         wrapped[:, : m + 1] = kernels[:, m:]

@@ -147,6 +147,16 @@ class LatticeSide:
         """The masses at `start`, `start` + 1, ... for one whole period."""
         return np.roll(self.masses, -(start % len(self.masses)))
 
+    def divergence_above(self, epsilon: float, tilt: float, spacing: float) -> tuple[float, float]:
+        """ln of the divergence of atoms ABOVE, finite losses only, and ln of what rounding may have hidden in it."""
+        start = math.floor(epsilon / spacing) + 1
+        excess = np.maximum((start + np.arange(len(self.masses))) * spacing - epsilon, 0)
+        gain = np.exp(-tilt * excess) * -np.expm1(-excess)
+        fuzz = self.fuzz * float(gain.sum())
+        value = float(np.maximum(self.window(start), 0) @ gain)
+        log_scale = self.log_scale - tilt * epsilon
+        return log_scale + _log(value + fuzz), log_scale + _log(fuzz)
+
 
 def _transform(labels: NDArray[np.int64], weights: Floats, size: int) -> Complexes:
     return np.asarray(fft.rfft(np.bincount(labels % size, weights=weights, minlength=size)))
@@ -188,7 +198,7 @@ class LatticeLaws:
             return LogBounds(-math.inf, min(float(np.logaddexp(far + 1e-6, self.log_infinite)), 0.0))
         rounding = self.blur + 64 * UNIT_ROUNDOFF * (1 + abs(self.above.log_scale) + self.spot.tilt * abs(epsilon))
         rounding += 8 * UNIT_ROUNDOFF * (1 + self.spot.tilt) * abs(self.below.offset) * self.spacing  # of where label 0 lies
-        finite, fuzz_above = self._above(epsilon)
+        finite, fuzz_above = self.above.divergence_above(epsilon, self.spot.tilt, self.spacing)
         upper = float(np.logaddexp(finite + rounding, self.log_infinite))
         lower, aliasing, fuzz_below = self._below(epsilon, rounding)
         lower = min(float(np.logaddexp(lower, self.below_infinite)), upper)
@@ -197,17 +207,6 @@ class LatticeLaws:
         rounding = 2 * rounding + above + below
         cells = max(-math.expm1(lower - upper) - tails - wrapped - rounding, 0.0)
         return LogBounds(lower, upper, Errors(cells, tails, wrapped, 0.0, rounding))
-
-    def _above(self, epsilon: float) -> tuple[float, float]:
-        """ln of the divergence of the atoms ABOVE, finite losses only, and ln of what rounding may have hidden in it."""
-        c = self.spot.tilt
-        start = math.floor(epsilon / self.spacing) + 1
-        excess = np.maximum((start + np.arange(self.size)) * self.spacing - epsilon, 0)
-        gain = np.exp(-c * excess) * -np.expm1(-excess)
-        fuzz = self.above.fuzz * float(gain.sum())
-        value = float(np.maximum(self.above.window(start), 0) @ gain)
-        log_scale = self.above.log_scale - c * epsilon
-        return log_scale + _log(value + fuzz), log_scale + _log(fuzz)
 
     def _below(self, epsilon: float, rounding: float) -> tuple[float, float, float]:
         """ln of the best test's advantage under the laws BELOW, of the aliasing charged, and of the rounding charged."""

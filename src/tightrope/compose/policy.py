@@ -57,15 +57,13 @@ class LabelLaw:
             if dual:
                 exponents = exponents + labels * spacing - self.losses
             inside = np.abs(labels) <= reach
-            result += np.bincount(
-                labels[inside] + reach, weights=(np.exp(exponents) * chance)[inside], minlength=2 * reach + 1
-            )
+            result += np.bincount(labels[inside] + reach, weights=(np.exp(exponents) * chance)[inside], minlength=2 * reach + 1)
         return result
 
 
 def label_law(pair: ShiftPair, spacing: float, reach: int) -> LabelLaw:
     """The labels of one pair: cells centred at the multiples of the spacing."""
-    cells = cut(pair, (np.arange(-reach, reach) + 0.5) * spacing)
+    cells = cut(pair, (np.arange(-reach, reach, dtype=float) + 0.5) * spacing)
     inner = np.isfinite(cells.low) & np.isfinite(cells.high) & np.isfinite(cells.merged)
     return _of(cells.where(inner), spacing)
 
@@ -145,7 +143,7 @@ class PolicyWindow:
     @property
     def remaining(self) -> Floats:
         """Every remaining epsilon of the window."""
-        return np.arange(-self.below, self.last + 1) * self.spacing
+        return np.arange(-self.below, self.last + 1, dtype=float) * self.spacing
 
 
 def evaluate(

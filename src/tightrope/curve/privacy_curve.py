@@ -131,7 +131,8 @@ class PrivacyCurve:
         if epsilon < 0:
             return self._negative(epsilon)
         upper = min(max(self._cover_bounds(branch, epsilon).upper for branch in self.branches), 0.0)  # delta is at most 1
-        lower = max(self._attained(lambda w: w.log_bounds(epsilon, self.accuracy).lower), default=-math.inf)
+        enough = upper + math.log1p(-self.accuracy)
+        lower = self._attained(lambda w: w.log_bounds(epsilon, self.accuracy).lower, enough, -math.inf)
         return min(lower, upper), upper
 
     def _negative(self, epsilon: float) -> tuple[float, float]:
@@ -148,9 +149,10 @@ class PrivacyCurve:
 
         return min(_answered(worst, branch.covers), key=lambda b: b.upper)
 
-    def _attained(self, lower_end: Callable[[Composed], float]) -> list[float]:
-        """What each witness attains."""
-        return _answered(lower_end, [witness for branch in self.branches for witness in branch.witnesses])
+    def _attained(self, lower_end: Callable[[Composed], float], enough: float, least: float) -> float:
+        """What the best witness attains; a branch's later witnesses are not asked where an earlier one attains enough."""
+        best = [max(_answered(lower_end, branch.witnesses, enough), default=least) for branch in self.branches]
+        return max(best, default=least)
 
     def _epsilon(self, delta: float) -> Bracket:
         delta = check.open_probability(
@@ -162,12 +164,13 @@ class PrivacyCurve:
             return max(schedule.epsilon_bounds(delta, self.accuracy)[1] for schedule in cover)
 
         upper = max(min(_answered(worst, branch.covers)) for branch in self.branches)
-        lower = max(self._attained(lambda w: w.epsilon_bounds(delta, self.accuracy)[0]), default=0.0)
+        enough = upper * (1 - self.accuracy / 10)
+        lower = self._attained(lambda w: w.epsilon_bounds(delta, self.accuracy)[0], enough, 0.0)
         return Bracket(min(lower, upper), upper)
 
 
-def _answered(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
-    """The answers of those that can answer, a refusal only if none can.
+def _answered(ask: Callable[[Asked], Answer], asked: Sequence[Asked], enough: float | None = None) -> list[Answer]:
+    """The answers of those that can answer, up to the first that is `enough`; a refusal only if none can.
 
     One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.
     """
@@ -176,6 +179,8 @@ def _answered(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[An
     for one in asked:
         try:
             answers.append(ask(one))
+            if enough is not None and isinstance(answers[-1], float) and answers[-1] >= enough:
+                break
         except NotPreciseEnough as refused:
             refusal = refusal or refused
     if refusal is not None and not answers:

@@ -22,7 +22,7 @@ FREEDOM = (30.0, 20.0, 10.0, 3.0, 1.0, 1.0, 1.0, 1.0)
 BETWEEN = 0.5  # the share of what the best triangle in between gains over remove that a box may add
 NEAR, FAR = 32, 28  # grid points up to three standard deviations of the loss, and beyond
 SMALLEST = 1e-4  # of an angle: boxes are not cut further
-MOST_BOXES = 300  # nor when there are so many
+MOST_BOXES = 150  # nor when there are so many
 KEPT_COVERS = 32
 
 
@@ -88,6 +88,11 @@ class Cover:
     first: tuple[Gram, ...]
     best_between: Gram | None
 
+    @property
+    def size(self) -> int:
+        """How many curves there are."""
+        return len(self.groups.forth) + len(self.others.forth)
+
 
 def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats, coarseness: float) -> Curves:
     """Upper bounds on the curves of Gram matrices at given losses >= 0."""
@@ -119,6 +124,7 @@ class _Pooling:
     def __init__(self, rate: float, square: float, quality: Quality) -> None:
         self.rate, self.square, self.quality = rate, square, quality
         self.grid = _grid(rate, square)
+        self.ceiling = curves_of([REMOVE_GRAM], rate, square, self.grid, quality.coarseness).forth
         self.remove = self._curves([REMOVE_GRAM])
         tilts, width = np.array(TILTS)[:, None], np.gradient(self.grid)
         self.forth_weights = np.exp(tilts * self.grid) * width
@@ -128,9 +134,8 @@ class _Pooling:
 
     def cover(self) -> Cover:
         """Cut boxes, pool them, and pool their exchanged triangles more roughly."""
-        boxes = self._boxes()
+        boxes, curves = self._boxes()
         grams = [box.dominator() for box in boxes]
-        curves = self._curves(grams).below(self.remove.forth)
         order = sorted(range(len(boxes)), key=lambda i: -(boxes[i].d0 + boxes[i].d1))
         groups = self._pooled(curves, order, first_limit=1.0)
         others = self._pooled(curves.exchanged, order[::-1], first_limit=self.quality.group)
@@ -142,8 +147,9 @@ class _Pooling:
             self.best_between,
         )
 
-    def _curves(self, grams: Iterable[Gram]) -> Curves:
-        return curves_of(grams, self.rate, self.square, self.grid, self.quality.coarseness)
+    def _curves(self, grams: Iterable[Gram], coarser: float = 1.0) -> Curves:
+        """The curves of Gram matrices on the grid, capped at remove's, which no triangle exceeds."""
+        return curves_of(grams, self.rate, self.square, self.grid, coarser * self.quality.coarseness).below(self.ceiling)
 
     def _moments(self, curves: Curves) -> Floats:
         """About E_P[(e^{c loss} - 1) / (c (c + 1))] for each row and tilt c: the integral of the curve over e^{c x} dx."""
@@ -154,26 +160,31 @@ class _Pooling:
         allowed = self.quality.box * np.array(FREEDOM) + BETWEEN * (self.best / self.removes - 1)
         return np.asarray(((self._moments(curves) / self.best - 1) / allowed).max(axis=1))
 
-    def _boxes(self) -> list[Box]:
-        """Boxes of remove's half whose dominators exceed the worst triangle by little."""
+    def _boxes(self) -> tuple[list[Box], Curves]:
+        """Boxes of remove's half whose dominators exceed the worst triangle by little, and the dominators' curves."""
         done: list[Box] = []
+        kept: list[Curves] = []
         open_boxes = self._roughly_cut()
         while open_boxes:
-            middles = [box.middle for box in open_boxes]
-            moments = self._moments(self._curves(middles).below(self.remove.forth))
-            if float(moments[:, 0].max()) > 1.0005 * self.best[0]:
-                self.best_between = middles[int(moments[:, 0].argmax())]
-            self.best = np.maximum(self.best, moments.max(axis=0))
-            excess = self._excess(self._curves([box.dominator() for box in open_boxes]).below(self.remove.forth))
-            cut: list[Box] = []
+            self._learn([box.middle for box in open_boxes])
+            curves = self._curves([box.dominator() for box in open_boxes])
             enough = len(done) + len(open_boxes) > MOST_BOXES
-            for box, more in zip(open_boxes, excess, strict=True):
+            cut: list[Box] = []
+            for i, (box, more) in enumerate(zip(open_boxes, self._excess(curves), strict=True)):
                 if more <= 1 or enough or max(box.d1 - box.d0, box.e1 - box.e0) < SMALLEST:
                     done.append(box)
+                    kept.append(curves.rows([i]))
                 else:
                     cut += self._halved(box)
             open_boxes = cut
-        return done
+        return done, Curves.stacked(kept)
+
+    def _learn(self, triangles: list[Gram]) -> None:
+        """Keep the largest moments seen among triangles."""
+        moments = self._moments(self._curves(triangles, coarser=1.5))
+        if float(moments[:, 0].max()) > max(1.002 * self.removes[0], self.best[0]):
+            self.best_between = triangles[int(moments[:, 0].argmax())]
+        self.best = np.maximum(self.best, moments.max(axis=0))
 
     def _roughly_cut(self) -> list[Box]:
         """Boxes cut by the variance alone, for which there is a formula, to a few times what is allowed."""
@@ -206,7 +217,7 @@ class _Pooling:
         while left:
             members = [left.pop(0)]
             pool = curves.rows(members)
-            limit = self.quality.group if groups else first_limit
+            limit = max(self.quality.group if groups else first_limit, 1.1 * float(self._excess(pool)[0]))
             remaining = []
             for i in left:
                 larger = Curves.stacked([pool, curves.rows([i])]).largest()

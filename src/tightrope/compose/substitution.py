@@ -1,0 +1,315 @@
+"""A run of exchanges, bracketed by the substitution game: its cover above, one adversary's policy below.
+
+The game is played for one kind of step. Other steps, and runs too long to play in one piece, are composed with its value read
+as the curve of one step: valid for every order of the steps, since what is fixed in advance is worst when it comes first.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from tightrope.compose.game import GameAbove, Profile, Progress, Window
+from tightrope.compose.lattice_law import LatticeSide, LatticeStep
+from tightrope.compose.policy import Evaluated, LabelLaw, PolicyWindow, evaluate, label_law, triangle_law
+from tightrope.compose.saddle import epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
+from tightrope.curve.log_bounds import LogBounds
+from tightrope.errors import NotPreciseEnough
+from tightrope.loss.atoms import LossAtoms
+from tightrope.loss.cells import cut
+from tightrope.loss.planning import Plan, outline, upper_quantile
+from tightrope.loss.pooling import COARSE, FINE, Cover, Quality, cover
+from tightrope.loss.spread import spread
+from tightrope.loss.transform import TooSlow
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.exchange import Game
+from tightrope.pairs.schedule import Schedule
+
+EASY, MOST = 1e9, 1e10  # lattice points times curves times steps: some seconds, and a minute or two
+FINEST, COARSEST = 3e-4, 1.5e-3  # how far the lattice may move epsilon, relative to it
+SHORTEST_BLOCK = 50  # steps: blocks shorter than this would gain nothing over the envelope
+LEAST_LOG_DELTA = -200.0  # beyond, the floor under the one-step curves would show
+LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the cover's curves are not resolved
+FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
+TELLABLE = 10.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
+
+
+def unwatched(done: int, steps: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one question is played: epsilon and its saddle, the tilt, the end of the window, the lattice, a block's steps.
+
+    A tilt below the saddle lets the curve fade sooner beyond epsilon; as long as it stays above what rounding can tell from
+    the largest tilted value, nothing is lost.
+    """
+
+    epsilon: float
+    log_delta: float
+    saddle: float
+    tilt: float
+    deviation: float
+    end: float
+    spacing: float
+    tolerance: float
+    block: int
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Blocks of a game and other steps on one lattice, from above."""
+
+    side: LatticeSide
+    tilt: float
+    spacing: float
+    log_infinite: float
+
+    def log_upper(self, epsilon: float) -> float:
+        """An upper bound on ln delta(epsilon)."""
+        finite, _ = self.side.divergence_above(epsilon, self.tilt, self.spacing)
+        return float(np.logaddexp(finite + 1e-11 * (1 + abs(self.side.log_scale)), self.log_infinite))
+
+    def epsilon_above(self, log_delta: float) -> float:
+        """The smallest epsilon whose bound is at most delta, up to a little; infinity if none is."""
+        low, high = 0.0, self.spacing
+        if self.log_upper(0.0) <= log_delta:
+            return 0.0
+        while self.log_upper(high) > log_delta:
+            low, high = high, 2 * high
+            if high > len(self.side.masses) * self.spacing:
+                return math.inf
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.log_upper(middle) > log_delta else (low, middle)
+        return high
+
+
+@dataclass(frozen=True)
+class Place:
+    """Both ends of the curve near one epsilon."""
+
+    layout: Layout
+    upper: Profile | Composed | None
+    lower: Evaluated | None
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        above = min(self.upper.log_upper(epsilon), 0.0) if self.upper else 0.0
+        below = self.lower.log_lower(epsilon) if self.lower else -math.inf
+        return LogBounds(min(below, above), above)
+
+    def epsilons(self, log_delta: float) -> tuple[float, float]:
+        """Bounds on epsilon(delta)."""
+        above = self.upper.epsilon_above(log_delta) if self.upper else math.inf
+        below = self.lower.epsilon_below(log_delta) if self.lower else 0.0
+        return min(below, above), above
+
+
+class Substitution:
+    """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as the theory leaves it.
+
+    The upper end needs normal noise: for other noise no list of triples is proved to cover all, and it is 1.
+    """
+
+    def __init__(self, game: Game, progress: Progress = unwatched) -> None:
+        self.game, self.progress = game, progress
+        self.places: list[Place] = []
+        remove = (game.exchange.remove, game.times)
+        self.schedule = Schedule([remove, *game.others])
+
+    @property
+    def has_cover(self) -> bool:
+        """Whether the game bounds the curve from above."""
+        exchange = self.game.exchange
+        return exchange.noise is Noise.NORMAL and LEAST_NOISE <= 2 / exchange.distance <= MOST_NOISE
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        for known in self.places:
+            if self._serves(known.layout, epsilon):
+                return known.bounds(epsilon)
+        return self._place(epsilon, None).bounds(epsilon)
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        log_delta = math.log(delta)
+        try:
+            guess, _ = epsilon_estimate(Plan(self.schedule, log_delta - 14), log_delta)
+        except TooSlow:
+            guess = 1.0
+        for _ in range(3):
+            known = next((p for p in self.places if self._serves(p.layout, guess)), None) or self._place(guess, log_delta)
+            lower, upper = known.epsilons(log_delta)
+            found = upper if math.isfinite(upper) else max(lower, guess + known.layout.deviation)
+            if not self.has_cover:
+                found = max(lower, 1e-9)
+            if self._serves(known.layout, found):
+                return lower, upper
+            guess = found
+        return lower, upper
+
+    def _serves(self, layout: Layout, epsilon: float) -> bool:
+        """Whether a layout resolves another epsilon about as well as its own."""
+        if abs(epsilon - layout.epsilon) <= 0.3 * layout.deviation:
+            return True
+        if epsilon > layout.epsilon:
+            return False
+        plan = Plan(self.schedule, layout.log_delta - 14)
+        try:
+            return tilt_for_epsilon(plan, epsilon, layout.saddle) > layout.saddle / 4
+        except TooSlow:
+            return False
+
+    def _place(self, epsilon: float, log_delta: float | None) -> Place:
+        layout, quality = self._layout(epsilon, log_delta)
+        known = Place(layout, self._above(layout, quality) if self.has_cover else None, self._below(layout))
+        self.places = [known, *self.places[:7]]
+        return known
+
+    def _layout(self, epsilon: float, log_delta: float | None) -> tuple[Layout, Quality]:
+        try:
+            if log_delta is None:
+                rough = Plan(self.schedule, -50.0)
+                log_delta = min(log_delta_estimate(rough, tilt_for_epsilon(rough, epsilon), epsilon), -0.1)
+            plan = Plan(self.schedule, log_delta - 14)
+            saddle = tilt_for_epsilon(plan, epsilon)
+            deviation = math.sqrt(plan(saddle)[2])
+        except TooSlow:
+            raise self._refusal(epsilon) from None
+        if log_delta < LEAST_LOG_DELTA:
+            raise self._refusal(epsilon)
+        tilt = min(saddle, max(saddle / 2, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
+        end = self._end_of_window(epsilon, tilt, deviation, log_delta)
+        width = end + 2 * self._largest_loss(log_delta, tilt * (end - epsilon))
+        times, block = self.game.times, self.game.times
+        for quality in (FINE, COARSE):
+            curves = self._cover(quality).size if self.has_cover else 1
+            tolerance, coarsest = (at * max(saddle * epsilon, 1.0) for at in (FINEST, COARSEST))
+            while times * curves * width / self._spacing(saddle, tolerance) > EASY and tolerance < coarsest:
+                tolerance = min(1.4 * tolerance, coarsest)
+            cost = curves * width / self._spacing(saddle, tolerance)
+            if times * cost <= MOST:
+                break
+        else:
+            block = math.floor(MOST / cost)
+        if block < min(times, SHORTEST_BLOCK):
+            raise self._refusal(epsilon)
+        spacing = self._spacing(saddle, tolerance)
+        return Layout(epsilon, log_delta, saddle, tilt, deviation, end, spacing, tolerance, block), quality
+
+    def _cover(self, quality: Quality) -> Cover:
+        return cover(self.game.exchange.rate, self.game.exchange.distance**2 / 4, quality)
+
+    def _end_of_window(self, epsilon: float, tilt: float, deviation: float, log_delta: float) -> float:
+        """The remaining epsilon at which remove's tilted curve, about, has faded."""
+        plan = Plan(self.schedule, log_delta - 40)
+        step = deviation / 2
+        for count in range(1, 17):
+            r = epsilon + count * step
+            try:
+                faded = log_delta_estimate(plan, tilt_for_epsilon(plan, r, tilt), r) + tilt * (r - epsilon) <= log_delta - FADED
+            except TooSlow:
+                faded = False
+            if faded:
+                break
+        return r
+
+    def _refusal(self, epsilon: float) -> NotPreciseEnough:
+        return NotPreciseEnough(
+            f"The substitution game at epsilon={epsilon:g} is out of reach for {self.game.times:,} steps of this noise and rate. "
+            "Ask with effort=QUICK, or for another epsilon or delta."
+        )
+
+    def _spacing(self, tilt: float, tolerance: float) -> float:
+        """The lattice spacing at which the two sides are about `tolerance` apart."""
+        losses, weights, _ = outline(self.game.exchange.remove, -50.0).tilted(tilt)
+        spacing, live = 0.0, 1.0
+        for _ in range(4):
+            spacing = math.sqrt(8 * tolerance / (max(self.game.times * live, 0.1) * tilt * (1 + tilt)))
+            live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
+        return spacing
+
+    def _largest_loss(self, log_delta: float, margin: float) -> float:
+        """A loss so rare that all steps together exceed it with probability e^-margin of delta, or less."""
+        exchange = self.game.exchange
+        if exchange.noise is not Noise.NORMAL:
+            return exchange.remove.loss_range[1]
+        x = upper_quantile(exchange.remove, log_delta - math.log(self.game.times) - 9 - margin)
+        return float(exchange.remove.loss(np.array(x)))
+
+    def _above(self, layout: Layout, quality: Quality) -> Profile | Composed:
+        exchange, times = self.game.exchange, self.game.times
+        square = exchange.distance**2 / 4
+        pieces, rest = divmod(times, layout.block)
+        alone = pieces == 1 and not rest and not self.game.others
+        if alone:
+            end = layout.end
+        else:
+            end = self._end_of_block(layout)
+        margin = layout.tilt * max(end - layout.epsilon, 0.0)
+        reach = math.ceil(self._largest_loss(layout.log_delta, margin) / layout.spacing)
+        window = Window(layout.spacing, math.ceil(end / layout.spacing), reach, layout.tilt)
+        game = GameAbove(self._cover(quality), exchange.rate, square, quality.coarseness, window)
+        found = game.play(layout.block, {layout.block, rest}, self.progress)
+        if alone:
+            return found[layout.block]
+        atoms = [(found[layout.block].atoms(), pieces)]
+        if rest:
+            atoms.append((found[rest].atoms(), 1))
+        return self._composed(layout, atoms)
+
+    def _end_of_block(self, layout: Layout) -> float:
+        """Where a block's curve is so small that what is beyond may count as infinite loss."""
+        block = Plan(Schedule([(self.game.exchange.remove, layout.block)]), layout.log_delta - 20)
+        goal = layout.log_delta - 9 - math.log(self.game.times / layout.block)
+        epsilon, _ = epsilon_estimate(block, goal)
+        return epsilon + 2 * math.sqrt(block(layout.saddle)[2])
+
+    def _composed(self, layout: Layout, blocks: Sequence[tuple[LossAtoms, int]]) -> Composed:
+        atoms = list(blocks)
+        for pair, times in self.game.others:
+            low, high = outline(pair, layout.log_delta - 20).losses_that_matter(
+                layout.saddle, math.log(1e-4 / times), layout.log_delta - 9 - math.log(times)
+            )
+            ends = math.floor(low / layout.spacing) - 1, math.ceil(high / layout.spacing) + 1
+            if ends[1] - ends[0] > 2_000_000:
+                raise self._refusal(layout.epsilon)
+            atoms.append((spread(cut(pair, np.arange(*ends, dtype=float) * layout.spacing)), times))
+        plan = Plan(self.schedule, layout.log_delta - 14)
+        spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
+        size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
+        steps = [LatticeStep.above(law, times, layout.spacing, spot.tilt, None) for law, times in atoms]
+        side = LatticeSide.of(steps, spot.tilt, size)
+        # masses lifted for rounding may sum to a little more than 1
+        mass = sum(times * max(float(np.log(np.exp(law.log_masses).sum())), 0.0) for law, times in atoms)
+        infinite = sum(times * math.exp(law.log_infinite) for law, times in atoms)
+        return Composed(side, spot.tilt, layout.spacing, math.log(infinite) + mass if infinite else -math.inf)
+
+    def _below(self, layout: Layout) -> Evaluated | None:
+        """The policy's value; a run that is not played in one piece, or holds other steps, is left to fixed directions."""
+        if layout.block < self.game.times or self.game.others:
+            return None
+        below = 10 / layout.saddle + 2 * layout.deviation
+        reach = math.ceil(self._largest_loss(layout.log_delta, 0.0) / layout.spacing) + 1
+        window = PolicyWindow(
+            layout.spacing,
+            math.ceil(below / layout.spacing),
+            math.ceil(layout.end / layout.spacing),
+            reach,
+            layout.tilt,
+        )
+        return evaluate(self._laws(layout.spacing, reach), window, self.game.times, self.progress)
+
+    def _laws(self, spacing: float, reach: int) -> list[LabelLaw]:
+        """The steps the adversary may play: remove, add, and the best triangle between them where one beats both."""
+        exchange = self.game.exchange
+        laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
+        if self.has_cover:
+            between = self._cover(FINE).best_between
+            if between is not None:
+                laws.append(triangle_law(between, exchange.rate, exchange.distance**2 / 4, spacing))
+        return laws
