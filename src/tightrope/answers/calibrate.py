@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Generic
 
 from tightrope.answers.frontier import Frontier, V
-from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY
+from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step
@@ -75,6 +76,8 @@ def smallest_noise(
     besides: Run | Step = NOTHING,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
+    effort: Effort = QUICK,
+    progress: Progress | None = None,
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps are (epsilon, delta)-private, together with `besides`.
 
@@ -86,7 +89,7 @@ def smallest_noise(
     if mechanism not in (Gaussian, Laplace):
         raise InvalidSetting(f"mechanism must be Gaussian or Laplace, got {mechanism!r}. Only these have a noise multiplier.")
     count = check.whole(least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps)
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
 
     def run(noise: float) -> Run:
         return Step(mechanism(noise_multiplier=noise), sampling) * count
@@ -116,6 +119,8 @@ def most_steps(
     besides: Run | Step = NOTHING,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
+    effort: Effort = QUICK,
+    progress: Progress | None = None,
 ) -> Calibration[int]:
     """How many times `step` can be taken within (epsilon, delta), together with `besides`; 0 where not even once.
 
@@ -127,7 +132,7 @@ def most_steps(
     """
     if not isinstance(step, Step):
         raise InvalidSetting(f"step must be a Step, got {step!r}. Write Step(mechanism, sampling).")
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
     most = MOST_STEPS - dict(target.besides).get(step, 0)
     found = _calibrated("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
     if found is None:
@@ -150,6 +155,8 @@ def largest_rate(
     besides: Run | Step = NOTHING,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
+    effort: Effort = QUICK,
+    progress: Progress | None = None,
 ) -> Calibration[float]:
     """The largest Poisson sampling rate with which `steps` steps are (epsilon, delta)-private; 1 where every record may join.
 
@@ -160,7 +167,7 @@ def largest_rate(
     0.001054
     """
     count = check.whole(least=1, remedy="Without steps every rate is fine.", steps=steps)
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
 
     def run(rate: float) -> Run:
         return Step(mechanism, Poisson(rate=rate)) * count
@@ -185,6 +192,8 @@ def largest_batch(
     besides: Run | Step = NOTHING,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
+    effort: Effort = QUICK,
+    progress: Progress | None = None,
 ) -> Calibration[int]:
     """The largest batch without replacement with which `steps` steps are (epsilon, delta)-private.
 
@@ -198,14 +207,14 @@ def largest_batch(
     """
     size = check.whole(least=1, population=population)
     count = check.whole(least=1, remedy="Without steps every batch is fine.", steps=steps)
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting)
+    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
 
     def run(batch: int) -> Run:
         return Step(mechanism, WithoutReplacement(batch=batch, population=size)) * count
 
     largest = size
     try:
-        analyse(run(size), relation, trusting=trusting)
+        analyse(run(size), relation, trusting=trusting, effort=QUICK)
     except NoTheorem:  # a batch that holds everybody has no room for a neighbour's record
         largest = size - 1
         if not largest:

@@ -8,14 +8,14 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.answers.spend import DEFAULT_ACCURACY, privacy_curve
+from tightrope.answers.spend import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters, privacy_curve
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
-from tightrope.setting.effort import QUICK
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -107,6 +107,8 @@ def contrast(
     claimed: Claim | None = None,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
+    effort: Effort = QUICK,
+    progress: Progress | None = None,
 ) -> Contrast:
     """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation.
 

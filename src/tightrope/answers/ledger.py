@@ -7,12 +7,13 @@ from typing import Any
 
 from tightrope.answers.calibrate import most_steps
 from tightrope.answers.sealed_json import SealedJson
-from tightrope.answers.spend import DEFAULT_ACCURACY, privacy_curve
+from tightrope.answers.spend import DEFAULT_ACCURACY, checked_effort, privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue
 from tightrope.numerics import check
 from tightrope.numerics.files import as_path, write_whole
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.plain import Plain, plain_run, run_of
 from tightrope.setting.relation import Relation
@@ -34,6 +35,9 @@ class Ledger:
     Recording costs microseconds however many steps there are; answers are kept until the next step is recorded. A ledger
     records what happened, also steps that no theorem covers: asking is what is refused then, so ask once before training.
 
+    A loop asks often, so the effort is QUICK unless another is asked for; it matters for batches without replacement under
+    SUBSTITUTE, where effort=TIGHT takes seconds to minutes and leaves more of the budget.
+
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
     >>> for batch in range(300):  # train on the batch, then
@@ -52,7 +56,7 @@ class Ledger:
         self._relation, self._accuracy, self._trusting = relation, nothing.accuracy, trusting
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
-        self._answers: dict[tuple[str, float], Bracket] = {}
+        self._answers: dict[tuple[str, float, Effort], Bracket] = {}
 
     def step(
         self,
@@ -102,26 +106,29 @@ class Ledger:
         """Who counts as a neighbour."""
         return self._relation
 
-    def curve(self) -> PrivacyCurve:
+    def curve(self, *, effort: Effort = QUICK) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return privacy_curve(self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting)
+        return privacy_curve(
+            self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort
+        )
 
-    def epsilon(self, delta: float) -> Bracket:
+    def epsilon(self, delta: float, *, effort: Effort = QUICK) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("epsilon", check.real(delta=delta), lambda curve, at: curve.epsilon(at))
+        return self._answer("epsilon", check.real(delta=delta), effort, lambda curve, at: curve.epsilon(at))
 
-    def delta(self, epsilon: float) -> Bracket:
+    def delta(self, epsilon: float, *, effort: Effort = QUICK) -> Bracket:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("delta", check.real(epsilon=epsilon), lambda curve, at: curve.delta(at))
+        return self._answer("delta", check.real(epsilon=epsilon), effort, lambda curve, at: curve.delta(at))
 
-    def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
+    def _answer(self, of: str, at: float, effort: Effort, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
         # each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on what
         # it was asked before
-        if (of, at) not in self._answers:
-            self._answers[of, at] = ask(self.curve(), at)
-        return self._answers[of, at]
+        asked = of, at, checked_effort(effort)
+        if asked not in self._answers:
+            self._answers[asked] = ask(self.curve(effort=effort), at)
+        return self._answers[asked]
 
-    def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
+    def remaining(self, epsilon: float, delta: float, step: Step | None = None, *, effort: Effort = QUICK) -> int:
         """How many more times `step` (by default the last one recorded) fits into the budget; 0 where it is spent."""
         step = self._last if step is None else step
         if step is None:
@@ -135,6 +142,7 @@ class Ledger:
                 besides=self.run,
                 accuracy=self._accuracy,
                 trusting=self._trusting,
+                effort=effort,
             ).value
         except NoSuchValue as refusal:
             if refusal.limit == math.inf:

@@ -1,5 +1,7 @@
 """How private is this run? The whole pipeline on one screen."""
 
+from collections.abc import Callable
+
 from tightrope.compose.engine import Composition
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import Branch, Composed, PrivacyCurve
@@ -17,6 +19,8 @@ from tightrope.theorems.lookup import analyse
 DEFAULT_ACCURACY = 1e-3
 FINEST_ACCURACY = 1e-9
 
+Progress = Callable[[int, int], None]
+
 
 def privacy_curve(
     run: Run | Step,
@@ -25,11 +29,14 @@ def privacy_curve(
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
     effort: Effort = TIGHT,
+    progress: Progress | None = None,
 ) -> PrivacyCurve:
     """The privacy curve of `run` under `relation`, bracketed to a relative width of `accuracy` in delta.
 
     For batches without replacement under SUBSTITUTE the theory itself leaves a gap; `effort` says how hard to work to
-    close it. Each end is then computed to `accuracy`.
+    close it: QUICK takes milliseconds, TIGHT plays a game for seconds, or a minute or two where there are 10,000 steps.
+    Each end is then computed to `accuracy`. `progress(done, steps)` is called after each step of the game; a question
+    takes several rounds (from above, from below, at several epsilons), and each counts from 1 to `steps`.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -43,14 +50,15 @@ def privacy_curve(
             f"accuracy must be at least {FINEST_ACCURACY:g} and below 1, got {accuracy!r}. "
             "It is the relative width in delta that the bracket may have; 1e-3 is the default."
         )
-    if not isinstance(effort, Effort):
-        raise InvalidSetting(f"effort must be QUICK or TIGHT, got {effort!r}. Pass for example effort=tightrope.QUICK.")
+    effort = checked_effort(effort)
+    if progress is not None and not callable(progress):
+        raise InvalidSetting(f"progress must be callable, got {progress!r}. Pass a function of two counts, done and steps.")
     analyses = analyse(run, relation, trusting=trusting, effort=effort)
     compositions: dict[Schedule | Game, Composed] = {}
 
     def composed(schedule: Schedule | Game) -> Composed:
         if schedule not in compositions:
-            compositions[schedule] = _composed(schedule)
+            compositions[schedule] = _composed(schedule, progress)
         return compositions[schedule]
 
     branches = tuple(
@@ -72,18 +80,33 @@ def privacy_curve(
         reverse=lambda: (
             curve
             if opposite is relation
-            else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort)
+            else privacy_curve(
+                run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
+            )
         ),
     )
     return curve
 
 
-def _composed(schedule: Schedule | Game) -> Composed:
+def checked_effort(effort: object) -> Effort:
+    """The effort, if it is one."""
+    if not isinstance(effort, Effort):
+        raise InvalidSetting(f"effort must be QUICK or TIGHT, got {effort!r}. Pass for example effort=tightrope.QUICK.")
+    return effort
+
+
+def effort_matters(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> bool:
+    """Whether QUICK and TIGHT differ: whether there is a game to play."""
+    analyses = analyse(run, relation, trusting=trusting, effort=TIGHT)
+    return any(isinstance(witness.schedule, Game) for analysis in analyses for witness in analysis.witnesses)
+
+
+def _composed(schedule: Schedule | Game, progress: Progress | None) -> Composed:
     if isinstance(schedule, Schedule):
         return Composition(schedule)
     from tightrope.compose.substitution import Substitution  # only asked for where there is a game to play
 
-    return Substitution(schedule)
+    return Substitution(schedule) if progress is None else Substitution(schedule, progress)
 
 
 def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
@@ -99,6 +122,7 @@ def epsilon(
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
     effort: Effort = TIGHT,
+    progress: Progress | None = None,
 ) -> Bracket:
     """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, bracketed.
 
@@ -107,7 +131,8 @@ def epsilon(
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
     [15.2514..., 15.2514...]
     """
-    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort).epsilon(delta)
+    curve = privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
+    return curve.epsilon(delta)
 
 
 def delta(
@@ -118,6 +143,8 @@ def delta(
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
     effort: Effort = TIGHT,
+    progress: Progress | None = None,
 ) -> Bracket:
     """The smallest delta for which `run` is (epsilon, delta)-private, bracketed."""
-    return privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort).delta(epsilon)
+    curve = privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
+    return curve.delta(epsilon)

@@ -2,15 +2,16 @@
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from tightrope.answers.spend import privacy_curve
+from tightrope.answers.spend import Progress, checked_effort, effort_matters, privacy_curve
 from tightrope.compose.estimate import log_delta_guess
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.evidence import Standing
@@ -36,10 +37,19 @@ class Target:
     besides: Run
     accuracy: float
     trusting: Standing
+    effort: Effort = QUICK
+    progress: Progress | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
-        epsilon: float, delta: float, relation: Relation, besides: Run | Step, accuracy: float, trusting: Standing
+        epsilon: float,
+        delta: float,
+        relation: Relation,
+        besides: Run | Step,
+        accuracy: float,
+        trusting: Standing,
+        effort: Effort,
+        progress: Progress | None,
     ) -> "Target":
         """Check the target; refuse one that `besides` alone misses."""
         remedy = "Pass the privacy loss you accept, 0 or more."
@@ -50,7 +60,8 @@ class Target:
             raise InvalidSetting(
                 f"besides must be a Run or a Step, got {besides!r}. Pass what else is released, or leave it out."
             )
-        target = Target(bound, check.open_probability(delta=delta), relation, as_run(besides), accuracy, trusting)
+        at, effort = check.open_probability(delta=delta), checked_effort(effort)
+        target = Target(bound, at, relation, as_run(besides), accuracy, trusting, effort, progress)
         # asked at delta, not at epsilon: while little is spent, delta there is too small for anything
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
@@ -67,8 +78,17 @@ class Target:
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
         """The curve of `run` together with what is released besides."""
         return privacy_curve(
-            run + self.besides, relation=self.relation, accuracy=accuracy or self.accuracy, trusting=self.trusting
+            run + self.besides,
+            relation=self.relation,
+            accuracy=accuracy or self.accuracy,
+            trusting=self.trusting,
+            effort=self.effort,
+            progress=self.progress,
         )
+
+    def leaves_a_gap(self, run: Run) -> bool:
+        """Whether the theory itself keeps the two ends apart, so that a finer accuracy brings them no closer."""
+        return effort_matters(run + self.besides, self.relation, trusting=self.trusting)
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
         """ln delta - ln target; far from the target a rough bracket tells enough, and is often much cheaper."""
@@ -99,7 +119,7 @@ class Target:
         log_delta = math.log(self.delta)
         schedules = [
             schedule
-            for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting)
+            for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting, effort=QUICK)
             for schedule in analysis.covers[0].schedules
             if isinstance(schedule, Schedule)
         ]

@@ -246,10 +246,7 @@ class Substitution:
         square = exchange.distance**2 / 4
         pieces, rest = divmod(times, layout.block)
         alone = pieces == 1 and not rest and not self.game.others
-        if alone:
-            end = layout.end
-        else:
-            end = self._end_of_block(layout)
+        end = layout.end if alone else self._end_of_block(layout)
         margin = layout.tilt * max(end - layout.epsilon, 0.0)
         reach = math.ceil(self._largest_loss(layout.log_delta, margin) / layout.spacing)
         window = Window(layout.spacing, math.ceil(end / layout.spacing), reach, layout.tilt)
