@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run figure-2 test bench docs clean
+.PHONY: help run figure-2 figure-3 test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -17,6 +17,9 @@ run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and 
 
 figure-2: $(VENV)/.installed-cli,plot ## set up, then draw the noise that privacy targets need against the sampling rate
 	@$(BIN)/python examples/figure_2.py --out figures
+
+figure-3: $(VENV)/.installed-cli,plot ## set up, then draw which fixed adversary is worst for Laplace noise under substitution
+	@$(BIN)/python examples/figure_3.py --out figures
 
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check

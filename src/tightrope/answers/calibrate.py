@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from tightrope.answers.frontier import Frontier, V
@@ -24,6 +24,7 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 
 CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
 PROMISED = 1e-4
+CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # the same where the theory keeps the sides apart; games take long
 NOT_CERTIFIED = (
     "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
 )
@@ -40,7 +41,8 @@ class Calibration(Generic[V]):
     `beyond` is None where `value` is the limit of what can be set at all. `curve` is the certified curve of `run`, the run
     at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon. Where few steps matter,
     brackets are as wide as `accuracy` allows: then `beyond` was told by narrower ones, and a finer accuracy brings `value`
-    closer to it.
+    closer to it. For batches without replacement under SUBSTITUTE the theory leaves a gap, and so does the calibration:
+    both sides are as certain as ever but further apart, less so with effort=TIGHT.
     """
 
     parameter: str
@@ -80,6 +82,9 @@ def smallest_noise(
     progress: Progress | None = None,
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps are (epsilon, delta)-private, together with `besides`.
+
+    `effort` matters for batches without replacement under SUBSTITUTE: TIGHT plays a game for each of some ten trials, which
+    takes minutes and brings `value` and `beyond` closer together; `progress` is told as by `privacy_curve`.
 
     >>> import tightrope as tr
     >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
@@ -234,6 +239,8 @@ def _calibrated(
 ) -> Calibration[V] | None:
     """The frontier of `target`, its safe side verified by a curve of its own; None where even the safest value misses it."""
     start, slope = _better_start(target, run, start, safest=safest, riskiest=riskiest)
+    leaves_a_gap = target.leaves_a_gap(run(start))
+    close = CLOSE_TO_A_GAP[target.effort] if leaves_a_gap else CLOSE
     accuracy, failures = target.accuracy, 0
 
     def excess(value: V) -> Bracket:
@@ -246,9 +253,13 @@ def _calibrated(
                 raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}") from None
             return Bracket(-math.inf, -math.log(target.delta))
 
-    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=CLOSE, slope=slope)
-    frontier.search(start)
-    while frontier.is_wide(PROMISED / 2) and accuracy > 100 * FINEST_ACCURACY:
+    blur = 2 * target.accuracy if leaves_a_gap else math.inf
+    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope, blur=blur)
+    if leaves_a_gap and target.effort is TIGHT:
+        frontier.search_within(_quick_frontier(target, run, frontier, start))
+    else:
+        frontier.search(start)
+    while not leaves_a_gap and frontier.is_wide(PROMISED / 2) and accuracy > 100 * FINEST_ACCURACY:
         accuracy /= 6  # the brackets' own width keeps the sides apart
         with contextlib.suppress(NotPreciseEnough):
             frontier.search_again()
@@ -265,6 +276,21 @@ def _calibrated(
                 break  # safe, but nobody knows how far from the best
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
     raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
+
+
+def _quick_frontier(target: Target, run: Callable[[V], Run], like: Frontier[V], start: V) -> Frontier[V]:
+    """Both sides as told without a game, which are certain too."""
+    quick = replace(target, effort=QUICK)
+
+    def excess(value: V) -> Bracket:
+        try:
+            return quick.excess(run(value), quick.accuracy)
+        except (OutOfReach, NotPreciseEnough):
+            return Bracket(-math.inf, -math.log(target.delta))
+
+    frontier = Frontier(excess, safest=like.safest, riskiest=like.riskiest, close=like.close, slope=like.slope, blur=like.blur)
+    frontier.search(start)
+    return frontier
 
 
 def _verified(target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:

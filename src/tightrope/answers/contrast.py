@@ -15,11 +15,13 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
-from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.effort import QUICK, TIGHT, Effort, meaning_of
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import PROVED, Standing
+
+_ONE_NUMBER = 5e-3  # relative width up to which a ratio is written as one number
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Row:
     """One sampling x relation: an epsilon per delta, or why there is none.
 
     `ratios` are those epsilons divided by the claimed ones, [0, inf] where nothing is known: 0 / 0 or infinity / infinity.
-    There are none where this row or the claimed one was refused, or nothing was claimed.
+    There are none where this row or the claimed one was refused, or nothing was claimed. `effort` is there where it
+    matters: with another one the brackets would be others.
     """
 
     sampling: type[Sampling]
@@ -38,6 +41,7 @@ class Row:
     why_not: str = ""
     curve: PrivacyCurve | None = field(default=None, repr=False, compare=False)
     ratios: tuple[Bracket, ...] = ()
+    effort: Effort | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,16 @@ class Contrast:
             "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
             "Row.epsilons and Row.ratios have both ends, Row.refusal the reason where there is none."
         )
-        return "\n".join([aligned([heading, *body]), note, self.verdict])
+        return "\n".join([aligned([heading, *body]), note, *self._notes(), self.verdict])
+
+    def _notes(self) -> list[str]:
+        """What is open where the theory leaves a gap."""
+        told = {QUICK: f"{meaning_of(QUICK)}; effort=TIGHT narrows the bracket", TIGHT: meaning_of(TIGHT)}
+        return [
+            f"{row.sampling.__name__} under {row.relation.name} is {told[row.effort]}."
+            for row in self.rows
+            if row.effort is not None and row.refusal is None
+        ]
 
     def _cells(self, row: Row) -> list[str]:
         if row.refusal is not None:
@@ -83,16 +96,20 @@ class Contrast:
         return [_shown(epsilon) + beside for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)]
 
     def ratios_in_words(self, row: Row) -> list[str]:
-        """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known."""
+        """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known.
+
+        Where little is known both ends are said: " (16.1x to 17.2x)".
+        """
         if (row.sampling, row.relation) == self.claimed:
             return [" (claimed)"] * len(row.epsilons)
         return [_times(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
 
 
 def _times(ratio: Bracket) -> str:
-    if math.isfinite(ratio.upper):
-        return f" ({float(f'{ratio.upper:.3g}'):,.12g}x)"
-    return " (infinitely larger)" if math.isinf(ratio.lower) else ""
+    if not math.isfinite(ratio.upper):
+        return " (infinitely larger)" if math.isinf(ratio.lower) else ""
+    lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
+    return f" ({lower} to {upper})" if ratio.relative_width > _ONE_NUMBER and lower != upper else f" ({upper})"
 
 
 def _shown(bracket: Bracket) -> str:
@@ -113,20 +130,27 @@ def contrast(
     """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation.
 
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE); by default
-    the run's own sampling, if its steps share one, under ADD_OR_REMOVE.
+    the run's own sampling, if its steps share one, under ADD_OR_REMOVE. `effort` is QUICK by default: it matters for one
+    row, WithoutReplacement under SUBSTITUTE, which takes seconds to minutes if it is TIGHT (see `privacy_curve`, also for
+    `progress`).
     """
     run = as_run(run)
     claim = _own_claim(run) if claimed is None else _checked(claimed)
     deltas = tuple(check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist())
     if not deltas:
         raise InvalidSetting("delta must hold at least one value, got none. Pass for example delta=1e-6.")
+    effort = checked_effort(effort)
     rows = []
     for sampling in get_args(Sampling):
         for relation in RELATIONS.values():
             changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
             try:
-                curve = privacy_curve(changed, relation=relation, accuracy=accuracy, trusting=trusting, effort=QUICK)
-                rows.append(Row(sampling, relation, changed, tuple(curve.epsilon(d) for d in deltas), curve=curve))
+                curve = privacy_curve(
+                    changed, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
+                )
+                marked = effort if effort_matters(changed, relation, trusting=trusting) else None
+                found = tuple(curve.epsilon(d) for d in deltas)
+                rows.append(Row(sampling, relation, changed, found, curve=curve, effort=marked))
             except NoTheorem as refusal:
                 rows.append(Row(sampling, relation, changed, (), str(refusal), "no theorem"))
             except NotPreciseEnough as refusal:

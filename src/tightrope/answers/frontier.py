@@ -19,7 +19,16 @@ class Frontier(Generic[V]):
     may be the answer; values are above 0. Growth only guides the search: both sides are certain by themselves.
     """
 
-    def __init__(self, excess: Callable[[V], Bracket], *, safest: V, riskiest: V, close: float, slope: float = 8.0) -> None:
+    def __init__(
+        self,
+        excess: Callable[[V], Bracket],
+        *,
+        safest: V,
+        riskiest: V,
+        close: float,
+        slope: float = 8.0,
+        blur: float = math.inf,
+    ) -> None:
         self.excess: Callable[[V], Bracket] = excess
         self.safest: V = safest
         self.riskiest: V = riskiest
@@ -30,6 +39,7 @@ class Frontier(Generic[V]):
         self._open: list[V] = []  # neither certain
         self._seen: dict[V, Bracket] = {}
         self.slope = slope  # of the excess over the risk, about
+        self.blur = blur  # how much of a bracket's width comes and goes; the rest is the theory's, and steady
 
     def search(self, start: V) -> None:
         """Close in from `start` until nothing worth trying lies between the two sides, or only what stays open."""
@@ -53,6 +63,18 @@ class Frontier(Generic[V]):
         if self.safe is None or self.beyond is None or self.whole:
             return False
         return self._apart(self.safe, self.beyond) <= 3 * self.close
+
+    def search_within(self, known: "Frontier[V]") -> None:
+        """Close in further on what wider brackets have told: between the two sides, first near the riskier one."""
+        self.safe, self.beyond = known.safe, known.beyond
+        if self.safe is None or self.beyond is None:
+            ends = [value for value in (self.safe, self.beyond) if value is not None]
+            trial = ends[0] if ends else self.safest
+        else:
+            apart = self._apart(self.safe, self.beyond)
+            trial = self._moved(self.beyond, -min(4 * self.close, apart / 2), down=True)
+        if trial != self.safe:
+            self.search(trial)
 
     def search_again(self) -> None:
         """Forget what was open and close in once more: the brackets have become narrower."""
@@ -97,8 +119,8 @@ class Frontier(Generic[V]):
         run = self._apart(last, now)
         before, after = self._seen[last], self._seen[now]
         rise = after.upper - before.upper
-        # what is not well above the brackets' own width says nothing
-        if math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * max(before.width, after.width):
+        # what is not well above the brackets' own width says nothing, unless that width is steady
+        if math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * min(max(before.width, after.width), self.blur):
             self.slope = min(max(rise / run, 1e-2), 1e9)
 
     def _trials(self, last: V) -> Iterator[V]:

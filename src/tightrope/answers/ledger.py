@@ -108,9 +108,7 @@ class Ledger:
 
     def curve(self, *, effort: Effort = QUICK) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return privacy_curve(
-            self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort
-        )
+        return privacy_curve(self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort)
 
     def epsilon(self, delta: float, *, effort: Effort = QUICK) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""

@@ -1,6 +1,6 @@
 """How private is this run? The whole pipeline on one screen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tightrope.compose.engine import Composition
 from tightrope.curve.bracket import Bracket
@@ -77,12 +77,11 @@ def privacy_curve(
         because=_because(analyses),
         witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
         accuracy=accuracy,
+        leaves_a_gap=leave_a_gap(analyses),
         reverse=lambda: (
             curve
             if opposite is relation
-            else privacy_curve(
-                run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
-            )
+            else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
         ),
     )
     return curve
@@ -97,8 +96,21 @@ def checked_effort(effort: object) -> Effort:
 
 def effort_matters(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> bool:
     """Whether QUICK and TIGHT differ: whether there is a game to play."""
-    analyses = analyse(run, relation, trusting=trusting, effort=TIGHT)
-    return any(isinstance(witness.schedule, Game) for analysis in analyses for witness in analysis.witnesses)
+    for analysis in analyse(run, relation, trusting=trusting, effort=TIGHT):
+        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
+        if any(isinstance(schedule, Game) for schedule in (*covering, *(w.schedule for w in analysis.witnesses))):
+            return True
+    return False
+
+
+def leave_a_gap(analyses: Iterable[Analysis]) -> bool:
+    """Whether no witness plays just what a cover plays, in a run of more than one step."""
+    for analysis in analyses:
+        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
+        played = [witness.schedule for witness in analysis.witnesses if isinstance(witness.schedule, Schedule)]
+        if not any(schedule in covering for schedule in played) and any(schedule.steps > 1 for schedule in played):
+            return True
+    return False
 
 
 def _composed(schedule: Schedule | Game, progress: Progress | None) -> Composed:

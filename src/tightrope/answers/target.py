@@ -4,7 +4,7 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.answers.spend import Progress, checked_effort, effort_matters, privacy_curve
+from tightrope.answers.spend import Progress, checked_effort, leave_a_gap, privacy_curve
 from tightrope.compose.estimate import log_delta_guess
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -88,7 +88,7 @@ class Target:
 
     def leaves_a_gap(self, run: Run) -> bool:
         """Whether the theory itself keeps the two ends apart, so that a finer accuracy brings them no closer."""
-        return effort_matters(run + self.besides, self.relation, trusting=self.trusting)
+        return leave_a_gap(analyse(run + self.besides, self.relation, trusting=self.trusting, effort=QUICK))
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
         """ln delta - ln target; far from the target a rough bracket tells enough, and is often much cheaper."""

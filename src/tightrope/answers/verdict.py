@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from tightrope.curve.bracket import Bracket
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
@@ -21,6 +22,7 @@ _RELATED = {
     SUBSTITUTE: "one record is exchanged for another",
 }
 _USUAL_DECIMALS = 2
+_ONE_NUMBER = 5e-3  # relative width up to which a bracket is written as one number
 # more tell close numbers apart, fewer suit wide brackets
 _DECIMALS = (*range(_USUAL_DECIMALS, 16), *reversed(range(_USUAL_DECIMALS)))
 
@@ -48,6 +50,7 @@ def verdict_on(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
     ]
     if not worse:
         (least,) = _written([claim])
+        least = f"one, {least}" if _is_wide(claim) else least
         return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {least}."
     mistaken, epsilon = max(worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower))
     truly = [_SAMPLED[mistaken[0]]] * (mistaken[0] is not sampling) + [_RELATED[mistaken[1]]] * (mistaken[1] is not relation)
@@ -56,12 +59,29 @@ def verdict_on(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
 
 
 def _written(brackets: list[Bracket]) -> list[str]:
-    """Each as one number to which both its ends round, different brackets differently; as brackets where there is none."""
+    """Each as one number to which both its ends round, different brackets differently; as two numbers where it is wide."""
     for decimals in _DECIMALS:
-        texts = [_rounded(bracket, decimals) for bracket in brackets]
+        texts = [_range(bracket) if _is_wide(bracket) else _rounded(bracket, decimals) for bracket in brackets]
         if all(texts) and len(set(texts)) == len(texts):
             return texts
-    return [str(bracket) for bracket in brackets]
+    return [_range(bracket) for bracket in brackets]
+
+
+def _is_wide(bracket: Bracket) -> bool:
+    """Whether one number would say more than is known."""
+    return bracket.relative_width > _ONE_NUMBER or not any(_rounded(bracket, decimals) for decimals in _DECIMALS)
+
+
+def _range(bracket: Bracket) -> str:
+    """Both ends, rounded outwards to as many decimals as their distance is worth."""
+    if math.isinf(bracket.upper):
+        return f"at least {_outwards(bracket.lower, _USUAL_DECIMALS, ROUND_FLOOR)}"
+    decimals = min(max(_USUAL_DECIMALS - round(math.log10(bracket.width)), 0), 15) if bracket.width else 15
+    return f"between {_outwards(bracket.lower, decimals, ROUND_FLOOR)} and {_outwards(bracket.upper, decimals, ROUND_CEILING)}"
+
+
+def _outwards(value: float, decimals: int, rounding: str) -> str:
+    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding):f}"
 
 
 def _rounded(bracket: Bracket, decimals: int) -> str:

@@ -6,12 +6,24 @@ from cyclopts import Parameter
 
 import tightrope.answers.contrast as answers
 from tightrope.cli.machine import bracket_object, print_json, question_object, theorem_object
-from tightrope.cli.options import ANSWER, Deltas, Json, Question, RelationChoice, SamplingChoice, stated_relation
+from tightrope.cli.options import (
+    ANSWER,
+    Deltas,
+    EffortChoice,
+    Json,
+    Question,
+    RelationChoice,
+    SamplingChoice,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.page import Page
+from tightrope.cli.progress import game_watched
 from tightrope.cli.refusals import in_options
 from tightrope.cli.show import evidence_of, show_question, show_theorems
 from tightrope.report.digits import ends
 from tightrope.report.words import spelled
+from tightrope.setting.effort import QUICK, meaning_of
 from tightrope.setting.spelling import SAMPLING_SPELLINGS
 from tightrope.theorems.evidence import Evidence
 
@@ -38,11 +50,16 @@ def contrast(
     delta: Deltas,
     claimed_sampling: ClaimedSampling = None,
     claimed_relation: ClaimedRelation = "add-or-remove",
+    effort: EffortChoice = "quick",
     json: Json = False,
 ) -> None:
     """Bracket epsilon for the same noise, rate and steps under every sampling and relation, and compare with a claim."""
     claimed = (SAMPLING_SPELLINGS[claimed_sampling or question.sampling], stated_relation(claimed_relation))
-    table = answers.contrast(question.run, delta=delta, claimed=claimed, accuracy=question.accuracy)
+    how_hard = stated_effort(effort)
+    with game_watched() as progress:
+        table = answers.contrast(
+            question.run, delta=delta, claimed=claimed, accuracy=question.accuracy, effort=how_hard, progress=progress
+        )
     evidence = [((), ()) if row.curve is None else (evidence_of(row.curve), row.curve.witnessed_by) for row in table.rows]
     theorems = list(dict.fromkeys(theorem for found, _ in evidence for theorem in found))
     if json:
@@ -51,7 +68,7 @@ def contrast(
         claim = {"sampling": spelled(claimed[0]), "relation": spelled(claimed[1])}
         print_json(
             {
-                "question": question_object(question, None),
+                "question": question_object(question, None, how_hard),
                 "claimed": claim,
                 "rows": rows,
                 "verdict": table.verdict,
@@ -60,9 +77,13 @@ def contrast(
         )
         return
     page = Page()
-    show_question(page, question, None)
+    show_question(page, question, None, how_hard)
     body = [_cells(table, row, found, theorems) for row, (found, _) in zip(table.rows, evidence, strict=True)]
     page.table([["sampling", "relation", *(f"epsilon at delta {at:.12g}" for at in table.deltas), "because"], *body])
+    for row in table.rows:
+        if row.effort is not None:
+            narrower = "; --effort tight narrows the bracket" if row.effort is QUICK else ""
+            page.line(f"{_named(row)}: {meaning_of(row.effort)}{narrower}.")
     page.heading("The upper ends are guaranteed, because")
     show_theorems(page, theorems)
     page.heading("The lower ends are reached by the neighbours")
@@ -100,5 +121,6 @@ def _row_object(
         "brackets": [{"delta": at, "epsilon": bracket_object(bracket), "ratio": ratio} for at, bracket, ratio in answered],
         "theorems": [theorem.name for theorem in evidence],
         "reached_by": list(reached_by),
+        "effort": None if row.effort is None else row.effort.value,
         "refusal": row.refusal,
     }

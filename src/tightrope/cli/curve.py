@@ -1,19 +1,20 @@
 """tightrope curve: delta over a range of epsilons, as a table and a picture."""
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from tightrope.answers.spend import privacy_curve
-from tightrope.cli.deltas import print_deltas
+from tightrope.cli.deltas import DeltaQuestion, print_deltas
 from tightrope.cli.numbers import points
-from tightrope.cli.options import ANSWER, QUESTION, Json, Question, RelationName, stated_relation
+from tightrope.cli.options import ANSWER, QUESTION, EffortChoice, Json, Question, RelationName, stated_effort, stated_relation
 from tightrope.cli.refusals import MIXED, missing
 from tightrope.cli.runs_file import read_runs
 from tightrope.cli.several_curves import show_several
-from tightrope.cli.usual_range import FAR_ENOUGH, POINTS, drawn_range, usual_range
+from tightrope.cli.usual_range import FAR_ENOUGH, POINTS, drawn_range
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
 from tightrope.report.plot import checked_target, draw_curve
 from tightrope.report.words import assumed_in_short, run_in_short
@@ -47,6 +48,7 @@ def curve(
     runs: Runs = None,
     epsilons: Range = None,
     plot: Picture = None,
+    effort: EffortChoice = "quick",
     json: Json = False,
 ) -> None:
     """Bracket delta over a range of epsilons, for one run or for several from a file."""
@@ -54,15 +56,21 @@ def curve(
     if runs is not None:
         if question is not None or relation is not None:
             raise InvalidSetting(MIXED)
-        show_several(read_runs(runs), epsilons, target, json=json)
+        show_several(read_runs(runs), epsilons, target, effort=stated_effort(effort), json=json)
         return
     if question is None or relation is None:
         raise InvalidSetting(missing("--sampling" if question is None else "--relation"))
-    neighbours, run = stated_relation(relation), question.run
-    found = privacy_curve(run, relation=neighbours, accuracy=question.accuracy)
-    asked = epsilons or usual_range([found])
+    asked = DeltaQuestion(question, stated_relation(relation), stated_effort(effort))
+    print_deltas(asked, epsilons, draw=None if target is None else _drawing(asked, target), json=json)
     if target is not None:
-        title, assumed = run_in_short(run), assumed_in_short(run, neighbours)
-        draw_curve(found, epsilons=drawn_range(asked), to=target, title=title, assumed=assumed)
         print(f"tightrope: drew {target}", file=sys.stderr)
-    print_deltas(question, neighbours, found, asked, json=json)
+
+
+def _drawing(asked: DeltaQuestion, target: Path) -> Callable[[PrivacyCurve, Sequence[float]], None]:
+    run = asked.stated.run
+    title, assumed = run_in_short(run), assumed_in_short(run, asked.relation)
+
+    def draw(curve: PrivacyCurve, epsilons: Sequence[float]) -> None:
+        draw_curve(curve, epsilons=drawn_range(epsilons), to=target, title=title, assumed=assumed)
+
+    return draw

@@ -12,6 +12,7 @@ from tightrope.cli.show import evidence_of
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.words import spelled
+from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.sampling import Sampling
@@ -23,13 +24,14 @@ def print_json(answer: Mapping[str, Any]) -> None:
     print(json.dumps({**answer, "version": tightrope.__version__}, indent=2, allow_nan=False))
 
 
-def question_object(question: Question, relation: Relation | None) -> dict[str, Any]:
+def question_object(question: Question, relation: Relation | None, effort: Effort) -> dict[str, Any]:
     """State what was asked; without a relation where every one is asked about."""
     stated = {
         "mechanism": mechanism_object(question.step.mechanism),
         "sampling": sampling_object(question.step.sampling),
         "steps": question.steps,
         "accuracy": question.accuracy,
+        "effort": effort.value,
     }
     return stated if relation is None else {**stated, "relation": relation_object(relation)}
 
@@ -49,10 +51,12 @@ def relation_object(relation: Relation) -> dict[str, str]:
     return {"kind": spelled(relation), "meaning": relation.meaning}
 
 
-def curve_object(question: Question, relation: Relation, curve: PrivacyCurve, brackets: list[dict[str, Any]]) -> dict[str, Any]:
+def curve_object(
+    question: Question, relation: Relation, effort: Effort, curve: PrivacyCurve, brackets: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Question, brackets, the theorems of the upper end and the datasets of the lower end."""
     return {
-        "question": question_object(question, relation),
+        "question": question_object(question, relation, effort),
         "brackets": brackets,
         "theorems": [theorem_object(evidence) for evidence in evidence_of(curve)],
         "reached_by": list(curve.witnessed_by),

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.cli.machine import sampling_object
 from tightrope.cli.options import QUESTION, Json, SamplingOptions, Steps, WhichMechanism
+from tightrope.cli.progress import game_watched
 from tightrope.cli.target import ASKED_FOR, Answer, Asked, TargetOptions, print_answer
 from tightrope.report.words import sampling_in_words
 from tightrope.setting.mechanism import Gaussian, Laplace
@@ -30,16 +31,19 @@ class NoiseQuestion(SamplingOptions):
 def noise(question: NoiseQuestion, target: TargetOptions, *, json: Json = False) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
-    found = smallest_noise(
-        sampling,
-        steps=question.steps,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        relation=target.neighbours,
-        mechanism=kind,
-        accuracy=target.accuracy,
-    )
-    answer = Answer.rounded(found, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True)
+    with game_watched() as progress:
+        found = smallest_noise(
+            sampling,
+            steps=question.steps,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            relation=target.neighbours,
+            mechanism=kind,
+            accuracy=target.accuracy,
+            effort=target.how_hard,
+            progress=progress,
+        )
+        answer = Answer.rounded(found, lambda x: Step(kind(noise_multiplier=x), sampling) * question.steps, target, up=True)
     asked = Asked(
         words=[
             ("mechanism", f"{question.mechanism}, its noise multiplier (noise scale / C) is {ASKED_FOR}"),

@@ -9,6 +9,7 @@ from tightrope.answers.spend import DEFAULT_ACCURACY
 from tightrope.cli.numbers import number, numbers, whole
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import spelled
+from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import RELATIONS, Relation
 from tightrope.setting.run import Run, Step
@@ -38,6 +39,15 @@ Population = Annotated[
     Parameter(help="Records to draw from, for without-replacement; the larger neighbour under add and remove."),
 ]
 Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
+EffortChoice = Annotated[
+    Literal["quick", "tight"],
+    Parameter(
+        name="--effort",
+        group=ANSWER,
+        help="For without-replacement under substitute: quick takes milliseconds, tight plays a game for seconds to minutes "
+        "and narrows the bracket.",
+    ),
+]
 Accuracy = Annotated[float, Number, Parameter(group=ANSWER, help="Relative width in delta that a bracket may have.")]
 WhichMechanism = Parameter(help="The noise of one step.")
 WhichSampling = Parameter(help="How batches are drawn. There is no default.")
@@ -117,6 +127,11 @@ class Question(StepOptions):
     def run(self) -> Run:
         """All steps."""
         return self.step * self.steps
+
+
+def stated_effort(name: str) -> Effort:
+    """Find the effort of that name."""
+    return Effort(name)
 
 
 def stated_relation(name: str) -> Relation:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from tightrope.answers.calibrate import largest_batch, largest_rate
 from tightrope.cli.machine import mechanism_object
 from tightrope.cli.options import QUESTION, Json, MechanismOptions, Population, Steps, WhichSampling, unwanted, wanted
+from tightrope.cli.progress import game_watched
 from tightrope.cli.target import ASKED_FOR, Answer, Asked, TargetOptions, print_answer
 from tightrope.report.words import mechanism_in_words
 from tightrope.setting.run import Step
@@ -58,23 +59,28 @@ def _print_rate(question: RateQuestion, target: TargetOptions, *, json: bool) ->
         delta=target.delta,
         relation=target.neighbours,
         accuracy=target.accuracy,
+        effort=target.how_hard,
     )
-    answer = Answer.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False)
+    answer = Answer.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, target, up=False)
     asked = question.asked(f"the probability with which each record joins each batch is {ASKED_FOR}")
     print_answer(answer, asked, target, option="--rate", name="largest rate", json=json)
 
 
 def _print_batch(question: RateQuestion, target: TargetOptions, *, json: bool) -> None:
     population = wanted("--sampling without-replacement", "for example --population 60000", population=question.population)
-    found = largest_batch(
-        question.stated_mechanism,
-        population=population,
-        steps=question.steps,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        relation=target.neighbours,
-        accuracy=target.accuracy,
-    )
+    with game_watched() as progress:
+        found = largest_batch(
+            question.stated_mechanism,
+            population=population,
+            steps=question.steps,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            relation=target.neighbours,
+            accuracy=target.accuracy,
+            effort=target.how_hard,
+            progress=progress,
+        )
+        answer = Answer.exact(found, target)
     asked = question.asked(f"the size of a batch out of {population} records is {ASKED_FOR}", batch=None, population=population)
     also = {"rate": found.value / population}
-    print_answer(Answer.exact(found), asked, target, option="--batch", name="largest batch", also=also, json=json)
+    print_answer(answer, asked, target, option="--batch", name="largest batch", also=also, json=json)

@@ -65,7 +65,7 @@ def in_options(refusal: str, command: str = "") -> str:
     >>> in_options("noise_multiplier must be above 0, got -1.0.")
     '--noise must be above 0, got -1.0.'
     """
-    refusal = refusal.replace("EveryRecord()", "--sampling every-record")
+    refusal = refusal.replace("EveryRecord()", "--sampling every-record").replace("effort=QUICK", "--effort quick")
     asked = re.match(r"(\w+)(?= must )", refusal)
     if asked is None or asked[1] not in _OPTIONS:
         return refusal

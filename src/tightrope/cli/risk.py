@@ -6,8 +6,9 @@ from cyclopts import Parameter
 
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.machine import bracket_object, curve_object, print_json
-from tightrope.cli.options import ANSWER, Json, Numbers, Question, RelationName, stated_relation
+from tightrope.cli.options import ANSWER, EffortChoice, Json, Numbers, Question, RelationName, stated_effort, stated_relation
 from tightrope.cli.page import Page
+from tightrope.cli.progress import game_watched
 from tightrope.cli.show import show_evidence, show_question
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
@@ -31,6 +32,13 @@ Priors = Annotated[
     Parameter(name="--prior", group=ANSWER, show_default=False, help="Chances of D before the release; 0.5 by default."),
 ]
 
+_MEANINGS = (
+    "Among tests that say D wrongly at this rate, none says D rightly more often than the upper end.",
+    "Advantage: no test's true positive rate exceeds its false positive rate by more. "
+    "Success: no guess is right more often, when D is used with the prior probability and D' otherwise.",
+    "When a test of this false positive rate says D, it is D with at most this probability.",
+)
+
 
 def risk(
     question: Question,
@@ -38,6 +46,7 @@ def risk(
     relation: RelationName,
     fpr: FalsePositiveRates = _RATES,
     prior: Priors = _PRIORS,
+    effort: EffortChoice = "quick",
     json: Json = False,
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
@@ -45,15 +54,27 @@ def risk(
         check.open_probability(remedy="Pass the share of false alarms, for example --fpr 0.01.", **{"--fpr": a}) for a in fpr
     ]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
-    neighbours = stated_relation(relation)
-    attack = privacy_curve(question.run, relation=neighbours, accuracy=question.accuracy).trade_off()
+    neighbours, how_hard = stated_relation(relation), stated_effort(effort)
+    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the lines
+    with game_watched() as progress:
+        curve = privacy_curve(question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress)
+        attack = curve.trade_off()
+        found = _object(attack, rates, priors) if json else {}
+        tables = [] if json else _tables(attack, rates, priors)
     if json:
-        _print_object(question, neighbours, attack, rates, priors)
-    else:
-        _print_page(question, neighbours, attack, rates, priors)
+        brackets = found.pop("brackets")
+        print_json({**curve_object(question, neighbours, how_hard, curve, brackets), **found})
+        return
+    page = Page()
+    show_question(page, question, neighbours, how_hard)
+    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
+    for table, meaning in zip(tables, _MEANINGS, strict=True):
+        page.table(table)
+        page.line(meaning)
+    show_evidence(page, curve)
 
 
-def _print_object(question: Question, relation: Relation, attack: TradeOff, rates: list[float], priors: list[float]) -> None:
+def _object(attack: TradeOff, rates: list[float], priors: list[float]) -> dict[str, Any]:
     brackets: list[dict[str, Any]] = [
         {
             "false_positive_rate": rate,
@@ -64,31 +85,17 @@ def _print_object(question: Question, relation: Relation, attack: TradeOff, rate
         for rate in rates
     ]
     successes = [{"prior": p, "attack_success": bracket_object(attack.attack_success(p))} for p in priors]
-    answer = curve_object(question, relation, attack.curve, brackets)
-    print_json({**answer, "advantage": bracket_object(attack.advantage), "successes": successes})
+    return {"brackets": brackets, "advantage": bracket_object(attack.advantage), "successes": successes}
 
 
-def _print_page(question: Question, relation: Relation, attack: TradeOff, rates: list[float], priors: list[float]) -> None:
-    # everything is asked before anything is printed: a refusal comes alone
+def _tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:
     hits = [["false positive rate", "true positive rate, lower end", "true positive rate, upper end"]]
     hits += [[f"{rate:.12g}", *ends(attack.true_positive_rate(rate))] for rate in rates]
     overall = [["an attack's", "lower end", "upper end"], ["advantage", *ends(attack.advantage)]]
     overall += [[f"success, prior {p:.12g}", *ends(attack.attack_success(p))] for p in priors]
     beliefs = [["prior", "false positive rate", "posterior, lower end", "posterior, upper end"]]
     beliefs += [[f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for p in priors for rate in rates]
-    page = Page()
-    show_question(page, question, relation)
-    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(relation)}")
-    page.table(hits)
-    page.line("Among tests that say D wrongly at this rate, none says D rightly more often than the upper end.")
-    page.table(overall)
-    page.line(
-        "Advantage: no test's true positive rate exceeds its false positive rate by more. "
-        "Success: no guess is right more often, when D is used with the prior probability and D' otherwise."
-    )
-    page.table(beliefs)
-    page.line("When a test of this false positive rate says D, it is D with at most this probability.")
-    show_evidence(page, attack.curve)
+    return [hits, overall, beliefs]
 
 
 def _meaning(relation: Relation) -> str:

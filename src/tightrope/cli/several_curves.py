@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tightrope.answers.spend import privacy_curve
+from tightrope.answers.spend import effort_matters, privacy_curve
 from tightrope.cli.deltas import delta_objects
 from tightrope.cli.machine import print_json, theorem_object
 from tightrope.cli.page import Page
@@ -16,6 +16,7 @@ from tightrope.cli.usual_range import drawn_range, usual_range
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.plot import draw_curves
 from tightrope.report.words import assumed_in_short, run_in_short, spelled
+from tightrope.setting.effort import Effort, meaning_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.tables import placed
 from tightrope.theorems.evidence import Evidence
@@ -23,12 +24,12 @@ from tightrope.theorems.evidence import Evidence
 Answered = tuple[NamedRun, PrivacyCurve]
 
 
-def show_several(file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, json: bool) -> None:
+def show_several(file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: Effort, json: bool) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
     found: list[Answered] = []
     for asked in file.runs:
         with placed(f"{file.path}: {asked.name}: "):
-            found.append((asked, privacy_curve(asked.run, relation=asked.relation, accuracy=file.accuracy)))
+            found.append((asked, privacy_curve(asked.run, relation=asked.relation, accuracy=file.accuracy, effort=effort)))
     at = epsilons or file.epsilons or usual_range(curve for _, curve in watched(found, "Choosing a range"))
     answers: list[Any] = []
     for asked, curve in watched(found, "Bracketing delta"):
@@ -41,9 +42,10 @@ def show_several(file: RunsFile, epsilons: Sequence[float] | None, target: Path 
     theorems = list(dict.fromkeys(theorem for _, curve in found for theorem in evidence_of(curve)))
     if json:
         runs = [_run_object(*answered, brackets) for answered, brackets in zip(found, answers, strict=True)]
-        print_json({"runs": runs, "accuracy": file.accuracy, "theorems": [theorem_object(theorem) for theorem in theorems]})
+        shown = [theorem_object(theorem) for theorem in theorems]
+        print_json({"runs": runs, "accuracy": file.accuracy, "effort": effort.value, "theorems": shown})
     else:
-        _show(file, found, at, answers, theorems)
+        _show(file, found, at, answers, theorems, effort)
 
 
 def _common_title(runs: Sequence[NamedRun]) -> str:
@@ -53,10 +55,17 @@ def _common_title(runs: Sequence[NamedRun]) -> str:
 
 
 def _show(
-    file: RunsFile, found: Sequence[Answered], at: Sequence[float], columns: Sequence[Sequence[str]], theorems: list[Evidence]
+    file: RunsFile,
+    found: Sequence[Answered],
+    at: Sequence[float],
+    columns: Sequence[Sequence[str]],
+    theorems: list[Evidence],
+    effort: Effort,
 ) -> None:
     page = Page()
-    page.facts([("runs", str(file.path)), ("accuracy", f"{file.accuracy:g} relative width in delta")])
+    facts = [("runs", str(file.path)), ("accuracy", f"{file.accuracy:g} relative width in delta")]
+    wide = [asked.name for asked, _ in found if effort_matters(asked.run, asked.relation)]
+    page.facts([*facts, ("effort", f"{meaning_of(effort)}, for {', '.join(wide)}")] if wide else facts)
     stated = [
         [
             asked.name,

@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 
+from tightrope.answers.spend import effort_matters
 from tightrope.cli.options import Question
 from tightrope.cli.page import Page
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.digits import ends, ends_from_logs
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.setting.effort import Effort, meaning_of
 from tightrope.setting.relation import Relation
 from tightrope.theorems.evidence import Evidence
 
 SMALLEST_FLOAT = 1e-300  # below this a float loses digits: write delta from its logarithm
 
 
-def show_question(page: Page, question: Question, relation: Relation | None) -> None:
-    """Print what was asked, with everything that was assumed; without a relation where every one is asked about."""
+def show_question(page: Page, question: Question, relation: Relation | None, effort: Effort) -> None:
+    """Print what was asked, with everything that was assumed; without a relation where every one is asked about.
+
+    The effort is told where it matters.
+    """
     facts = [
         ("mechanism", mechanism_in_words(question.step.mechanism)),
         ("sampling", sampling_in_words(question.step.sampling)),
@@ -22,6 +27,8 @@ def show_question(page: Page, question: Question, relation: Relation | None) -> 
     ]
     if relation is not None:
         facts.append(("relation", relation_in_words(relation)))
+    if relation is not None and effort_matters(question.run, relation):
+        facts.append(("effort", meaning_of(effort)))
     page.facts([*facts, ("accuracy", f"{question.accuracy:g} relative width in delta")])
 
 

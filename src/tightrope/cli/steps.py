@@ -3,6 +3,7 @@
 from tightrope.answers.calibrate import most_steps
 from tightrope.cli.machine import mechanism_object, sampling_object
 from tightrope.cli.options import Json, StepOptions
+from tightrope.cli.progress import game_watched
 from tightrope.cli.target import ASKED_FOR, Answer, Asked, TargetOptions, print_answer
 from tightrope.report.words import mechanism_in_words, sampling_in_words
 
@@ -14,7 +15,17 @@ tightrope steps --noise 0.8 --sampling poisson --rate 0.001 \\
 def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -> None:
     """Find how many steps are (epsilon, delta)-private together."""
     step = question.step
-    found = most_steps(step, epsilon=target.epsilon, delta=target.delta, relation=target.neighbours, accuracy=target.accuracy)
+    with game_watched() as progress:
+        found = most_steps(
+            step,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            relation=target.neighbours,
+            accuracy=target.accuracy,
+            effort=target.how_hard,
+            progress=progress,
+        )
+        answer = Answer.exact(found, target)
     asked = Asked(
         words=[
             ("mechanism", mechanism_in_words(step.mechanism)),
@@ -23,4 +34,4 @@ def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -
         ],
         stated={"mechanism": mechanism_object(step.mechanism), "sampling": sampling_object(step.sampling), "steps": None},
     )
-    print_answer(Answer.exact(found), asked, target, option="--steps", name="most steps", json=json)
+    print_answer(answer, asked, target, option="--steps", name="most steps", json=json)

@@ -9,15 +9,16 @@ from cyclopts import Parameter
 
 from tightrope.answers.calibrate import Calibration
 from tightrope.answers.frontier import V
-from tightrope.answers.spend import DEFAULT_ACCURACY
+from tightrope.answers.spend import DEFAULT_ACCURACY, effort_matters
 from tightrope.cli.machine import bracket_object, number_object, print_json, relation_object, theorem_object
-from tightrope.cli.options import ANSWER, Accuracy, Number, RelationName, stated_relation
+from tightrope.cli.options import ANSWER, Accuracy, EffortChoice, Number, RelationName, stated_effort, stated_relation
 from tightrope.cli.page import Page
 from tightrope.cli.show import delta_ends, evidence_of, show_evidence
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.digits import ends
 from tightrope.report.words import relation_in_words
+from tightrope.setting.effort import Effort, meaning_of
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 
@@ -34,11 +35,17 @@ class TargetOptions:
     epsilon: Annotated[float, Number, Parameter(help="Privacy loss that is accepted.")]
     delta: Annotated[float, Number, Parameter(help="Failure probability that is accepted.")]
     accuracy: Accuracy = DEFAULT_ACCURACY
+    effort: EffortChoice = "quick"
 
     @property
     def neighbours(self) -> Relation:
         """The relation that was named."""
         return stated_relation(self.relation)
+
+    @property
+    def how_hard(self) -> Effort:
+        """The effort that was named."""
+        return stated_effort(self.effort)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +64,23 @@ class Answer(Generic[V]):
     text: str
     typed: V
     curve: PrivacyCurve
+    epsilon: Bracket
+    delta: Bracket
 
     @staticmethod
-    def exact(found: Calibration[V]) -> "Answer[V]":
+    def exact(found: Calibration[V], target: TargetOptions) -> "Answer[V]":
         """The value with all its digits."""
-        return Answer(found=found, text=str(found.value), typed=found.value, curve=found.curve)
+        return Answer(found=found, text=str(found.value), typed=found.value, **_read(found.curve, target))
 
     @staticmethod
-    def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Answer[float]":
+    def rounded(found: Calibration[float], run: Callable[[float], Run], target: TargetOptions, *, up: bool) -> "Answer[float]":
         """The value to six digits, rounded `up` or down; with all digits if the rounded one does not meet the target."""
         text = _rounded(found.value, up=up)
         typed = float(text)
         curve = found.target.verified(run(typed), found.curve.accuracy)
-        return Answer.exact(found) if curve is None else Answer(found=found, text=text, typed=typed, curve=curve)
+        if curve is None:
+            return Answer.exact(found, target)
+        return Answer(found=found, text=text, typed=typed, **_read(curve, target))
 
     @property
     def missing(self) -> str | None:
@@ -83,6 +94,11 @@ class Answer(Generic[V]):
     def gap(self) -> float:
         """How far, relative to the number to type, the best possible value can be."""
         return abs(float(self.missing or self.typed) - self.typed) / self.typed if self.typed else math.inf
+
+
+def _read(curve: PrivacyCurve, target: TargetOptions) -> dict[str, Any]:
+    """A curve with what it says at the target, asked while the asking is watched."""
+    return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 
 
 def print_answer(
@@ -101,7 +117,7 @@ def print_answer(
         _print_object(answer, asked, target, meanings)
         return
     at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
-    epsilon, delta = ends(answer.curve.epsilon(target.delta)), delta_ends(answer.curve, target.epsilon)
+    epsilon, delta = ends(answer.epsilon), delta_ends(answer.curve, target.epsilon)
     rows: list[list[str]] = [["meets the target", answer.text, f"[{', '.join(epsilon)}]", f"[{', '.join(delta)}]"]]
     if answer.missing is not None:
         rows.append(["misses it", answer.missing, f"above {at[0]}", f"above {at[1]}"])
@@ -111,6 +127,7 @@ def print_answer(
             *asked.words,
             ("relation", relation_in_words(target.neighbours)),
             ("target", f"epsilon at most {at[0]} at delta {at[1]}"),
+            *([("effort", meaning_of(target.how_hard))] if effort_matters(answer.found.run, target.neighbours) else []),
             ("accuracy", f"{answer.curve.accuracy:.2g} relative width in delta"),
         ]
     )
@@ -130,10 +147,10 @@ def _how_close(answer: Answer[V]) -> str:
 
 
 def _print_object(answer: Answer[V], asked: Asked, target: TargetOptions, also: Mapping[str, float]) -> None:
-    found = answer.found
+    found, relation = answer.found, relation_object(target.neighbours)
     print_json(
         {
-            "question": {**asked.stated, "accuracy": target.accuracy, "relation": relation_object(target.neighbours)},
+            "question": {**asked.stated, "accuracy": target.accuracy, "effort": target.effort, "relation": relation},
             "target": {"epsilon": target.epsilon, "delta": target.delta},
             "parameter": found.parameter,
             "value": found.value,

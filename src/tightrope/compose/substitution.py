@@ -5,6 +5,7 @@ as the curve of one step: valid for every order of the steps, since what is fixe
 """
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +31,8 @@ from tightrope.pairs.schedule import Schedule
 EASY, MOST = 1e9, 1e10  # lattice points times curves times steps: some seconds, and a minute or two
 FINEST, COARSEST = 3e-4, 1.5e-3  # how far the lattice may move epsilon, relative to it
 SHORTEST_BLOCK = 50  # steps: blocks shorter than this would gain nothing over the envelope
-LEAST_LOG_DELTA = -200.0  # beyond, the floor under the one-step curves would show
+LADDER = (-2.0, -5.0, -9.0, -15.0, -25.0, -40.0, -65.0, -100.0, -150.0)  # ln delta
+KEPT_PLACES = 32
 LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the cover's curves are not resolved
 FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
 TELLABLE = 10.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
@@ -109,17 +111,20 @@ class Place:
         return min(below, above), above
 
 
+_kept: OrderedDict[tuple[Game, float], Place] = OrderedDict()
+
+
 class Substitution:
     """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as the theory leaves it.
 
-    The upper end needs normal noise: for other noise no list of triples is proved to cover all, and it is 1.
+    Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that questions that are
+    close share what was played, and an answer never depends on what was asked before it. The upper end needs normal noise:
+    for other noise no list of triples is proved to cover all, and it is 1.
     """
 
-    def __init__(self, game: Game, progress: Progress = unwatched) -> None:
-        self.game, self.progress = game, progress
-        self.places: list[Place] = []
-        remove = (game.exchange.remove, game.times)
-        self.schedule = Schedule([remove, *game.others])
+    def __init__(self, game: Game, progress: Progress | None = None) -> None:
+        self.game, self.progress = game, progress or unwatched
+        self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
 
     @property
     def has_cover(self) -> bool:
@@ -129,66 +134,50 @@ class Substitution:
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        for known in self.places:
-            if self._serves(known.layout, epsilon):
-                return known.bounds(epsilon)
-        return self._place(epsilon, None).bounds(epsilon)
+        return self.place(self._log_delta_about(epsilon)).bounds(epsilon)
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
-        log_delta = math.log(delta)
+        return self.place(math.log(delta)).epsilons(math.log(delta))
+
+    def place(self, log_delta: float) -> Place:
+        """Both ends of the curve where ln delta is about `log_delta`; the last few are kept."""
+        rung = next((rung for rung in LADDER if rung <= log_delta), None)
+        if rung is None:
+            raise self._refusal(log_delta)
+        key = self.game, rung
+        if key in _kept:
+            _kept.move_to_end(key)
+        else:
+            layout, quality = self._layout(rung)
+            _kept[key] = Place(layout, self._above(layout, quality) if self.has_cover else None, self._below(layout))
+            if len(_kept) > KEPT_PLACES:
+                _kept.popitem(last=False)
+        return _kept[key]
+
+    def _log_delta_about(self, epsilon: float) -> float:
+        """About ln delta(epsilon) of removing: it only chooses the rung."""
+        plan = Plan(self.schedule, 1.5 * LADDER[-1])
         try:
-            guess, _ = epsilon_estimate(Plan(self.schedule, log_delta - 14), log_delta)
+            return min(log_delta_estimate(plan, tilt_for_epsilon(plan, epsilon), epsilon), 0.0)
         except TooSlow:
-            guess = 1.0
-        for _ in range(3):
-            known = next((p for p in self.places if self._serves(p.layout, guess)), None) or self._place(guess, log_delta)
-            lower, upper = known.epsilons(log_delta)
-            found = upper if math.isfinite(upper) else max(lower, guess + known.layout.deviation)
-            if not self.has_cover:
-                found = max(lower, 1e-9)
-            if self._serves(known.layout, found):
-                return lower, upper
-            guess = found
-        return lower, upper
+            raise self._refusal(-math.inf) from None
 
-    def _serves(self, layout: Layout, epsilon: float) -> bool:
-        """Whether a layout resolves another epsilon about as well as its own."""
-        if abs(epsilon - layout.epsilon) <= 0.3 * layout.deviation:
-            return True
-        if epsilon > layout.epsilon:
-            return False
-        plan = Plan(self.schedule, layout.log_delta - 14)
+    def _layout(self, log_delta: float) -> tuple[Layout, Quality]:
         try:
-            return tilt_for_epsilon(plan, epsilon, layout.saddle) > layout.saddle / 4
-        except TooSlow:
-            return False
-
-    def _place(self, epsilon: float, log_delta: float | None) -> Place:
-        layout, quality = self._layout(epsilon, log_delta)
-        known = Place(layout, self._above(layout, quality) if self.has_cover else None, self._below(layout))
-        self.places = [known, *self.places[:7]]
-        return known
-
-    def _layout(self, epsilon: float, log_delta: float | None) -> tuple[Layout, Quality]:
-        try:
-            if log_delta is None:
-                rough = Plan(self.schedule, -50.0)
-                log_delta = min(log_delta_estimate(rough, tilt_for_epsilon(rough, epsilon), epsilon), -0.1)
             plan = Plan(self.schedule, log_delta - 14)
+            epsilon, _ = epsilon_estimate(plan, log_delta)
             saddle = tilt_for_epsilon(plan, epsilon)
             deviation = math.sqrt(plan(saddle)[2])
         except TooSlow:
-            raise self._refusal(epsilon) from None
-        if log_delta < LEAST_LOG_DELTA:
-            raise self._refusal(epsilon)
+            raise self._refusal(log_delta) from None
         tilt = min(saddle, max(saddle / 2, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
         end = self._end_of_window(epsilon, tilt, deviation, log_delta)
         width = end + 2 * self._largest_loss(log_delta, tilt * (end - epsilon))
         times, block = self.game.times, self.game.times
         for quality in (FINE, COARSE):
             curves = self._cover(quality).size if self.has_cover else 1
-            tolerance, coarsest = (at * max(saddle * epsilon, 1.0) for at in (FINEST, COARSEST))
+            tolerance, coarsest = (at * max(saddle * epsilon, 3.0) for at in (FINEST, COARSEST))
             while times * curves * width / self._spacing(saddle, tolerance) > EASY and tolerance < coarsest:
                 tolerance = min(1.4 * tolerance, coarsest)
             cost = curves * width / self._spacing(saddle, tolerance)
@@ -197,7 +186,7 @@ class Substitution:
         else:
             block = math.floor(MOST / cost)
         if block < min(times, SHORTEST_BLOCK):
-            raise self._refusal(epsilon)
+            raise self._refusal(log_delta)
         spacing = self._spacing(saddle, tolerance)
         return Layout(epsilon, log_delta, saddle, tilt, deviation, end, spacing, tolerance, block), quality
 
@@ -218,10 +207,10 @@ class Substitution:
                 break
         return r
 
-    def _refusal(self, epsilon: float) -> NotPreciseEnough:
+    def _refusal(self, log_delta: float) -> NotPreciseEnough:
         return NotPreciseEnough(
-            f"The substitution game at epsilon={epsilon:g} is out of reach for {self.game.times:,} steps of this noise and rate. "
-            "Ask with effort=QUICK, or for another epsilon or delta."
+            f"The substitution game at delta of about e^{log_delta:.0f} is out of reach for {self.game.times:,} steps of this "
+            "noise and rate. Ask with effort=QUICK, or for another epsilon or delta."
         )
 
     def _spacing(self, tilt: float, tolerance: float) -> float:
@@ -274,7 +263,7 @@ class Substitution:
             )
             ends = math.floor(low / layout.spacing) - 1, math.ceil(high / layout.spacing) + 1
             if ends[1] - ends[0] > 2_000_000:
-                raise self._refusal(layout.epsilon)
+                raise self._refusal(layout.log_delta)
             atoms.append((spread(cut(pair, np.arange(*ends, dtype=float) * layout.spacing)), times))
         plan = Plan(self.schedule, layout.log_delta - 14)
         spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)

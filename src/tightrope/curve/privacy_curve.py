@@ -44,6 +44,8 @@ class Branch:
 class PrivacyCurve:
     """delta as a function of epsilon and back, as brackets. Scalars give a Bracket, arrays an array of Brackets.
 
+    `leaves_a_gap` says whether theory, and not only arithmetic, may keep the two ends apart.
+
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
     >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
@@ -59,6 +61,7 @@ class PrivacyCurve:
     witnessed_by: tuple[str, ...]
     accuracy: float
     reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
+    leaves_a_gap: bool = False
 
     @overload
     def delta(self, epsilon: float) -> Bracket: ...

@@ -131,7 +131,7 @@ class TradeOff:
         else:
             hits, misses = self._search(rate)
         hits = _common(hits, Bracket(rate, 1.0), _complement(misses))
-        if hits.relative_width > 4 * self.curve.accuracy:
+        if hits.relative_width > 4 * self.curve.accuracy and not self.curve.leaves_a_gap:
             raise NotPreciseEnough(
                 f"the true positive rate at false_positive_rate={rate:g} could not be certified to accuracy="
                 f"{self.curve.accuracy:g}, only to {hits.relative_width:.1e}. Ask for a coarser accuracy or another rate."

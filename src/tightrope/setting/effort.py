@@ -17,3 +17,14 @@ class Effort(Enum):
 
 
 QUICK, TIGHT = Effort.QUICK, Effort.TIGHT
+
+
+def meaning_of(effort: Effort) -> str:
+    """What the two ends are then, in words.
+
+    >>> meaning_of(QUICK)
+    'quick (envelope above, fixed directions below)'
+    """
+    if effort is QUICK:
+        return "quick (envelope above, fixed directions below)"
+    return "tight (the substitution game besides envelope and fixed directions)"

@@ -79,10 +79,9 @@ def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
         others = [part for part in parts if part is not gaussian]
         why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), *composed))
         covers.append(Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why)))
-    chosen = gaussian or (_weightiest(parts, Laplace) if adaptive else None)
-    if chosen is not None:
-        played = [(part.remove, part.times) for part in parts if part is not chosen]
-        witnesses.append(Witness(_game(chosen, played), ADAPTIVE))
+    alone = gaussian or (_weightiest(parts, Laplace) if adaptive else None)
+    if alone is not None and len(parts) == 1:  # with other steps between, the fixed directions are the lower end
+        witnesses.append(Witness(_game(alone, []), ADAPTIVE))
     return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
 
 
@@ -129,11 +128,11 @@ def _directions(parts: list[Played]) -> Iterator[Witness]:
 
 def _splits(times: int, *, gaussian: bool) -> list[int]:
     """How many steps go the remove way, most promising first."""
-    if gaussian:
-        # Removing is never worse than adding (gaussian_remove_dominates_add), and no mixture of the two was seen to be better.
-        return [times]
     if times <= EVERY_SPLIT:
         return list(range(times, -1, -1))
+    if gaussian:
+        # Removing is never worse than adding (gaussian_remove_dominates_add), and no mixture of the two was seen to be better.
+        return [times, times - 1, times // 2]
     if times <= SOME_SPLITS:
         return [times, 3 * times // 4, times // 2, times // 4, 0]
     return [times, 0]  # in longer runs of Laplace noise no split was seen to be better by more than 4e-5
