@@ -161,6 +161,39 @@ def test_nobody_can_trust_what_is_not_a_standing_or_is_refuted(value: Any) -> No
     assert repr(value) in str(refusal.value)
 
 
+ASKED_WITH_EFFORT: dict[str, Ask] = {
+    "epsilon": lambda x: tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, effort=x),
+    "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, effort=x),
+    "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, effort=x),
+    "contrast": lambda x: tr.contrast(RUN, delta=1e-6, effort=x),
+    "smallest_noise": lambda x: tr.smallest_noise(poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "most_steps": lambda x: tr.most_steps(STEP, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "largest_rate": lambda x: tr.largest_rate(STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "largest_batch": lambda x: tr.largest_batch(
+        STEP.mechanism, population=9, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+    ),
+    "a ledger's epsilon": lambda x: tr.Ledger(relation=tr.ADD).epsilon(1e-6, effort=x),
+    "a ledger's delta": lambda x: tr.Ledger(relation=tr.ADD).delta(1, effort=x),
+    "a ledger's curve": lambda x: tr.Ledger(relation=tr.ADD).curve(effort=x),
+    "a ledger's remaining": lambda x: tr.Ledger(relation=tr.ADD).remaining(1, 1e-6, STEP, effort=x),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_WITH_EFFORT)
+@pytest.mark.parametrize("value", [None, "tight", "QUICK", 1, True, [], tr.Effort, tr.PROVED], ids=repr)
+def test_an_unknown_effort_is_refused_by_every_answer(name: str, value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
+        ASKED_WITH_EFFORT[name](value)
+    assert f"got {value!r}. Pass for example effort=tightrope.QUICK." in str(refusal.value)
+
+
+@pytest.mark.parametrize("value", ["bar", 1, True, [print]], ids=repr)
+def test_progress_that_cannot_be_called_is_refused(value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match=r"progress must be callable, got .*\. Pass a function of two counts") as refusal:
+        tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, progress=value)
+    assert repr(value) in str(refusal.value)
+
+
 def test_sampling_and_relation_have_no_default() -> None:
     ask: Any = tr.delta
     with pytest.raises(TypeError, match="relation"):

@@ -164,6 +164,7 @@ def test_curve_draws_and_says_so_on_standard_error(shell: Shell, tmp_path: Path)
 def test_contrast_shows_every_sampling_and_relation_with_its_theorem(shell: Shell) -> None:
     out = answered(shell, f"contrast {HEADLINE} --delta 1e-6")
     table = next(part for part in out.split("\n\n") if "---" in part).splitlines()[2:]
+    assert table.pop().startswith("without-replacement, substitute: quick (envelope above, fixed directions below)")
     assert len(table) == 12
     cells = {tuple(line.split()[:2]): line for line in table}
     assert "[0.94719" in cells["poisson", "add-or-remove"]
@@ -270,6 +271,9 @@ REFUSED = [
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --steps 3", "--steps"),
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --frobnicate 3", "--frobnicate"),
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --accuracy 2", "--accuracy must be"),
+    (f"epsilon {PLAIN} --relation add --delta 1e-6 --effort hard", 'Invalid value "hard" for --effort. Choose from: "quick"'),
+    (f"epsilon {PLAIN} --relation add --delta 1e-6 --effort", "--effort has no value; pass quick or tight."),
+    (f"contrast {PLAIN} --delta 1e-6 --effort TIGHTER", "--effort"),
     (f"delta {PLAIN} --relation add", "--epsilon is missing"),
     (f"delta {PLAIN} --relation add --epsilon inf", "--epsilon must be finite, got inf"),
     (f"curve {PLAIN} --relation add --epsilons inf", "--epsilons must be finite, got inf"),

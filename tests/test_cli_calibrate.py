@@ -114,6 +114,7 @@ def test_noise_as_json(shell: Shell) -> None:
         "sampling": {"kind": "poisson", "rate": 0.001},
         "steps": 10_000,
         "accuracy": 1e-4,
+        "effort": "quick",
         "relation": {"kind": "add-or-remove", "meaning": "D' has one record more or one fewer than D"},
     }
     assert found["target"] == {"epsilon": 1, "delta": 1e-6}
@@ -255,7 +256,7 @@ def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: p
 
 SAMPLING = {"--sampling", "--rate", "--batch", "--population"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
-EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--json"}
+EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json"}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_the_help_lists_exactly_the_options_of_the_command(shell: Shell, command
     assert set(re.findall(r"^│ [ *] +(--\S+)", out, re.M)) == options | EVERY_TARGET
     run, asked = out.split("What is asked")
     assert "--relation" in run
-    assert {"--epsilon", "--delta", "--accuracy", "--json"} <= set(re.findall(r"--\w+", asked))
+    assert {"--epsilon", "--delta", "--accuracy", "--effort", "--json"} <= set(re.findall(r"--\w+", asked))
     assert "randomized-response" in out or command == "noise"
 
 

@@ -109,10 +109,11 @@ def test_the_verdict_at_the_anchor(table: Contrast) -> None:
         ((tr.Poisson, tr.ADD), "If batches are drawn without replacement, epsilon is 3.54, not 0.74."),
         (
             (tr.Poisson, tr.SUBSTITUTE),
-            "If batches are drawn without replacement, epsilon is [15.25, 16.32], not [1.32504798, 1.32504875].",
+            "If batches are drawn without replacement, epsilon is between 15.25 and 16.32, not 1.33.",
         ),
         ((tr.WithoutReplacement, tr.ADD), "If one record is removed, epsilon is 15.25, not 3.54."),
         (FIXED, none_larger_than("15.25")),
+        ((tr.WithoutReplacement, tr.SUBSTITUTE), none_larger_than("one, between 15.25 and 16.32")),
         ((tr.EveryRecord, tr.ADD_OR_REMOVE), "If one record is exchanged for another, epsilon is 32437.37, not 8405.70."),
         ((tr.EveryRecord, tr.SUBSTITUTE), none_larger_than("32437.37")),
     ],
@@ -130,7 +131,10 @@ def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
     assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."  # nor do they show anything of the claim
     assert said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."  # the ends straddle where two decimals round
     assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."  # two decimals are more than is known
-    assert said((2.0, 3.0), (1.0, 1.5)) == "[2, 3], not [1, 1.5]."  # one number would be a guess
+    assert said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."  # one number would be a guess
+    assert said((15.2514, 16.3188), (0.947195, 0.947196)) == "between 15.25 and 16.32, not 0.95."
+    assert said((1234.56, 2345.67), (0.0, 0.3)) == "between 1234 and 2346, not between 0.000 and 0.300."
+    assert said((4.2087, math.inf), (0.5, 0.5)) == "at least 4.20, not 0.50."
     assert said((math.inf, math.inf), (0.5, 0.5)) == "infinity, not 0.50."
     assert said((0.5, 0.5), (0.0, 0.0)) == "0.50, not 0."
 
@@ -146,7 +150,7 @@ def test_one_mistake_is_named_before_two() -> None:
 
 def test_overlapping_brackets_are_no_mismatch() -> None:
     answers = {POISSON: tr.Bracket(1, 1.2), FIXED: tr.Bracket(1.2, 5)}
-    assert verdict_on(POISSON, answers) == none_larger_than("[1, 1.2]")
+    assert verdict_on(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
 
 
 def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> None:
@@ -182,6 +186,49 @@ def test_what_is_not_a_claim_is_refused(claimed: Any) -> None:
     assert repr(claimed) in str(refusal.value)
 
 
+# the effort, which matters for one row
+
+FEW = tr.Step(tr.Gaussian(noise_multiplier=1), tr.WithoutReplacement(batch=1, population=10)) * 3
+EXCHANGED = tr.WithoutReplacement, tr.SUBSTITUTE
+
+
+def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
+    assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {EXCHANGED: tr.QUICK}
+    note = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below); effort=TIGHT narrows"
+    assert note in str(table)
+    one_step = tr.contrast(FEW.parts[0][0], delta=1e-5)
+    assert all(row.effort is None for row in one_step.rows)
+    assert "quick" not in str(one_step)
+
+
+def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
+    calls: list[tuple[int, int]] = []
+    quick = tr.contrast(FEW, delta=1e-5)
+    tight = tr.contrast(FEW, delta=1e-5, effort=tr.TIGHT, progress=lambda done, steps: calls.append((done, steps)))
+    assert calls[0] == (1, 3)
+    assert tight.row(*EXCHANGED).effort is tr.TIGHT
+    assert "is tight (the substitution game besides" in str(tight)
+    for loose, narrow in zip(quick.rows, tight.rows, strict=True):
+        if (loose.sampling, loose.relation) == EXCHANGED:
+            assert loose.epsilons[0].lower <= narrow.epsilons[0].lower <= narrow.epsilons[0].upper < loose.epsilons[0].upper
+        else:
+            assert loose.epsilons == narrow.epsilons
+
+
+def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
+    words = "contrast --noise 1 --sampling without-replacement --batch 1 --population 10 --steps 3 --delta 1e-5"
+    quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
+    note = (
+        "without-replacement, substitute: quick (envelope above, fixed directions below); --effort tight narrows the bracket.\n"
+    )
+    assert note in quick
+    assert "without-replacement, substitute: tight (the substitution game besides envelope and fixed directions).\n" in tight
+    found = loaded(shell, f"{words} --effort tight")
+    assert found["question"]["effort"] == "tight"
+    assert [row["effort"] for row in found["rows"]].count("tight") == 1
+    assert [row["effort"] for row in found["rows"]].count(None) == 11
+
+
 # as text and on the command line
 
 
@@ -190,7 +237,7 @@ def test_the_table_shows_upper_ends_and_ratios(table: Contrast) -> None:
     assert lines["WithoutReplacement", "ADD_OR_REMOVE"].startswith("15.2515 (16.1x) ")
     assert lines["Poisson", "ADD_OR_REMOVE"].startswith("0.9472 (claimed) ")
     assert lines["EveryRecord", "REMOVE"].startswith("8405.6967 (8,870x) ")
-    assert lines["WithoutReplacement", "SUBSTITUTE"].startswith("16.3188 (17.2x) ")
+    assert lines["WithoutReplacement", "SUBSTITUTE"].startswith("16.3188 (16.1x to 17.2x) ")
 
 
 def test_contrast_prints_ratios_and_ends_with_the_verdict(shell: Shell) -> None:

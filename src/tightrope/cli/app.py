@@ -46,7 +46,14 @@ _WIDTH = 110  # of help that is piped; examples fit
 
 def run(words: list[str]) -> None:
     """Parse the words and run the command they name; refusals are exceptions."""
-    app = App(name="tightrope", help=_ABOUT, help_format="plaintext", version=__version__, help_epilogue=f"Example:\n\n{EPSILON}")
+    app = App(
+        name="tightrope",
+        help=_ABOUT,
+        help_format="plaintext",
+        version=__version__,
+        help_epilogue=f"Example:\n\n{EPSILON}",
+        suppress_keyboard_interrupt=False,  # whoever calls says so
+    )
     for place, (command, example) in enumerate(COMMANDS):
         app.command(command, sort_key=place, help_epilogue=f"Example:\n\n{example}")
     app(words, console=StandardOutput(_WIDTH), print_error=False, exit_on_error=False, result_action="return_value")

@@ -61,7 +61,7 @@ def _print_rate(question: RateQuestion, target: TargetOptions, *, json: bool) ->
         accuracy=target.accuracy,
         effort=target.how_hard,
     )
-    answer = Answer.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, target, up=False)
+    answer = Answer.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False)
     asked = question.asked(f"the probability with which each record joins each batch is {ASKED_FOR}")
     print_answer(answer, asked, target, option="--rate", name="largest rate", json=json)
 
@@ -80,7 +80,7 @@ def _print_batch(question: RateQuestion, target: TargetOptions, *, json: bool) -
             effort=target.how_hard,
             progress=progress,
         )
-        answer = Answer.exact(found, target)
+        answer = Answer.exact(found)
     asked = question.asked(f"the size of a batch out of {population} records is {ASKED_FOR}", batch=None, population=population)
     also = {"rate": found.value / population}
     print_answer(answer, asked, target, option="--batch", name="largest batch", also=also, json=json)

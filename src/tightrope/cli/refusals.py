@@ -24,6 +24,7 @@ _REMEDIES = {
     "--steps": "pass how many times the mechanism is run, for example --steps 10000",
     "--delta": "pass the failure probability you accept, for example --delta 1e-6",
     "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
+    "--effort": "pass quick or tight",
 }
 MIXED = "--runs states every run in its file: leave out the options that state one run."
 

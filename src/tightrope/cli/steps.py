@@ -25,7 +25,7 @@ def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -
             effort=target.how_hard,
             progress=progress,
         )
-        answer = Answer.exact(found, target)
+        answer = Answer.exact(found)
     asked = Asked(
         words=[
             ("mechanism", mechanism_in_words(step.mechanism)),

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from tightrope.answers.calibrate import Calibration
 from tightrope.answers.frontier import V
 from tightrope.answers.spend import DEFAULT_ACCURACY, effort_matters
+from tightrope.answers.target import Target
 from tightrope.cli.machine import bracket_object, number_object, print_json, relation_object, theorem_object
 from tightrope.cli.options import ANSWER, Accuracy, EffortChoice, Number, RelationName, stated_effort, stated_relation
 from tightrope.cli.page import Page
@@ -68,19 +69,19 @@ class Answer(Generic[V]):
     delta: Bracket
 
     @staticmethod
-    def exact(found: Calibration[V], target: TargetOptions) -> "Answer[V]":
+    def exact(found: Calibration[V]) -> "Answer[V]":
         """The value with all its digits."""
-        return Answer(found=found, text=str(found.value), typed=found.value, **_read(found.curve, target))
+        return Answer(found=found, text=str(found.value), typed=found.value, **_read(found.curve, found.target))
 
     @staticmethod
-    def rounded(found: Calibration[float], run: Callable[[float], Run], target: TargetOptions, *, up: bool) -> "Answer[float]":
+    def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Answer[float]":
         """The value to six digits, rounded `up` or down; with all digits if the rounded one does not meet the target."""
         text = _rounded(found.value, up=up)
         typed = float(text)
         curve = found.target.verified(run(typed), found.curve.accuracy)
         if curve is None:
-            return Answer.exact(found, target)
-        return Answer(found=found, text=text, typed=typed, **_read(curve, target))
+            return Answer.exact(found)
+        return Answer(found=found, text=text, typed=typed, **_read(curve, found.target))
 
     @property
     def missing(self) -> str | None:
@@ -96,7 +97,7 @@ class Answer(Generic[V]):
         return abs(float(self.missing or self.typed) - self.typed) / self.typed if self.typed else math.inf
 
 
-def _read(curve: PrivacyCurve, target: TargetOptions) -> dict[str, Any]:
+def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
     """A curve with what it says at the target, asked while the asking is watched."""
     return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 

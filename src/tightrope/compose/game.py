@@ -32,6 +32,7 @@ Progress = Callable[[int, int], None]
 Complexes = NDArray[np.complex128]
 AT_ONCE = 8  # curves
 LARGEST = 1e100  # tilted values are scaled down beyond
+POWERS = 1e-12  # relative rounding of exponentials whose exponents, and those of the window's two ends, stay below 1000
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Profile:
 
     def atoms(self) -> LossAtoms:
         """A loss law that dominates: V read as the curve of one step."""
-        values = np.exp(self.log_curve)
+        values = np.exp(np.minimum(self.log_curve, 0.0))
         r = np.arange(len(values), dtype=float) * self.spacing
         table = np.concatenate([(values * np.exp(-r))[:0:-1], values])
         masses = lattice_masses(table[None], self.spacing)[0]
@@ -146,14 +147,14 @@ class GameAbove:
     def play(self, steps: int, keep: Collection[int], progress: Progress) -> dict[int, Profile]:
         """The value after each number of steps in `keep`."""
         w, c = self.window, self.window.tilt
-        kernels = np.exp(_log(lattice_masses(self.tables, w.spacing)) + c * w.losses)
+        kernels = np.exp(_log(lattice_masses(self.tables, w.spacing)) + c * w.losses) * (1 + POWERS)
         norm = float(kernels.sum(axis=1).max())
         log_norm = math.log(float(np.exp(_log(lattice_masses(self.envelope, w.spacing)[0]) + c * w.losses).sum()))
         spectra = self._spectra(kernels)
         r = np.arange(w.last + w.reach + 1, dtype=float) * w.spacing
         own = self.tables[:, w.reach :]
         gains = np.concatenate([own, np.repeat(own[:, -1:], max(w.last - w.reach, 0), axis=1)], axis=1)[:, : w.last + 1]
-        gains = gains * np.exp(c * r[: w.last + 1])
+        gains = gains * np.exp(c * r[: w.last + 1]) * (1 + POWERS)
         log_infinite = math.log(float(self.envelope[0, -1]))
         mirror = np.exp(-(2 * c + 1) * r[1 : w.reach + 1])
         beyond = np.exp(c * r[1 : w.reach + 1])

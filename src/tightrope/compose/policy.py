@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.compose.game import Progress
+from tightrope.compose.game import POWERS, Progress
 from tightrope.loss.cells import Cells, cut
 from tightrope.loss.exchange_curve import LEAST_SHARE
 from tightrope.loss.transform import UNIT_ROUNDOFF
@@ -39,15 +39,20 @@ class LabelLaw:
     losses: Floats
     labels: Labels
     upwards: Floats
-    blur: float  # bounds the relative error of the masses under P and under Q, on average
+    doubt: Floats  # bounds the relative error of each mass, under P and under Q
 
     @staticmethod
     def of(log_masses: Floats, losses: Floats, blur: Floats, spacing: float) -> "LabelLaw":
         """Round each loss to a label, up or down at random."""
         labels = np.floor(losses / spacing)
-        weights = np.exp(log_masses)
         doubt = 8 * UNIT_ROUNDOFF * (8 + np.abs(log_masses)) + blur
-        return LabelLaw(log_masses, losses, labels.astype(np.int64), losses / spacing - labels, float(weights @ doubt))
+        return LabelLaw(log_masses, losses, labels.astype(np.int64), losses / spacing - labels, doubt)
+
+    def blur(self, tilt: float) -> float:
+        """The doubt about the tilted masses, relative to all of them."""
+        exponents = self.log_masses + tilt * self.losses
+        weights = np.exp(exponents - exponents.max())
+        return float(weights @ self.doubt / weights.sum())
 
     def kernel(self, reach: int, spacing: float, tilt: float, *, dual: bool) -> Floats:
         """Tilted masses at the labels -reach ... reach; those further out are let go. `dual` gives Q's instead of P's."""
@@ -155,7 +160,7 @@ def evaluate(
     kernels = [[law.kernel(w.reach, w.spacing, c, dual=dual) for law in laws] for dual in (False, True)]
     norms = [max(float(kernel.sum()) for kernel in side) for side in kernels]
     spectra = np.stack([np.stack([_spectrum(kernel, w) for kernel in side]) for side in kernels])  # [P or Q, law, frequency]
-    unit = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) + 2 * max(law.blur for law in laws)
+    unit = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) + 2 * max(law.blur(c) for law in laws) + POWERS
     accuse = r <= 1e-9 * w.spacing
     values = np.stack([np.where(accuse, np.exp(c * r), 0.0), np.where(accuse, np.exp((c + 1) * r), 0.0)])
     errors, log_scale = [4 * UNIT_ROUNDOFF * float(side.max()) for side in values], 0.0

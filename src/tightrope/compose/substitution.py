@@ -173,7 +173,7 @@ class Substitution:
             raise self._refusal(log_delta) from None
         tilt = min(saddle, max(saddle / 2, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
         end = self._end_of_window(epsilon, tilt, deviation, log_delta)
-        width = end + 2 * self._largest_loss(log_delta, tilt * (end - epsilon))
+        width = end + 2 * self._largest_loss(log_delta, tilt, end - epsilon)
         times, block = self.game.times, self.game.times
         for quality in (FINE, COARSE):
             curves = self._cover(quality).size if self.has_cover else 1
@@ -222,13 +222,16 @@ class Substitution:
             live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
         return spacing
 
-    def _largest_loss(self, log_delta: float, margin: float) -> float:
-        """A loss so rare that all steps together exceed it with probability e^-margin of delta, or less."""
+    def _largest_loss(self, log_delta: float, tilt: float, beyond: float) -> float:
+        """A loss so rare that taking it for infinite leaves no mark on the tilted curve, `beyond` and itself past epsilon."""
         exchange = self.game.exchange
         if exchange.noise is not Noise.NORMAL:
             return exchange.remove.loss_range[1]
-        x = upper_quantile(exchange.remove, log_delta - math.log(self.game.times) - 9 - margin)
-        return float(exchange.remove.loss(np.array(x)))
+        loss = 0.0
+        for _ in range(8):
+            log_mass = log_delta - math.log(self.game.times) - 9 - tilt * max(beyond + loss, 0.0)
+            loss = float(exchange.remove.loss(np.array(upper_quantile(exchange.remove, log_mass))))
+        return loss
 
     def _above(self, layout: Layout, quality: Quality) -> Profile | Composed:
         exchange, times = self.game.exchange, self.game.times
@@ -236,8 +239,7 @@ class Substitution:
         pieces, rest = divmod(times, layout.block)
         alone = pieces == 1 and not rest and not self.game.others
         end = layout.end if alone else self._end_of_block(layout)
-        margin = layout.tilt * max(end - layout.epsilon, 0.0)
-        reach = math.ceil(self._largest_loss(layout.log_delta, margin) / layout.spacing)
+        reach = math.ceil(self._largest_loss(layout.log_delta, layout.tilt, end - layout.epsilon) / layout.spacing)
         window = Window(layout.spacing, math.ceil(end / layout.spacing), reach, layout.tilt)
         game = GameAbove(self._cover(quality), exchange.rate, square, quality.coarseness, window)
         found = game.play(layout.block, {layout.block, rest}, self.progress)
@@ -280,7 +282,7 @@ class Substitution:
         if layout.block < self.game.times or self.game.others:
             return None
         below = 10 / layout.saddle + 2 * layout.deviation
-        reach = math.ceil(self._largest_loss(layout.log_delta, 0.0) / layout.spacing) + 1
+        reach = math.ceil(self._largest_loss(layout.log_delta, 0.0, 0.0) / layout.spacing) + 1
         window = PolicyWindow(
             layout.spacing,
             math.ceil(below / layout.spacing),

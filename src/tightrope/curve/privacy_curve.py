@@ -134,7 +134,7 @@ class PrivacyCurve:
         if epsilon < 0:
             return self._negative(epsilon)
         upper = min(max(self._cover_bounds(branch, epsilon).upper for branch in self.branches), 0.0)  # delta is at most 1
-        enough = upper + math.log1p(-self.accuracy)
+        enough = upper + math.log1p(-min(self.accuracy, 0.5))
         lower = self._attained(lambda w: w.log_bounds(epsilon, self.accuracy).lower, enough, -math.inf)
         return min(lower, upper), upper
 

@@ -15,6 +15,7 @@ from tightrope.numerics.tails import Floats
 
 FARTHEST = 13.0  # standard deviations; what lies beyond is charged
 ROUNDING = 2e-13  # relative to the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
+WEIGHTS = 2e-11  # relative rounding of the nodes' weights: where a cell spans 1e-4 of its values, a mean in it loses four digits
 FLOOR = 1e-130  # what terms further out can amount to
 LEAST_SHARE = 1e-4  # of the largest variance: a factor that varies less is taken to vary this much, or not at all
 
@@ -38,7 +39,7 @@ def both_orders(gram: Gram, rate: float, square: float, orders: Floats, coarsene
     z, y, t = z[:, None], y[:, None], orders[None, :]
     call = _call(rate * z, (t - 1) * (1 - rate) + t * rate * z * y, own_x)
     put = _put(rate * z * y - (t - 1) * (1 - rate), t * rate * z, own_x)
-    return weights @ call + tail, weights @ put + tail
+    return (weights @ call) * (1 + WEIGHTS) + tail, (weights @ put) * (1 + WEIGHTS) + tail
 
 
 def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, float]:

@@ -1,0 +1,161 @@
+"""--effort on every command, the bar that shows a long game, and Ctrl-C while it is played."""
+
+import os
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tightrope as tr
+from shell import Shell
+from test_cli import HEADLINE, MAIN, answered, last_row, loaded
+from tightrope.cli import progress
+from tightrope.cli.refusals import in_options
+
+EXCHANGED = "--noise 1 --sampling without-replacement --batch 1 --population 10 --relation substitute"
+TARGET = "--relation substitute --epsilon 3 --delta 1e-5"
+QUICKLY = "effort     quick (envelope above, fixed directions below)"
+TIGHTLY = "effort     tight (the substitution game besides envelope and fixed directions)"
+QUESTIONS = {
+    f"epsilon {EXCHANGED} --steps 3 --delta 1e-5": "tight",
+    f"delta {EXCHANGED} --steps 3 --epsilon 0.5": "tight",
+    f"curve {EXCHANGED} --steps 3 --epsilons 0.5": "quick",
+    f"risk {EXCHANGED} --steps 3 --fpr 0.01": "quick",
+    f"noise --sampling without-replacement --batch 1 --population 10 --steps 3 {TARGET}": "quick",
+    f"steps --noise 2 --sampling without-replacement --batch 1 --population 10 {TARGET}": "quick",
+    f"rate --noise 2 --sampling without-replacement --population 10 --steps 3 {TARGET}": "quick",
+}
+
+
+@pytest.mark.parametrize(("words", "usual"), QUESTIONS.items(), ids=[words.split()[0] for words in QUESTIONS])
+def test_the_effort_is_told_where_it_matters_and_always_in_json(shell: Shell, words: str, usual: str) -> None:
+    assert (TIGHTLY if usual == "tight" else QUICKLY) in answered(shell, words)
+    assert QUICKLY in answered(shell, f"{words} --effort quick")
+    assert loaded(shell, words)["question"]["effort"] == usual
+    assert loaded(shell, f"{words} --effort quick")["question"]["effort"] == "quick"
+
+
+def test_elsewhere_the_effort_changes_nothing_and_is_not_shown(shell: Shell) -> None:
+    words = f"epsilon {HEADLINE} --relation substitute --delta 1e-6"
+    quick, tight = (answered(shell, f"{words} --effort {effort}") for effort in ("quick", "tight"))
+    assert quick == tight
+    assert "effort" not in quick
+    assert loaded(shell, f"{words} --effort quick")["question"]["effort"] == "quick"
+
+
+def test_tight_narrows_what_quick_leaves_open(shell: Shell) -> None:
+    words = f"epsilon {EXCHANGED} --steps 3 --delta 1e-5"
+    (_, *quick), (_, *tight) = (last_row(answered(shell, f"{words} --effort {effort}")) for effort in ("quick", "tight"))
+    assert float(quick[0]) <= float(tight[0]) <= float(tight[1]) < float(quick[1])
+
+
+def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) -> None:
+    file = f"{tmp_path}/runs.toml"
+    with open(file, "w") as out:
+        out.write(
+            'relation = "substitute"\nepsilons = [0.5]\n[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 1\n'
+            'sampling = "without-replacement"\nbatch = 1\npopulation = 10\nsteps = 3\n'
+        )
+    assert "quick (envelope above, fixed directions below), for fixed" in answered(shell, f"curve --runs {file}")
+    quick, tight = (loaded(shell, f"curve --runs {file} --effort {effort}") for effort in ("quick", "tight"))
+    assert (quick["effort"], tight["effort"]) == ("quick", "tight")
+    assert tight["runs"][0]["brackets"][0]["delta"]["upper"] < quick["runs"][0]["brackets"][0]["delta"]["upper"]
+
+
+def test_a_refused_game_advises_in_options() -> None:
+    assert in_options("Out of reach. Ask with effort=QUICK, or for another epsilon.") == (
+        "Out of reach. Ask with --effort quick, or for another epsilon."
+    )
+
+
+# the bar
+
+
+def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert TIGHTLY in answered(shell, f"epsilon {EXCHANGED} --steps 3 --delta 1e-5")  # nothing on standard error
+
+
+def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output (a pipe) and standard error (a terminal) of a command, interrupted once it shows something."""
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-c", f"{setup}\n{MAIN}", *shlex.split(words)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=environment) as process:
+        os.close(end)
+        shown, started = b"", time.monotonic()
+        while time.monotonic() - started < 120:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    read = os.read(terminal, 65536)
+                except OSError:  # the other end is closed
+                    break
+                if not read:
+                    break
+                shown += read
+            if interrupt_at is not None and interrupt_at in shown:
+                process.send_signal(signal.SIGINT)
+                interrupt_at = None
+        out = process.stdout.read() if process.stdout else b""
+        code = process.wait(timeout=60)
+    os.close(terminal)
+    return code, out.decode(), shown.decode()
+
+
+SOON = "import tightrope.cli.progress as p; p.PATIENCE = 0.0"
+
+
+def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
+    code, out, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 20 --delta 1e-5", SOON)
+    assert code == 0
+    assert TIGHTLY in out
+    assert "\x1b" not in out
+    assert "Preparing" in shown
+    assert "Game, round 2" in shown
+    assert shown.endswith("\x1b[2K")  # the line is erased
+
+
+def test_a_quick_answer_shows_no_bar() -> None:
+    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 3 --delta 1e-5 --effort quick")
+    assert (code, shown) == (0, "")
+
+
+def test_an_interrupt_during_the_game_ends_cleanly() -> None:
+    long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --relation substitute --steps 10000"
+    code, out, shown = at_a_terminal(f"epsilon {long} --delta 1e-5", SOON, interrupt_at=b"Preparing")
+    assert (code, out) == (130, "")
+    assert shown.endswith("tightrope: interrupted.\r\n")
+    assert "Traceback" not in shown
+    assert "\x1b[?25h" in shown  # the cursor is back
+
+
+def test_a_bar_that_never_came_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress.game_watched() as count:
+        assert count is not None
+        count(1, 2)
+        count(2, 2)
+        count(1, 2)
+
+
+# the library's own callback
+
+
+def test_every_round_counts_from_one_to_the_number_of_steps() -> None:
+    calls: list[tuple[int, int]] = []
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.WithoutReplacement(batch=1, population=10))
+    asked = {"relation": tr.SUBSTITUTE, "progress": lambda done, steps: calls.append((done, steps))}
+    tr.epsilon(step * 3, delta=1e-5, **asked)  # type: ignore[arg-type]
+    assert calls[:3] == [(1, 3), (2, 3), (3, 3)]
+    assert len(calls) % 3 == 0
+    calls.clear()
+    tr.delta(step * 3, epsilon=0.5, **asked)  # type: ignore[arg-type]
+    assert calls
+    calls.clear()
+    tr.epsilon(step * 3, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[arg-type]
+    assert not calls
