@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -374,3 +375,58 @@ def test_the_logarithm_of_the_target_is_charged_on_both_sides() -> None:
         target = Target.of(1.0, math.exp(end), tr.ADD, tr.Run(), 1e-3, tr.PROVED)
         found = target.excess(run, 1e-3)
         assert found.lower < 0 < found.upper
+
+
+# effort: where the theory leaves a gap, both sides stay certain
+
+FIXED_SIZE = tr.WithoutReplacement(batch=1, population=20)
+EXCHANGED = tr.Step(tr.Gaussian(noise_multiplier=4), FIXED_SIZE)
+
+
+def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
+    """Both sides hold, whoever asks again with the same effort; and neither is contradicted by the other effort."""
+    assert found.beyond is not None
+    for harder in (effort, tr.TIGHT):
+        spent = tr.epsilon(run(found.value), delta=1e-5, relation=tr.SUBSTITUTE, effort=harder)
+        assert spent.upper <= found.target.epsilon
+    for harder in (effort, tr.TIGHT):
+        missed = tr.delta(run(found.beyond), epsilon=found.target.epsilon, relation=tr.SUBSTITUTE, effort=harder)
+        assert missed.upper > 1e-5
+    assert missed.lower > 1e-5
+
+
+def test_the_most_steps_are_safe_with_either_effort_and_more_with_the_greater() -> None:
+    goal: Any = {"epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    quick, tight = tr.most_steps(EXCHANGED, **goal), tr.most_steps(EXCHANGED, **goal, effort=tr.TIGHT)
+    assert quick.value < tight.value < tight.beyond == tight.value + 1 <= quick.beyond  # type: ignore[operator]
+    wide(quick, lambda steps: EXCHANGED * steps, tr.QUICK)
+    wide(tight, lambda steps: EXCHANGED * steps, tr.TIGHT)
+
+
+def test_the_smallest_noise_is_safe_with_either_effort_and_less_with_the_greater() -> None:
+    goal: Any = {"steps": 5, "epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    quick, tight = tr.smallest_noise(FIXED_SIZE, **goal), tr.smallest_noise(FIXED_SIZE, **goal, effort=tr.TIGHT)
+    assert quick.value > tight.value > tight.beyond >= quick.beyond  # type: ignore[operator]
+    assert tight.gap < 5e-3 < quick.gap < 0.1
+    wide(quick, lambda noise: tr.Step(tr.Gaussian(noise_multiplier=noise), FIXED_SIZE) * 5, tr.QUICK)
+
+
+def test_the_largest_batch_under_an_exchange() -> None:
+    found = tr.largest_batch(
+        tr.Gaussian(noise_multiplier=4), population=200, steps=5, epsilon=0.5, delta=1e-5, relation=tr.SUBSTITUTE
+    )
+    assert found.value < found.beyond <= 1.2 * found.value  # type: ignore[operator]
+    assert found.epsilon.upper <= 0.5
+
+
+def test_a_gap_in_what_is_released_besides_is_no_reason_to_look_on() -> None:
+    goal: Any = {"steps": 100, "epsilon": 2, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    found = tr.smallest_noise(tr.Poisson(rate=0.01), **goal, besides=EXCHANGED * 20)
+    assert found.epsilon.upper <= 2
+    assert 1e-4 < found.gap < 0.1
+
+
+def test_effort_elsewhere_changes_nothing() -> None:
+    goal: Any = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
+    step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
+    assert tr.most_steps(step, **goal, effort=tr.TIGHT).value == tr.most_steps(step, **goal).value

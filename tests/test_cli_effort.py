@@ -17,18 +17,18 @@ from test_cli import HEADLINE, MAIN, answered, last_row, loaded
 from tightrope.cli import progress
 from tightrope.cli.refusals import in_options
 
-EXCHANGED = "--noise 1 --sampling without-replacement --batch 1 --population 10 --relation substitute"
-TARGET = "--relation substitute --epsilon 3 --delta 1e-5"
+EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
+TARGET = "--relation substitute --epsilon 0.35 --delta 1e-5"
 QUICKLY = "effort     quick (envelope above, fixed directions below)"
 TIGHTLY = "effort     tight (the substitution game besides envelope and fixed directions)"
 QUESTIONS = {
-    f"epsilon {EXCHANGED} --steps 3 --delta 1e-5": "tight",
-    f"delta {EXCHANGED} --steps 3 --epsilon 0.5": "tight",
-    f"curve {EXCHANGED} --steps 3 --epsilons 0.5": "quick",
-    f"risk {EXCHANGED} --steps 3 --fpr 0.01": "quick",
-    f"noise --sampling without-replacement --batch 1 --population 10 --steps 3 {TARGET}": "quick",
-    f"steps --noise 2 --sampling without-replacement --batch 1 --population 10 {TARGET}": "quick",
-    f"rate --noise 2 --sampling without-replacement --population 10 --steps 3 {TARGET}": "quick",
+    f"epsilon {EXCHANGED} --steps 5 --delta 1e-5": "tight",
+    f"delta {EXCHANGED} --steps 5 --epsilon 0.2": "tight",
+    f"curve {EXCHANGED} --steps 5 --epsilons 0.2": "quick",
+    f"risk {EXCHANGED} --steps 5 --fpr 0.01": "quick",
+    f"noise --sampling without-replacement --batch 1 --population 20 --steps 5 {TARGET}": "quick",
+    f"steps --noise 4 --sampling without-replacement --batch 1 --population 20 {TARGET}": "quick",
+    f"rate --noise 4 --sampling without-replacement --population 20 --steps 5 {TARGET}": "quick",
 }
 
 
@@ -49,7 +49,7 @@ def test_elsewhere_the_effort_changes_nothing_and_is_not_shown(shell: Shell) -> 
 
 
 def test_tight_narrows_what_quick_leaves_open(shell: Shell) -> None:
-    words = f"epsilon {EXCHANGED} --steps 3 --delta 1e-5"
+    words = f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
     (_, *quick), (_, *tight) = (last_row(answered(shell, f"{words} --effort {effort}")) for effort in ("quick", "tight"))
     assert float(quick[0]) <= float(tight[0]) <= float(tight[1]) < float(quick[1])
 
@@ -58,8 +58,8 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
     file = f"{tmp_path}/runs.toml"
     with open(file, "w") as out:
         out.write(
-            'relation = "substitute"\nepsilons = [0.5]\n[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 1\n'
-            'sampling = "without-replacement"\nbatch = 1\npopulation = 10\nsteps = 3\n'
+            'relation = "substitute"\nepsilons = [0.2]\n[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 4\n'
+            'sampling = "without-replacement"\nbatch = 1\npopulation = 20\nsteps = 5\n'
         )
     assert "quick (envelope above, fixed directions below), for fixed" in answered(shell, f"curve --runs {file}")
     quick, tight = (loaded(shell, f"curve --runs {file} --effort {effort}") for effort in ("quick", "tight"))
@@ -78,7 +78,7 @@ def test_a_refused_game_advises_in_options() -> None:
 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    assert TIGHTLY in answered(shell, f"epsilon {EXCHANGED} --steps 3 --delta 1e-5")  # nothing on standard error
+    assert TIGHTLY in answered(shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5")  # nothing on standard error
 
 
 def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None) -> tuple[int, str, str]:
@@ -121,7 +121,7 @@ def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
 
 
 def test_a_quick_answer_shows_no_bar() -> None:
-    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 3 --delta 1e-5 --effort quick")
+    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort quick")
     assert (code, shown) == (0, "")
 
 
@@ -148,14 +148,14 @@ def test_a_bar_that_never_came_leaves_no_thread(monkeypatch: pytest.MonkeyPatch)
 
 def test_every_round_counts_from_one_to_the_number_of_steps() -> None:
     calls: list[tuple[int, int]] = []
-    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.WithoutReplacement(batch=1, population=10))
+    step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
     asked = {"relation": tr.SUBSTITUTE, "progress": lambda done, steps: calls.append((done, steps))}
     tr.epsilon(step * 3, delta=1e-5, **asked)  # type: ignore[arg-type]
     assert calls[:3] == [(1, 3), (2, 3), (3, 3)]
     assert len(calls) % 3 == 0
     calls.clear()
-    tr.delta(step * 3, epsilon=0.5, **asked)  # type: ignore[arg-type]
-    assert calls
+    tr.delta(step * 4, epsilon=0.1, **asked)  # type: ignore[arg-type]
+    assert calls[:2] == [(1, 4), (2, 4)]
     calls.clear()
-    tr.epsilon(step * 3, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[arg-type]
+    tr.epsilon(step * 6, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[arg-type]
     assert not calls

@@ -188,7 +188,7 @@ def test_what_is_not_a_claim_is_refused(claimed: Any) -> None:
 
 # the effort, which matters for one row
 
-FEW = tr.Step(tr.Gaussian(noise_multiplier=1), tr.WithoutReplacement(batch=1, population=10)) * 3
+FEW = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20)) * 7
 EXCHANGED = tr.WithoutReplacement, tr.SUBSTITUTE
 
 
@@ -205,7 +205,7 @@ def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
     calls: list[tuple[int, int]] = []
     quick = tr.contrast(FEW, delta=1e-5)
     tight = tr.contrast(FEW, delta=1e-5, effort=tr.TIGHT, progress=lambda done, steps: calls.append((done, steps)))
-    assert calls[0] == (1, 3)
+    assert calls[0] == (1, 7)
     assert tight.row(*EXCHANGED).effort is tr.TIGHT
     assert "is tight (the substitution game besides" in str(tight)
     for loose, narrow in zip(quick.rows, tight.rows, strict=True):
@@ -216,7 +216,7 @@ def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
 
 
 def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
-    words = "contrast --noise 1 --sampling without-replacement --batch 1 --population 10 --steps 3 --delta 1e-5"
+    words = "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
     note = (
         "without-replacement, substitute: quick (envelope above, fixed directions below); --effort tight narrows the bracket.\n"

@@ -173,3 +173,14 @@ def test_remaining_needs_a_step_and_a_target() -> None:
     wrong: Any = STEP * 3
     with pytest.raises(tr.InvalidSetting, match="step must be a Step"):
         ledger(STEP).remaining(1, 1e-6, step=wrong)
+
+
+def test_a_ledger_is_quick_unless_told_and_gives_the_one_shot_answer_of_the_same_effort() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
+    made = ledger(step * 5, relation=tr.SUBSTITUTE)
+    for effort in (tr.QUICK, tr.TIGHT):
+        assert made.epsilon(1e-5, effort=effort) == tr.epsilon(step * 5, delta=1e-5, relation=tr.SUBSTITUTE, effort=effort)
+        assert made.delta(0.2, effort=effort) == tr.delta(step * 5, epsilon=0.2, relation=tr.SUBSTITUTE, effort=effort)
+    assert made.epsilon(1e-5) == made.epsilon(1e-5, effort=tr.QUICK) == made.curve().epsilon(1e-5)
+    assert made.epsilon(1e-5, effort=tr.TIGHT).upper < made.epsilon(1e-5).upper
+    assert 0 < made.remaining(0.5, 1e-5) < made.remaining(0.5, 1e-5, effort=tr.TIGHT)

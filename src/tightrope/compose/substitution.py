@@ -281,8 +281,10 @@ class Substitution:
         """The policy's value; a run that is not played in one piece, or holds other steps, is left to fixed directions."""
         if layout.block < self.game.times or self.game.others:
             return None
-        below = 10 / layout.saddle + 2 * layout.deviation
-        reach = math.ceil(self._largest_loss(layout.log_delta, 0.0, 0.0) / layout.spacing) + 1
+        largest = self._largest_loss(layout.log_delta, 0.0, 0.0)
+        # a run that lost far more than epsilon is let go: rare at this rung, and at the larger deltas it also serves
+        below = min(self.game.times * largest, max(20 / layout.saddle + 4 * layout.deviation, 4 * largest))
+        reach = math.ceil(largest / layout.spacing) + 1
         window = PolicyWindow(
             layout.spacing,
             math.ceil(below / layout.spacing),
