@@ -145,7 +145,7 @@ def test_spreading_keeps_mass_and_mean_and_adds_variance() -> None:
 
 
 def test_masses_give_the_curve_back() -> None:
-    losses = np.arange(-30, 31) * 0.1
+    losses = np.arange(-30, 31, dtype=float) * 0.1
     curves = curves_of([REMOVE_GRAM], 0.2, 0.25, losses[30:], 1e-4)
     table = np.concatenate([(curves.back * np.exp(-losses[30:]))[:, :0:-1], curves.forth], axis=1)
     masses = lattice_masses(table, 0.1)[0]

@@ -260,7 +260,7 @@ def test_contrast_prints_upper_ends_rounded_up() -> None:
     lines = str(tr.contrast(run, delta=1e-6)).splitlines()
     (poisson_line,) = [line for line in lines if line.startswith("Poisson") and "ADD_OR_REMOVE" in line]
     assert float(poisson_line.split()[2]) == math.ceil(0.94719568727 * 1e4) / 1e4
-    (batch_line,) = [line for line in lines if line.startswith("WithoutReplacement") and "SUBSTITUTE" in line]
+    (batch_line,) = [line for line in lines if line.startswith("WithoutReplacement  ") and "SUBSTITUTE" in line]
     assert float(batch_line.split()[2]) == pytest.approx(16.3188, abs=1e-4)
     lines = str(tr.contrast(laplace(1, poisson(0.1), 3), delta=1e-6)).splitlines()
     (refused,) = [line for line in lines if line.startswith("Poisson") and "SUBSTITUTE" in line]

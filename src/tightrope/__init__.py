@@ -20,7 +20,7 @@ from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # in pipeline order: the question, the relation, the answers, what they are made of, the refusals
 __all__ = [  # noqa: RUF022

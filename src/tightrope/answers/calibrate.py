@@ -288,7 +288,8 @@ def _quick_frontier(target: Target, run: Callable[[V], Run], like: Frontier[V], 
         except (OutOfReach, NotPreciseEnough):
             return Bracket(-math.inf, -math.log(target.delta))
 
-    frontier = Frontier(excess, safest=like.safest, riskiest=like.riskiest, close=like.close, slope=like.slope, blur=like.blur)
+    close = CLOSE_TO_A_GAP[QUICK]
+    frontier = Frontier(excess, safest=like.safest, riskiest=like.riskiest, close=close, slope=like.slope, blur=like.blur)
     frontier.search(start)
     return frontier
 

@@ -36,7 +36,8 @@ def privacy_curve(
     For batches without replacement under SUBSTITUTE the theory itself leaves a gap; `effort` says how hard to work to
     close it: QUICK takes milliseconds, TIGHT plays a game for seconds, or a minute or two where there are 10,000 steps.
     Each end is then computed to `accuracy`. `progress(done, steps)` is called after each step of the game; a question
-    takes several rounds (from above, from below, at several epsilons), and each counts from 1 to `steps`.
+    takes several rounds (from above, from below, at several epsilons), and each counts from 1 to `steps`. The last
+    games are kept, so that asking again plays none.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())

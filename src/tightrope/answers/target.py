@@ -48,8 +48,8 @@ class Target:
         besides: Run | Step,
         accuracy: float,
         trusting: Standing,
-        effort: Effort,
-        progress: Progress | None,
+        effort: Effort = QUICK,
+        progress: Progress | None = None,
     ) -> "Target":
         """Check the target; refuse one that `besides` alone misses."""
         remedy = "Pass the privacy loss you accept, 0 or more."

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
 
 import numpy as np
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from tightrope.curve.trade_off import TradeOff
 
 Brackets = NDArray[np.object_]
-Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
+
+
+End = Callable[["Composed"], float]
 
 
 class Composed(Protocol):
@@ -133,9 +136,13 @@ class PrivacyCurve:
         epsilon = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
         if epsilon < 0:
             return self._negative(epsilon)
-        upper = min(max(self._cover_bounds(branch, epsilon).upper for branch in self.branches), 0.0)  # delta is at most 1
-        enough = upper + math.log1p(-min(self.accuracy, 0.5))
-        lower = self._attained(lambda w: w.log_bounds(epsilon, self.accuracy).lower, enough, -math.inf)
+        lower, upper = self._ends(
+            lambda composed: composed.log_bounds(epsilon, self.accuracy).upper,
+            lambda composed: composed.log_bounds(epsilon, self.accuracy).lower,
+            lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)),
+            -math.inf,
+        )
+        upper = min(upper, 0.0)  # delta is at most 1
         return min(lower, upper), upper
 
     def _negative(self, epsilon: float) -> tuple[float, float]:
@@ -150,12 +157,24 @@ class PrivacyCurve:
         def worst(cover: tuple[Composed, ...]) -> LogBounds:
             return max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper)
 
-        return min(_answered(worst, branch.covers), key=lambda b: b.upper)
+        found = _answered([partial(worst, cover) for cover in branch.covers], needed=True)
+        return min(found, key=lambda b: b.upper)
 
-    def _attained(self, lower_end: Callable[[Composed], float], enough: float, least: float) -> float:
-        """What the best witness attains; a branch's later witnesses are not asked where an earlier one attains enough."""
-        best = [max(_answered(lower_end, branch.witnesses, enough), default=least) for branch in self.branches]
-        return max(best, default=least)
+    def _ends(self, above: End, below: End, enough: Callable[[float], float], least: float) -> tuple[float, float]:
+        """What the best witness attains and the best cover allows, in the worst branch.
+
+        Covers and witnesses come cheapest first: where the first of each meet to within `enough`, no other is asked.
+        """
+        ends = []
+        for branch in self.branches:
+            covers = [partial(_worst, above, cover) for cover in branch.covers]
+            witnesses = [partial(below, witness) for witness in branch.witnesses]
+            uppers, lowers = _answered(covers[:1]), _answered(witnesses[:1])
+            if not (uppers and lowers and lowers[0] >= enough(uppers[0])):
+                uppers = _answered(covers, needed=True)
+                lowers = _answered(witnesses, enough(min(uppers)), needed=True)
+            ends.append((max(lowers, default=least), min(uppers)))
+        return max((lower for lower, _ in ends), default=least), max(upper for _, upper in ends)
 
     def _epsilon(self, delta: float) -> Bracket:
         delta = check.open_probability(
@@ -163,29 +182,34 @@ class PrivacyCurve:
             delta=delta,
         )
 
-        def worst(cover: tuple[Composed, ...]) -> float:
-            return max(schedule.epsilon_bounds(delta, self.accuracy)[1] for schedule in cover)
-
-        upper = max(min(_answered(worst, branch.covers)) for branch in self.branches)
-        enough = upper * (1 - self.accuracy / 10)
-        lower = self._attained(lambda w: w.epsilon_bounds(delta, self.accuracy)[0], enough, 0.0)
+        lower, upper = self._ends(
+            lambda composed: composed.epsilon_bounds(delta, self.accuracy)[1],
+            lambda composed: composed.epsilon_bounds(delta, self.accuracy)[0],
+            lambda upper: upper * (1 - self.accuracy / 10),
+            0.0,
+        )
         return Bracket(min(lower, upper), upper)
 
 
-def _answered(ask: Callable[[Asked], Answer], asked: Sequence[Asked], enough: float | None = None) -> list[Answer]:
-    """The answers of those that can answer, up to the first that is `enough`; a refusal only if none can.
+def _worst(above: End, cover: tuple[Composed, ...]) -> float:
+    return max(above(composed) for composed in cover)
+
+
+def _answered(questions: Sequence[Callable[[], Answer]], enough: float = math.inf, *, needed: bool = False) -> list[Answer]:
+    """The answers of those that can answer, up to the first that is `enough`; where one is needed, a refusal if none can.
 
     One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.
     """
     answers: list[Answer] = []
     refusal: NotPreciseEnough | None = None
-    for one in asked:
+    for ask in questions:
         try:
-            answers.append(ask(one))
-            if enough is not None and isinstance(answers[-1], float) and answers[-1] >= enough:
-                break
+            answers.append(ask())
         except NotPreciseEnough as refused:
             refusal = refusal or refused
-    if refusal is not None and not answers:
+            continue
+        if isinstance(answers[-1], float) and answers[-1] >= enough:
+            break
+    if needed and refusal is not None and not answers:
         raise refusal
     return answers
