@@ -28,7 +28,7 @@ from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
 
 DELTA = 1e-5
-RATES, NOISES, STEPS = (0.001, 0.01, 0.1, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000, 10_000)
+RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000, 10_000)
 POPULATION = 1000
 WIDE = 0.005  # the width of epsilon, relative to it, above which a case is named
 FIGURE_4 = (0.05, 4.0, 1000)

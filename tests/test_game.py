@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 import tightrope as tr
-from tightrope.compose.game import GameAbove, Window, lattice_masses
+from tightrope.compose.game import GameAbove, Profile, Window, lattice_masses
 from tightrope.compose.policy import PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.compose.substitution import Substitution, unwatched
 from tightrope.loss.exchange_curve import both_orders, spread_lognormal
@@ -113,7 +113,7 @@ def test_a_boxes_dominator_lies_above_every_triangle_of_the_box(rate: float, noi
 def test_discretised_curves_lie_above_and_close(rate: float, noise: float) -> None:
     losses = losses_of_interest(rate, noise)
     for gram in random_triangles(2, 6):
-        forth, back = both_orders(gram, rate, 1 / noise**2, np.exp(losses), 2e-4)
+        forth, back = both_orders(gram, rate, 1 / noise**2, losses, 2e-4)
         truth = conditional_curve(gram, rate, noise, np.exp(losses))
         reverse = 1 - np.exp(losses) * (1 - conditional_curve(gram, rate, noise, np.exp(-losses)))
         assert (forth >= truth - 1e-10).all()
@@ -315,3 +315,35 @@ def test_fine_covers_are_tighter_than_coarse_ones() -> None:
         game = GameAbove(cover(0.1, 0.25, quality), 0.1, 0.25, quality.coarseness, window)
         values.append(game.play(20, {20}, unwatched)[20].log_upper(1.0))
     assert values[0] < values[1] < values[0] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta"),
+    [(1e-3, 3.0, 3, 1e-10), (1e-4, 1.5, 5, 1e-28), (1e-2, 10.0, 2, 1e-32), (1e-3, 1.0, 10, 1e-23)],
+)
+def test_few_steps_at_extreme_tilts_are_never_below_remove(rate: float, noise: float, steps: int, delta: float) -> None:
+    """Tilts of hundreds per unit of loss once overflowed into a certified epsilon of 0."""
+    sampling = tr.WithoutReplacement(batch=round(rate * 10**5), population=10**5)
+    remove = tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps, delta=delta, relation=tr.REMOVE)
+    try:
+        lower, upper = pure(rate, noise, steps).epsilon_bounds(delta, 1e-3)
+    except tr.NotPreciseEnough:
+        return
+    assert lower <= upper
+    assert upper >= remove.lower
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("noise", [1.0, 30.0])
+def test_one_step_is_never_below_remove_however_low_the_rate(rate: float, noise: float) -> None:
+    """e^loss - 1 once lost the digits that decide where the rate is low."""
+    curve = tr.privacy_curve(tr.Step(tr.Gaussian(noise_multiplier=noise / 2), tr.Poisson(rate=rate)), relation=tr.REMOVE)
+    losses = np.linspace(0, largest_loss(rate, 1 / noise**2, 5.0), 40)
+    forth, _ = both_orders(REMOVE_GRAM, rate, 1 / noise**2, losses, 1e-4)
+    for loss, bound in zip(losses, forth, strict=True):
+        assert bound >= curve.delta(float(loss)).lower
+
+
+def test_a_bound_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ArithmeticError, match="not a number"):
+        Profile(0.1, 1.0, np.array([0.0, math.nan]))

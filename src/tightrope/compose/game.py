@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.compose.saddle import log_chernoff_factor
+from tightrope.errors import NotPreciseEnough
 from tightrope.loss.atoms import ABOVE, LossAtoms
 from tightrope.loss.pooling import Cover, Curves, curves_of
 from tightrope.loss.transform import UNIT_ROUNDOFF
@@ -32,7 +33,7 @@ Progress = Callable[[int, int], None]
 Complexes = NDArray[np.complex128]
 AT_ONCE = 8  # curves
 LARGEST = 1e100  # tilted values are scaled down beyond
-POWERS = 1e-12  # relative rounding of exponentials whose exponents, and those of the window's two ends, stay below 1000
+POWERS = 1e-12  # relative rounding of exponentials whose exponents, and those of the window's two ends, stay below 700
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class Profile:
     spacing: float
     tilt: float
     log_values: Floats
+
+    def __post_init__(self) -> None:
+        if np.isnan(self.log_values).any():
+            raise ArithmeticError("a bound that is not a number bounds nothing")
 
     @cached_property
     def log_curve(self) -> Floats:
@@ -120,7 +125,8 @@ def lattice_masses(tables: Floats, spacing: float) -> Floats:
     right = np.concatenate([rises, np.zeros((len(tables), 1))], axis=1)  # beyond the last loss the curve is constant
     left = np.concatenate([tables[:, :1], falls], axis=1)  # below the first it is a chord to t = 0
     masses = right - left
-    masses[:, tables.shape[1] // 2] += 1  # the kink of (1 - t)_+
+    middle = tables.shape[1] // 2
+    masses[:, middle] += 1 + 4 * UNIT_ROUNDOFF  # the kink of (1 - t)_+
     near = np.pad(tables, ((0, 0), (1, 1)), mode="edge")
     doubt = 8 * UNIT_ROUNDOFF * (near[:, :-2] + near[:, 1:-1] + near[:, 2:]) / -math.expm1(-spacing)
     return np.asarray(np.maximum(masses, 0) + doubt)
@@ -134,8 +140,8 @@ class GameAbove:
         r = np.arange(window.reach + 1, dtype=float) * window.spacing
         remove = curves_of([REMOVE_GRAM], rate, square, r, coarseness)
         first = curves_of(cover.first, rate, square, r, coarseness).largest()
-        rest = Curves.stacked([cover.groups, cover.others])
-        orders, grid = np.exp(r), np.exp(cover.grid)
+        rest = Curves.stacked([Curves(cover.groups.forth[1:], cover.groups.back[1:]), cover.others])
+        orders, grid = np.expm1(r), np.expm1(cover.grid)  # t - 1, which resolves small losses
         others = Curves(*(np.array([chords(orders, grid, row) for row in rows]) for rows in (rest.forth, rest.back)))
         ceiling = remove.forth
         # a triangle's curve is convex and below the cap: so it is below the largest convex curve that is
@@ -163,14 +169,16 @@ class GameAbove:
         found: dict[int, Profile] = {}
         for j in range(1, steps + 1):
             # what nobody exceeds beyond the window: the edge's value, and the envelope's Chernoff bound
-            chernoff = math.exp(min(log_chernoff_factor(c) + (j - 1) * log_norm - log_scale + 1e-9, 700.0))
-            never = math.exp(math.log(j) + log_infinite - log_scale + c * r[w.last] + 1e-6) if j > 1 else 0.0
+            chernoff = _exp(log_chernoff_factor(c) + (j - 1) * log_norm - log_scale + 1e-9)
+            never = _exp(math.log(j) + log_infinite - log_scale + c * float(r[w.last]) + 1e-6)
             right = np.minimum((values[-1] + error) * beyond, chernoff + never * beyond)
             all_right = np.concatenate([values, right])
             full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
             rough = math.sqrt(float(full @ full))
             values = self._best(spectra, fft.rfft(full, w.size), gains)
             error = norm * error + unit * rough + 4 * UNIT_ROUNDOFF * float(values.max())
+            if not math.isfinite(error + rough):
+                raise NotPreciseEnough("The tilted values of the game overflow.")
             if j in keep:
                 found[j] = Profile(w.spacing, c, _log(values + error) + log_scale + 1e-13 * (1 + abs(log_scale)))
             top = float(values.max())
@@ -203,6 +211,10 @@ def _tables(curves: Curves, r: Floats) -> Floats:
     forth = curves.forth.copy()
     forth[:, 0] = np.minimum(forth[:, 0], curves.back[:, 0])
     return np.concatenate([(curves.back * np.exp(-r))[:, :0:-1], forth], axis=1)
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
 
 
 def _log(x: Floats) -> Floats:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.compose.game import POWERS, Progress
+from tightrope.errors import NotPreciseEnough
 from tightrope.loss.cells import Cells, cut
-from tightrope.loss.exchange_curve import LEAST_SHARE
 from tightrope.loss.transform import UNIT_ROUNDOFF
 from tightrope.loss.triangles import Gram
 from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum, normal_log_upper
@@ -83,9 +83,9 @@ def triangle_law(gram: Gram, rate: float, square: float, spacing: float) -> Labe
     With Y = e^{w xi - w^2/2} and X = e^{a xi + b eta - (a^2 + b^2)/2}, the noise around a' is shifted by (w, 0) and around a
     by (a, b).
     """
-    w = math.sqrt(max(gram.w, LEAST_SHARE) * square)
+    w = math.sqrt(gram.w * square)
     a = gram.c * square / w
-    b = math.sqrt(max(gram.u * square - a * a, LEAST_SHARE * square))
+    b = math.sqrt(max(gram.u * square - a * a, 0.0))
     step = min(0.1, max(0.5 * spacing / (rate * max(a, b, w)), 0.02))
     nodes = np.arange(-9.0, 9.0 + max(a, b, w), step)
     plain_xi, plain_eta = _log_cells(nodes), _log_cells(nodes)
@@ -175,6 +175,8 @@ def evaluate(
         values = both[:, chosen, places]
         errors = [norm * error + norm * unit * size for norm, error, size in zip(norms, errors, rough, strict=True)]
         top = float(values.max())
+        if not math.isfinite(top + errors[0] + errors[1]):
+            raise NotPreciseEnough("The tilted values of the policy overflow.")
         if top > LARGEST:
             values, errors, log_scale = values / top, [error / top for error in errors], log_scale + math.log(top)
         progress(j, steps)

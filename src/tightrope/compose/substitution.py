@@ -13,6 +13,7 @@ import numpy as np
 from scipy import fft
 
 from tightrope.compose.game import GameAbove, Profile, Progress, Window
+from tightrope.compose.lattice import relative_blur
 from tightrope.compose.lattice_law import LatticeSide, LatticeStep
 from tightrope.compose.policy import Evaluated, LabelLaw, PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.compose.saddle import epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
@@ -33,6 +34,8 @@ FINEST, COARSEST = 3e-4, 1.5e-3  # how far the lattice may move epsilon, relativ
 SHORTEST_BLOCK = 50  # steps: blocks shorter than this would gain nothing over the envelope
 LADDER = (-2.0, -5.0, -9.0, -15.0, -25.0, -40.0, -65.0, -100.0, -150.0)  # ln delta
 KEPT_PLACES = 32
+LARGEST_EXPONENT = 500.0  # of a tilt: floats end at 709
+MOST_POINTS = 2e7  # lattice points times curves: about a gigabyte
 LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the cover's curves are not resolved
 FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
 TELLABLE = 10.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
@@ -69,11 +72,12 @@ class Composed:
     tilt: float
     spacing: float
     log_infinite: float
+    blur: float  # how far rounding in the other steps' masses can move delta, relative to it
 
     def log_upper(self, epsilon: float) -> float:
         """An upper bound on ln delta(epsilon)."""
         finite, _ = self.side.divergence_above(epsilon, self.tilt, self.spacing)
-        return float(np.logaddexp(finite + 1e-11 * (1 + abs(self.side.log_scale)), self.log_infinite))
+        return float(np.logaddexp(finite + self.blur + 1e-11 * (1 + abs(self.side.log_scale)), self.log_infinite))
 
     def epsilon_above(self, log_delta: float) -> float:
         """The smallest epsilon whose bound is at most delta, up to a little; infinity if none is."""
@@ -102,13 +106,20 @@ class Place:
         """Bounds on ln delta(epsilon)."""
         above = min(self.upper.log_upper(epsilon), 0.0) if self.upper else 0.0
         below = self.lower.log_lower(epsilon) if self.lower else -math.inf
-        return LogBounds(min(below, above), above)
+        return LogBounds(_in_order(below, above), above)
 
     def epsilons(self, log_delta: float) -> tuple[float, float]:
         """Bounds on epsilon(delta)."""
         above = self.upper.epsilon_above(log_delta) if self.upper else math.inf
         below = self.lower.epsilon_below(log_delta) if self.lower else 0.0
-        return min(below, above), above
+        return _in_order(below, above), above
+
+
+def _in_order(below: float, above: float) -> float:
+    """The lower end; ends that cross by more than rounding are a mistake that must not look like an answer."""
+    if not below <= above + 1e-6 * (1 + abs(above)):
+        raise ArithmeticError(f"the game's ends cross: {below} > {above}")
+    return min(below, above)
 
 
 _kept: OrderedDict[tuple[Game, float], Place] = OrderedDict()
@@ -172,8 +183,14 @@ class Substitution:
         except TooSlow:
             raise self._refusal(log_delta) from None
         tilt = min(saddle, max(saddle / 2, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
-        end = self._end_of_window(epsilon, tilt, deviation, log_delta)
-        width = end + 2 * self._largest_loss(log_delta, tilt, end - epsilon)
+        while True:
+            end = self._end_of_window(epsilon, tilt, deviation, log_delta)
+            width = end + 2 * self._largest_loss(log_delta, tilt, end - epsilon)
+            if tilt * width < LARGEST_EXPONENT:
+                break
+            tilt *= 0.7
+        if -log_delta - tilt * epsilon > 2.5 * TELLABLE:
+            raise self._refusal(log_delta)
         times, block = self.game.times, self.game.times
         for quality in (FINE, COARSE):
             curves = self._cover(quality).size if self.has_cover else 1
@@ -181,6 +198,8 @@ class Substitution:
             while times * curves * width / self._spacing(saddle, tolerance) > EASY and tolerance < coarsest:
                 tolerance = min(1.4 * tolerance, coarsest)
             cost = curves * width / self._spacing(saddle, tolerance)
+            if cost > MOST_POINTS:
+                raise self._refusal(log_delta)
             if times * cost <= MOST:
                 break
         else:
@@ -228,7 +247,7 @@ class Substitution:
         if exchange.noise is not Noise.NORMAL:
             return exchange.remove.loss_range[1]
         loss = 0.0
-        for _ in range(8):
+        for _ in range(3):
             log_mass = log_delta - math.log(self.game.times) - 9 - tilt * max(beyond + loss, 0.0)
             loss = float(exchange.remove.loss(np.array(upper_quantile(exchange.remove, log_mass))))
         return loss
@@ -258,7 +277,7 @@ class Substitution:
         return epsilon + 2 * math.sqrt(block(layout.saddle)[2])
 
     def _composed(self, layout: Layout, blocks: Sequence[tuple[LossAtoms, int]]) -> Composed:
-        atoms = list(blocks)
+        atoms, blur = list(blocks), 0.0
         for pair, times in self.game.others:
             low, high = outline(pair, layout.log_delta - 20).losses_that_matter(
                 layout.saddle, math.log(1e-4 / times), layout.log_delta - 9 - math.log(times)
@@ -266,16 +285,20 @@ class Substitution:
             ends = math.floor(low / layout.spacing) - 1, math.ceil(high / layout.spacing) + 1
             if ends[1] - ends[0] > 2_000_000:
                 raise self._refusal(layout.log_delta)
-            atoms.append((spread(cut(pair, np.arange(*ends, dtype=float) * layout.spacing)), times))
+            cells = cut(pair, np.arange(*ends, dtype=float) * layout.spacing)
+            atoms.append((spread(cells), times))
+            blur += times * relative_blur(cells, layout.saddle)
         plan = Plan(self.schedule, layout.log_delta - 14)
         spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
         size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
         steps = [LatticeStep.above(law, times, layout.spacing, spot.tilt, None) for law, times in atoms]
         side = LatticeSide.of(steps, spot.tilt, size)
         # masses lifted for rounding may sum to a little more than 1
-        mass = sum(times * max(float(np.log(np.exp(law.log_masses).sum())), 0.0) for law, times in atoms)
+        mass = sum(
+            times * max(math.log(float(np.exp(law.log_masses).sum()) + math.exp(law.log_infinite)), 0.0) for law, times in atoms
+        )
         infinite = sum(times * math.exp(law.log_infinite) for law, times in atoms)
-        return Composed(side, spot.tilt, layout.spacing, math.log(infinite) + mass if infinite else -math.inf)
+        return Composed(side, spot.tilt, layout.spacing, math.log(infinite) + mass if infinite else -math.inf, blur)
 
     def _below(self, layout: Layout) -> Evaluated | None:
         """The policy's value; a run that is not played in one piece, or holds other steps, is left to fixed directions."""

@@ -17,11 +17,12 @@ FARTHEST = 13.0  # standard deviations; what lies beyond is charged
 ROUNDING = 2e-13  # relative to the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
 WEIGHTS = 2e-11  # relative rounding of the nodes' weights: where a cell spans 1e-4 of its values, a mean in it loses four digits
 FLOOR = 1e-130  # what terms further out can amount to
+AT_ONCE = 500_000  # nodes times losses, to bound memory
 LEAST_SHARE = 1e-4  # of the largest variance: a factor that varies less is taken to vary this much, or not at all
 
 
-def both_orders(gram: Gram, rate: float, square: float, orders: Floats, coarseness: float) -> tuple[Floats, Floats]:
-    """Upper bounds on H_t(P || Q) and H_t(Q || P) at `orders` t >= 1; `square` is 1 / noise^2.
+def both_orders(gram: Gram, rate: float, square: float, losses: Floats, coarseness: float) -> tuple[Floats, Floats]:
+    """Upper bounds on H_t(P || Q) and H_t(Q || P) at t = e^loss, losses >= 0; `square` is 1 / noise^2.
 
     Spreading adds at most about `coarseness` of the variance 4 / noise^2.
     """
@@ -36,10 +37,13 @@ def both_orders(gram: Gram, rate: float, square: float, orders: Floats, coarsene
     z, y = (values.ravel() for values in np.meshgrid(z, y, indexing="ij"))
     weights = np.multiply.outer(z_weights, y_weights).ravel()
     tail = rate * (z_tail + y_tail) + FLOOR
-    z, y, t = z[:, None], y[:, None], orders[None, :]
-    call = _call(rate * z, (t - 1) * (1 - rate) + t * rate * z * y, own_x)
-    put = _put(rate * z * y - (t - 1) * (1 - rate), t * rate * z, own_x)
-    return (weights @ call) * (1 + WEIGHTS) + tail, (weights @ put) * (1 + WEIGHTS) + tail
+    forth, back = np.empty(len(losses)), np.empty(len(losses))
+    z, y = z[:, None], y[:, None]
+    for at in np.array_split(np.arange(len(losses)), math.ceil(len(losses) * len(weights) / AT_ONCE)):
+        t, more = np.exp(losses[at]), np.expm1(losses[at])  # t - 1 would lose what matters at low rates
+        forth[at] = weights @ _call(rate * z, more * (1 - rate) + t * rate * z * y, own_x)
+        back[at] = weights @ _put(rate * z * y - more * (1 - rate), t * rate * z, own_x)
+    return forth * (1 + WEIGHTS) + tail, back * (1 + WEIGHTS) + tail
 
 
 def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, float]:

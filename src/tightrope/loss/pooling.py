@@ -96,8 +96,7 @@ class Cover:
 
 def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats, coarseness: float) -> Curves:
     """Upper bounds on the curves of Gram matrices at given losses >= 0."""
-    orders = np.exp(losses)
-    found = [both_orders(gram, rate, square, orders, coarseness) for gram in grams]
+    found = [both_orders(gram, rate, square, losses, coarseness) for gram in grams]
     return Curves(np.array([forth for forth, _ in found]), np.array([back for _, back in found]))
 
 
@@ -127,7 +126,7 @@ class _Pooling:
         self.ceiling = curves_of([REMOVE_GRAM], rate, square, self.grid, quality.coarseness).forth
         self.remove = self._curves([REMOVE_GRAM])
         tilts, width = np.array(TILTS)[:, None], np.gradient(self.grid)
-        self.forth_weights = np.exp(tilts * self.grid) * width
+        self.forth_weights = np.exp(np.minimum(tilts * self.grid, 600.0)) * width
         self.back_weights = np.exp(-(1 + tilts) * self.grid) * width
         self.best = self.removes = self._moments(self.remove)[0]
         self.best_between: Gram | None = None
