@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run figure-2 figure-3 test bench docs clean
+.PHONY: help run figure-2 figure-3 findings test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -20,6 +20,9 @@ figure-2: $(VENV)/.installed-cli,plot ## set up, then draw the noise that privac
 
 figure-3: $(VENV)/.installed-cli,plot ## set up, then draw which fixed adversary is worst for Laplace noise under substitution
 	@$(BIN)/python examples/figure_3.py --out figures
+
+findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitution.md (half an hour; rows that are known are kept)
+	@$(BIN)/python examples/substitution.py --out docs/findings
 
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check

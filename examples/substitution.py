@@ -89,7 +89,8 @@ def grid(path: Path) -> list[Case]:
     wanted = list(itertools.product(RATES, NOISES, STEPS))
     if not known:
         write_whole(path, (",".join(f.name for f in fields(Case)) + "\n").encode(), what="rows")
-    for key in watched([key for key in wanted if key not in known], "grid"):
+    missing = sorted((key for key in wanted if key not in known), key=lambda key: key[2])  # the quick ones first
+    for key in watched(missing, "grid"):
         known[key] = solved(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())

@@ -32,13 +32,12 @@ from tightrope.pairs.schedule import Schedule
 EASY, MOST = 1e9, 1e10  # lattice points times curves times steps: some seconds, and a minute or two
 FINEST, COARSEST = 3e-4, 1.5e-3  # how far the lattice may move epsilon, relative to it
 SHORTEST_BLOCK = 50  # steps: blocks shorter than this would gain nothing over the envelope
-LADDER = (-2.0, -5.0, -9.0, -15.0, -25.0, -40.0, -65.0, -100.0, -150.0)  # ln delta
+LADDER = (-2.0, -4.0, -6.0, -9.0, -12.0, -15.0, -19.0, -25.0, -32.0, -40.0, -50.0, -65.0, -80.0, -100.0, -150.0)  # ln delta
 KEPT_PLACES = 32
 LARGEST_EXPONENT = 500.0  # of a tilt: floats end at 709
 MOST_POINTS = 2e7  # lattice points times curves: about a gigabyte
-LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the cover's curves are not resolved
 FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
-TELLABLE = 10.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
+TELLABLE = 12.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
 
 
 def unwatched(done: int, steps: int) -> None:
@@ -129,19 +128,13 @@ class Substitution:
     """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as the theory leaves it.
 
     Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that questions that are
-    close share what was played, and an answer never depends on what was asked before it. The upper end needs normal noise:
-    for other noise no list of triples is proved to cover all, and it is 1.
+    close share what was played, and an answer never depends on what was asked before it. Where no list of triples is
+    certified to cover all (`Exchange.is_covered`), the upper end is 1.
     """
 
     def __init__(self, game: Game, progress: Progress | None = None) -> None:
         self.game, self.progress = game, progress or unwatched
         self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
-
-    @property
-    def has_cover(self) -> bool:
-        """Whether the game bounds the curve from above."""
-        exchange = self.game.exchange
-        return exchange.noise is Noise.NORMAL and LEAST_NOISE <= 2 / exchange.distance <= MOST_NOISE
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -161,7 +154,9 @@ class Substitution:
             _kept.move_to_end(key)
         else:
             layout, quality = self._layout(rung)
-            _kept[key] = Place(layout, self._above(layout, quality) if self.has_cover else None, self._below(layout))
+            _kept[key] = Place(
+                layout, self._above(layout, quality) if self.game.exchange.is_covered else None, self._below(layout)
+            )
             if len(_kept) > KEPT_PLACES:
                 _kept.popitem(last=False)
         return _kept[key]
@@ -175,14 +170,15 @@ class Substitution:
             raise self._refusal(-math.inf) from None
 
     def _layout(self, log_delta: float) -> tuple[Layout, Quality]:
+        plan = Plan(self.schedule, log_delta - 14)
+        before = LADDER[max(LADDER.index(log_delta) - 1, 0)]
         try:
-            plan = Plan(self.schedule, log_delta - 14)
-            epsilon, _ = epsilon_estimate(plan, log_delta)
-            saddle = tilt_for_epsilon(plan, epsilon)
+            served = [self._saddle(plan, at) for at in (log_delta, before)]
+            epsilon, saddle = served[0]
             deviation = math.sqrt(plan(saddle)[2])
         except TooSlow:
             raise self._refusal(log_delta) from None
-        tilt = min(saddle, max(saddle / 2, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
+        tilt = min(saddle, max(saddle / 4, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
         while True:
             end = self._end_of_window(epsilon, tilt, deviation, log_delta)
             width = end + 2 * self._largest_loss(log_delta, tilt, end - epsilon)
@@ -193,11 +189,11 @@ class Substitution:
             raise self._refusal(log_delta)
         times, block = self.game.times, self.game.times
         for quality in (FINE, COARSE):
-            curves = self._cover(quality).size if self.has_cover else 1
-            tolerance, coarsest = (at * max(saddle * epsilon, 3.0) for at in (FINEST, COARSEST))
-            while times * curves * width / self._spacing(saddle, tolerance) > EASY and tolerance < coarsest:
-                tolerance = min(1.4 * tolerance, coarsest)
-            cost = curves * width / self._spacing(saddle, tolerance)
+            curves = self._cover(quality).size if self.game.exchange.is_covered else 1
+            tolerance = FINEST
+            while times * curves * width / self._spacing(served, tolerance) > EASY and tolerance < COARSEST:
+                tolerance = min(1.4 * tolerance, COARSEST)
+            cost = curves * width / self._spacing(served, tolerance)
             if cost > MOST_POINTS:
                 raise self._refusal(log_delta)
             if times * cost <= MOST:
@@ -206,7 +202,7 @@ class Substitution:
             block = math.floor(MOST / cost)
         if block < min(times, SHORTEST_BLOCK):
             raise self._refusal(log_delta)
-        spacing = self._spacing(saddle, tolerance)
+        spacing = self._spacing(served, tolerance)
         return Layout(epsilon, log_delta, saddle, tilt, deviation, end, spacing, tolerance, block), quality
 
     def _cover(self, quality: Quality) -> Cover:
@@ -232,14 +228,24 @@ class Substitution:
             "noise and rate. Ask with effort=QUICK, or for another epsilon or delta."
         )
 
-    def _spacing(self, tilt: float, tolerance: float) -> float:
-        """The lattice spacing at which the two sides are about `tolerance` apart."""
-        losses, weights, _ = outline(self.game.exchange.remove, -50.0).tilted(tilt)
-        spacing, live = 0.0, 1.0
-        for _ in range(4):
-            spacing = math.sqrt(8 * tolerance / (max(self.game.times * live, 0.1) * tilt * (1 + tilt)))
-            live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
-        return spacing
+    @staticmethod
+    def _saddle(plan: Plan, log_delta: float) -> tuple[float, float]:
+        """About epsilon(delta), and its saddle."""
+        epsilon, _ = epsilon_estimate(plan, log_delta)
+        return epsilon, tilt_for_epsilon(plan, epsilon)
+
+    def _spacing(self, served: list[tuple[float, float]], tolerance: float) -> float:
+        """The lattice spacing that moves each epsilon that is served by about `tolerance` of itself, or delta by a few of it."""
+        found = []
+        for epsilon, saddle in served:
+            losses, weights, _ = outline(self.game.exchange.remove, -50.0).tilted(saddle)
+            spacing, live = 0.0, 1.0
+            allowed = tolerance * max(saddle * epsilon, 3.0)
+            for _ in range(4):
+                spacing = math.sqrt(8 * allowed / (max(self.game.times * live, 0.1) * saddle * (1 + saddle)))
+                live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
+            found.append(spacing)
+        return min(found)
 
     def _largest_loss(self, log_delta: float, tilt: float, beyond: float) -> float:
         """A loss so rare that taking it for infinite leaves no mark on the tilted curve, `beyond` and itself past epsilon."""
@@ -321,7 +327,7 @@ class Substitution:
         """The steps the adversary may play: remove, add, and the best triangle between them where one beats both."""
         exchange = self.game.exchange
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
-        if self.has_cover:
+        if self.game.exchange.is_covered:
             between = self._cover(FINE).best_between
             if between is not None:
                 laws.append(triangle_law(between, exchange.rate, exchange.distance**2 / 4, spacing))

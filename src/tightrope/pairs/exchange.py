@@ -6,6 +6,8 @@ from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
 
+LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the curves of the cover are not resolved
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -17,6 +19,11 @@ class Exchange:
     noise: Noise
     rate: float
     distance: float
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether a finite list of triples is certified to dominate all of them."""
+        return self.noise is Noise.NORMAL and LEAST_NOISE <= 2 / self.distance <= MOST_NOISE
 
     @property
     def remove(self) -> ShiftPair:

@@ -17,7 +17,7 @@ from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
-from tightrope.theorems.substitution import GAME_COVER, Played, analyse_exchange, is_exchange
+from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, Played, analyse_exchange, is_exchange
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
 ANY_NEIGHBOURS = "any neighbours"
@@ -141,4 +141,4 @@ def support_matrix() -> SupportMatrix:
 
 def every_theorem() -> tuple[Evidence, ...]:
     """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
-    return (*(row.evidence for row in ROWS), GAME_COVER, *RUN_THEOREMS, *REFUTED_BELIEFS)
+    return (*(row.evidence for row in ROWS), GAME_COVER, ENVELOPE_ALONE, *RUN_THEOREMS, *REFUTED_BELIEFS)

@@ -29,8 +29,15 @@ GAME_COVER = Evidence(
     "proof note; extends Lebeda, Regehr, Kamath, Steinke 2024, sections 7-8",
     "proofs/substitution_game.md",
 )
+ENVELOPE_ALONE = Evidence(
+    "substitution_envelope_alone",
+    "Where the game has no cover (noise that is not Gaussian, or below 0.2 or above 100), the envelope alone is the upper end.",
+    PROVED,
+    "proof note",
+    "proofs/substitution_envelope.md",
+)
 ADAPTIVE = "a record that is +1 or -1 and shared records at -1 or +1, chosen from all earlier outputs"
-REMOVING = "D = (-1, ..., -1, 1) and D' = (-1, ..., -1)"
+REMOVING = "D = (-1, ..., -1, 1) and D' = (-1, ..., -1, -1)"
 EVERY_SPLIT, SOME_SPLITS = 8, 64  # up to so many steps every split between the two directions is tried, or some
 
 
@@ -75,7 +82,9 @@ def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
     witnesses = list(_directions(parts))
     adaptive = effort is TIGHT and envelopes.steps > 1  # a single step's envelope is attained
     gaussian = _weightiest(parts, Gaussian) if adaptive else None
-    if gaussian is not None:
+    if adaptive and (gaussian is None or not _game(gaussian, []).exchange.is_covered):
+        covers = [Cover((envelopes,), (*because, *composed, ENVELOPE_ALONE))]
+    elif gaussian is not None:
         others = [part for part in parts if part is not gaussian]
         why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), *composed))
         covers.append(Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why)))

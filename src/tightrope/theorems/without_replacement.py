@@ -59,7 +59,7 @@ def without_replacement_add(step: Step) -> Pair:
     relation=SUBSTITUTE,
     reference=f"Zhu, Dong, Wang 2022, Prop. 30, as corrected; {PAPER}, section 8",
     proof="proofs/substitution_envelope.md",
-    attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1), in one step",
+    attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1, -1), in one step",
     needs=lambda step: needs_mirror(step.mechanism),
 )
 def substitution_envelope(step: Step) -> Pair:
