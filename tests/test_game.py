@@ -230,7 +230,7 @@ def test_the_game_lies_between_remove_and_the_envelope(rate: float, noise: float
 def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -> None:
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
     monkeypatch.setattr("tightrope.compose.substitution.EASY", 1e6)
-    monkeypatch.setattr("tightrope.compose.substitution.MOST", 4e6)
+    monkeypatch.setattr("tightrope.compose.substitution.MOST", 7e6)
     monkeypatch.setattr("tightrope.compose.substitution._kept", OrderedDict())
     game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)

@@ -29,7 +29,7 @@ from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 
-EASY, MOST = 1e9, 1e10  # lattice points times curves times steps: some seconds, and a minute or two
+EASY, MOST = 1e9, 1.5e10  # lattice points times curves times steps: some seconds, and two or three minutes
 FINEST, COARSEST = 3e-4, 1.5e-3  # how far the lattice may move epsilon, relative to it
 SHORTEST_BLOCK = 50  # steps: blocks shorter than this would gain nothing over the envelope
 LADDER = (-2.0, -4.0, -6.0, -9.0, -12.0, -15.0, -19.0, -25.0, -32.0, -40.0, -50.0, -65.0, -80.0, -100.0, -150.0)  # ln delta
@@ -178,7 +178,7 @@ class Substitution:
             deviation = math.sqrt(plan(saddle)[2])
         except TooSlow:
             raise self._refusal(log_delta) from None
-        tilt = min(saddle, max(saddle / 4, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
+        tilt = min(saddle, max(saddle / 16, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
         while True:
             end = self._end_of_window(epsilon, tilt, deviation, log_delta)
             width = end + 2 * self._largest_loss(log_delta, tilt, end - epsilon)
@@ -199,7 +199,8 @@ class Substitution:
             if times * cost <= MOST:
                 break
         else:
-            block = math.floor(MOST / cost)
+            # what a block's window needs beyond the run's is not known before its length: twice the cost is usual
+            block = math.floor(MOST / cost / 2)
         if block < min(times, SHORTEST_BLOCK):
             raise self._refusal(log_delta)
         spacing = self._spacing(served, tolerance)
@@ -263,9 +264,13 @@ class Substitution:
         square = exchange.distance**2 / 4
         pieces, rest = divmod(times, layout.block)
         alone = pieces == 1 and not rest and not self.game.others
-        end = layout.end if alone else self._end_of_block(layout)
-        reach = math.ceil(self._largest_loss(layout.log_delta, layout.tilt, end - layout.epsilon) / layout.spacing)
-        window = Window(layout.spacing, math.ceil(end / layout.spacing), reach, layout.tilt)
+        end, tilt = layout.end, layout.tilt
+        if not alone:  # the far end of a block's curve counts as much as the rest, and needs its digits
+            log_least = layout.log_delta - 9 - math.log(times / layout.block)
+            end = self._end_of_block(layout, log_least)
+            tilt = max(tilt, (-log_least - TELLABLE) / end)
+        reach = math.ceil(self._largest_loss(layout.log_delta, tilt, end - layout.epsilon) / layout.spacing)
+        window = Window(layout.spacing, math.ceil(end / layout.spacing), reach, tilt)
         game = GameAbove(self._cover(quality), exchange.rate, square, quality.coarseness, window)
         found = game.play(layout.block, {layout.block, rest}, self.progress)
         if alone:
@@ -275,11 +280,10 @@ class Substitution:
             atoms.append((found[rest].atoms(), 1))
         return self._composed(layout, atoms)
 
-    def _end_of_block(self, layout: Layout) -> float:
-        """Where a block's curve is so small that what is beyond may count as infinite loss."""
+    def _end_of_block(self, layout: Layout, log_least: float) -> float:
+        """Where a block's curve is down to e^log_least, so that what is beyond may count as infinite loss."""
         block = Plan(Schedule([(self.game.exchange.remove, layout.block)]), layout.log_delta - 20)
-        goal = layout.log_delta - 9 - math.log(self.game.times / layout.block)
-        epsilon, _ = epsilon_estimate(block, goal)
+        epsilon, _ = epsilon_estimate(block, log_least)
         return epsilon + 2 * math.sqrt(block(layout.saddle)[2])
 
     def _composed(self, layout: Layout, blocks: Sequence[tuple[LossAtoms, int]]) -> Composed:
@@ -312,15 +316,13 @@ class Substitution:
             return None
         largest = self._largest_loss(layout.log_delta, 0.0, 0.0)
         # a run that lost far more than epsilon is let go: rare at this rung, and at the larger deltas it also serves
-        below = min(self.game.times * largest, max(20 / layout.saddle + 4 * layout.deviation, 4 * largest))
+        below = max(20 / layout.saddle + 4 * layout.deviation, 1.2 * largest + 10 / layout.saddle)
+        below = min(self.game.times * largest, below)
         reach = math.ceil(largest / layout.spacing) + 1
-        window = PolicyWindow(
-            layout.spacing,
-            math.ceil(below / layout.spacing),
-            math.ceil(layout.end / layout.spacing),
-            reach,
-            layout.tilt,
-        )
+        # nothing lies beyond this window, so a steeper tilt costs nothing and leaves more digits
+        tilt = max(layout.tilt, min(layout.saddle / 2, LARGEST_EXPONENT / (layout.end + below + largest)))
+        first, last = (math.ceil(end / layout.spacing) for end in (below, layout.end))
+        window = PolicyWindow(layout.spacing, first, last, reach, tilt)
         return evaluate(self._laws(layout.spacing, reach), window, self.game.times, self.progress)
 
     def _laws(self, spacing: float, reach: int) -> list[LabelLaw]:
