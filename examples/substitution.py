@@ -28,7 +28,8 @@ from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
 
 DELTA = 1e-5
-RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000, 10_000)
+RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
+LONG = ((0.001, 0.8, 10_000), (0.05, 2.0, 10_000), (0.05, 4.0, 10_000), (0.5, 6.0, 10_000))  # a minute or two each
 POPULATION = 1000
 WIDE = 0.005  # the width of epsilon, relative to it, above which a case is named
 FIGURE_4 = (0.05, 4.0, 1000)
@@ -86,7 +87,7 @@ def _case(row: dict[str, str]) -> Case:
 def grid(path: Path) -> list[Case]:
     """All rows, those that are missing solved and appended."""
     known = read(path)
-    wanted = list(itertools.product(RATES, NOISES, STEPS))
+    wanted = sorted([*itertools.product(RATES, NOISES, STEPS), *LONG])
     if not known:
         write_whole(path, (",".join(f.name for f in fields(Case)) + "\n").encode(), what="rows")
     missing = sorted((key for key in wanted if key not in known), key=lambda key: key[2])  # the quick ones first

@@ -393,11 +393,13 @@ def test_laplace_has_a_game_below_but_none_above() -> None:
 
 
 def test_huge_and_tiny_steps_overflow_nothing() -> None:
-    run = gaussian(1e-6, batch(1, 10), 2) + gaussian(1e9, batch(1, 10), 5)
-    (analysis,) = analyse(run, tr.SUBSTITUTE)
+    far = gaussian(1e-6, batch(1, 10), 2) + gaussian(1e9, batch(1, 10), 5)
+    (analysis,) = analyse(far, tr.SUBSTITUTE)
+    assert names(analysis.covers[0].because)[-1] == "substitution_envelope_alone"
+    (analysis,) = analyse(far + gaussian(10, batch(1, 10), 3), tr.SUBSTITUTE)
     (game,) = analysis.covers[1].schedules
     assert isinstance(game, Game)
-    assert game.times == 2
+    assert game.times == 3
 
 
 class Refuses:

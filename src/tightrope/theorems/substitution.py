@@ -81,14 +81,15 @@ def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
     covers = [Cover((envelopes,), (*because, *composed))]
     witnesses = list(_directions(parts))
     adaptive = effort is TIGHT and envelopes.steps > 1  # a single step's envelope is attained
-    gaussian = _weightiest(parts, Gaussian) if adaptive else None
-    if adaptive and (gaussian is None or not _game(gaussian, []).exchange.is_covered):
+    covered = [part for part in parts if part.exchanges and _is_covered(part)] if adaptive else []
+    gaussian = _weightiest(covered, Gaussian)
+    if adaptive and gaussian is None:
         covers = [Cover((envelopes,), (*because, *composed, ENVELOPE_ALONE))]
     elif gaussian is not None:
         others = [part for part in parts if part is not gaussian]
         why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), *composed))
         covers.append(Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why)))
-    alone = gaussian or (_weightiest(parts, Laplace) if adaptive else None)
+    alone = (_weightiest(parts, Gaussian) or _weightiest(parts, Laplace)) if adaptive else None
     if alone is not None and len(parts) == 1:  # with other steps between, the fixed directions are the lower end
         witnesses.append(Witness(_game(alone, []), ADAPTIVE))
     return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
@@ -108,6 +109,10 @@ def _log_weight(part: Played) -> float:
     exponent = shift**2 if isinstance(part.step.mechanism, Gaussian) else shift
     log_divergence = math.log(math.expm1(exponent)) if exponent < 30 else exponent
     return math.log(part.times) + 2 * math.log(pair.observed.rate) + log_divergence
+
+
+def _is_covered(part: Played) -> bool:
+    return isinstance(part.remove, ShiftPair) and _game(part, []).exchange.is_covered
 
 
 def _game(part: Played, others: list[tuple[Pair, int]]) -> Game:
