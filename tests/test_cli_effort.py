@@ -150,12 +150,12 @@ def test_every_round_counts_from_one_to_the_number_of_steps() -> None:
     calls: list[tuple[int, int]] = []
     step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
     asked = {"relation": tr.SUBSTITUTE, "progress": lambda done, steps: calls.append((done, steps))}
-    tr.epsilon(step * 3, delta=1e-5, **asked)  # type: ignore[arg-type]
+    tr.epsilon(step * 3, delta=1e-5, **asked)  # type: ignore[call-overload]
     assert calls[:3] == [(1, 3), (2, 3), (3, 3)]
     assert len(calls) % 3 == 0
     calls.clear()
-    tr.delta(step * 4, epsilon=0.1, **asked)  # type: ignore[arg-type]
+    tr.delta(step * 4, epsilon=0.1, **asked)  # type: ignore[call-overload]
     assert calls[:2] == [(1, 4), (2, 4)]
     calls.clear()
-    tr.epsilon(step * 6, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[arg-type]
+    tr.epsilon(step * 6, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[call-overload]
     assert not calls

@@ -341,7 +341,7 @@ def test_mixed_runs_compose() -> None:
 @pytest.mark.parametrize("effort", ["quick", None, 1, True])
 def test_what_is_not_an_effort_is_refused(effort: object) -> None:
     with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
-        tr.delta(gaussian(1, poisson(0.1), 2), epsilon=1, relation=tr.ADD, effort=effort)  # type: ignore[arg-type]
+        tr.delta(gaussian(1, poisson(0.1), 2), epsilon=1, relation=tr.ADD, effort=effort)  # type: ignore[call-overload]
     assert repr(effort) in str(refusal.value)
     assert (tr.QUICK, tr.TIGHT) == (Effort.QUICK, Effort.TIGHT)
 

@@ -9,14 +9,20 @@ from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.limit_curve import GaussianLimitCurve
+from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.curve.simulated_curve import SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, Simulation, draws_needed
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
@@ -41,6 +47,18 @@ __all__ = [  # noqa: RUF022
     "Effort",
     "QUICK",
     "TIGHT",
+    "Accountant",
+    "CERTIFIED",
+    "RENYI",
+    "GAUSSIAN_LIMIT",
+    "MONTE_CARLO",
+    "Simulation",
+    "draws_needed",
+    "PLAIN",
+    "TILTED",
+    "HOEFFDING",
+    "CHERNOFF",
+    "BETTING",
     "epsilon",
     "delta",
     "privacy_curve",
@@ -54,6 +72,12 @@ __all__ = [  # noqa: RUF022
     "Bracket",
     "PrivacyCurve",
     "TradeOff",
+    "UpperBound",
+    "RenyiCurve",
+    "Approximation",
+    "GaussianLimitCurve",
+    "Estimate",
+    "SimulatedCurve",
     "Calibration",
     "Contrast",
     "SupportMatrix",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic
 
+from tightrope.answers.certified import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
 from tightrope.answers.frontier import Frontier, V
-from tightrope.answers.spend import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

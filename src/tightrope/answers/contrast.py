@@ -8,7 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.answers.spend import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters, privacy_curve
+from tightrope.answers.certified import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters
+from tightrope.answers.spend import privacy_curve
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.answers.calibrate import most_steps
+from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.sealed_json import SealedJson
-from tightrope.answers.spend import DEFAULT_ACCURACY, checked_effort, privacy_curve
+from tightrope.answers.spend import privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue

@@ -1,36 +1,65 @@
-"""How private is this run? The whole pipeline on one screen."""
+"""How private is this run? One question, and the accountant that answers it."""
 
-from collections.abc import Callable, Iterable
+from typing import Literal, TypedDict, Unpack, overload
 
-from tightrope.compose.engine import Composition
+from tightrope.answers.certified import DEFAULT_ACCURACY, Progress, certified_curve
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.privacy_curve import Branch, Composed, PrivacyCurve
+from tightrope.curve.limit_curve import GaussianLimitCurve
+from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.curve.simulated_curve import SimulatedCurve
 from tightrope.errors import InvalidSetting
-from tightrope.numerics import check
-from tightrope.pairs.exchange import Game
-from tightrope.pairs.schedule import Schedule
+from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.setting.effort import TIGHT, Effort
-from tightrope.setting.relation import ADD, REMOVE, Relation
+from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.theorems.analysis import Analysis
-from tightrope.theorems.evidence import PROVED, Evidence, Standing
-from tightrope.theorems.lookup import analyse
+from tightrope.setting.simulation import Simulation
+from tightrope.theorems.evidence import PROVED, Standing
 
-DEFAULT_ACCURACY = 1e-3
-FINEST_ACCURACY = 1e-9
-
-Progress = Callable[[int, int], None]
+Curve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve
+Answer = Bracket | UpperBound | Approximation | Estimate
 
 
+class Wanted(TypedDict, total=False):
+    """What every accountant is told, and those that need it heed: the arguments of `privacy_curve` that may be left out."""
+
+    accuracy: float
+    trusting: Standing
+    effort: Effort
+    simulation: Simulation | None
+    progress: Progress | None
+
+
+@overload
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.CERTIFIED] = CERTIFIED, **wanted: Unpack[Wanted]
+) -> PrivacyCurve: ...
+@overload
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.RENYI], **wanted: Unpack[Wanted]
+) -> RenyiCurve: ...
+@overload
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.GAUSSIAN_LIMIT], **wanted: Unpack[Wanted]
+) -> GaussianLimitCurve: ...
+@overload
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+) -> SimulatedCurve: ...
+@overload
+def privacy_curve(run: Run | Step, *, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Curve: ...
 def privacy_curve(
     run: Run | Step,
     *,
     relation: Relation,
+    accountant: Accountant = CERTIFIED,
     accuracy: float = DEFAULT_ACCURACY,
     trusting: Standing = PROVED,
     effort: Effort = TIGHT,
+    simulation: Simulation | None = None,
     progress: Progress | None = None,
-) -> PrivacyCurve:
+) -> Curve:
     """The privacy curve of `run` under `relation`, bracketed to a relative width of `accuracy` in delta.
 
     For batches without replacement under SUBSTITUTE the theory itself leaves a gap; `effort` says how hard to work to
@@ -39,125 +68,110 @@ def privacy_curve(
     takes several rounds (from above, from below, at several epsilons), and each counts from 1 to `steps`. The last
     games are kept, so that asking again plays none.
 
+    `accountant` says who answers, and with that what an answer is worth. CERTIFIED gives brackets; RENYI upper bounds, for
+    which `accuracy` and `effort` mean nothing; GAUSSIAN_LIMIT approximations; MONTE_CARLO estimates with a confidence level,
+    drawn as `simulation` says, whose `progress(done, draws)` counts draws.
+
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
     >>> print(tr.privacy_curve(step, relation=tr.REMOVE).epsilon(0.25))
     [0.4246358..., 0.4246358...]
     """
     run = as_run(run)
-    accuracy = check.positive(remedy="It is the relative width in delta, for example 1e-3.", accuracy=accuracy)
-    if not FINEST_ACCURACY <= accuracy < 1:
+    if not isinstance(accountant, Accountant):
         raise InvalidSetting(
-            f"accuracy must be at least {FINEST_ACCURACY:g} and below 1, got {accuracy!r}. "
-            "It is the relative width in delta that the bracket may have; 1e-3 is the default."
+            f"accountant must be CERTIFIED, RENYI, GAUSSIAN_LIMIT or MONTE_CARLO, got {accountant!r}. "
+            "Pass for example accountant=tightrope.RENYI."
         )
-    effort = checked_effort(effort)
-    if progress is not None and not callable(progress):
-        raise InvalidSetting(f"progress must be callable, got {progress!r}. Pass a function of two counts, done and steps.")
-    analyses = analyse(run, relation, trusting=trusting, effort=effort)
-    compositions: dict[Schedule | Game, Composed] = {}
-
-    def composed(schedule: Schedule | Game) -> Composed:
-        if schedule not in compositions:
-            compositions[schedule] = _composed(schedule, progress)
-        return compositions[schedule]
-
-    branches = tuple(
-        Branch(
-            analysis.branch.name,
-            tuple(tuple(composed(schedule) for schedule in cover.schedules) for cover in analysis.covers),
-            tuple(composed(witness.schedule) for witness in analysis.witnesses),
+    if simulation is not None and accountant is not MONTE_CARLO:
+        raise InvalidSetting(
+            f"simulation must be left out unless accountant is MONTE_CARLO, got {simulation!r}. "
+            f"{accountant.name} draws nothing: leave it out, or pass accountant=MONTE_CARLO."
         )
-        for analysis in analyses
-    )
-    # ADD_OR_REMOVE and SUBSTITUTE are symmetric: reversed neighbours are neighbours, so the curve is its own reverse.
-    opposite = {ADD: REMOVE, REMOVE: ADD}.get(relation, relation)
-    curve = PrivacyCurve(
-        question=f"{run!r} under {relation.name}",
-        branches=branches,
-        because=_because(analyses),
-        witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
-        accuracy=accuracy,
-        leaves_a_gap=leave_a_gap(analyses),
-        reverse=lambda: (
-            curve
-            if opposite is relation
-            else privacy_curve(run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
-        ),
-    )
-    return curve
+    if accountant is CERTIFIED:
+        return certified_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
+    from tightrope.answers import accountants  # which most questions do without
+
+    if accountant is RENYI:
+        return accountants.renyi_curve(run, relation, trusting)
+    if accountant is GAUSSIAN_LIMIT:
+        return accountants.gaussian_limit_curve(run, relation, trusting)
+    return accountants.simulated_curve(run, relation, trusting, simulation or Simulation(), progress)
 
 
-def checked_effort(effort: object) -> Effort:
-    """The effort, if it is one."""
-    if not isinstance(effort, Effort):
-        raise InvalidSetting(f"effort must be QUICK or TIGHT, got {effort!r}. Pass for example effort=tightrope.QUICK.")
-    return effort
-
-
-def effort_matters(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> bool:
-    """Whether QUICK and TIGHT differ: whether there is a game to play."""
-    for analysis in analyse(run, relation, trusting=trusting, effort=TIGHT):
-        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
-        if any(isinstance(schedule, Game) for schedule in (*covering, *(w.schedule for w in analysis.witnesses))):
-            return True
-    return False
-
-
-def leave_a_gap(analyses: Iterable[Analysis]) -> bool:
-    """Whether no witness plays just what a cover plays, in a run of more than one step."""
-    for analysis in analyses:
-        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
-        played = [witness.schedule for witness in analysis.witnesses if isinstance(witness.schedule, Schedule)]
-        if not any(schedule in covering for schedule in played) and any(schedule.steps > 1 for schedule in played):
-            return True
-    return False
-
-
-def _composed(schedule: Schedule | Game, progress: Progress | None) -> Composed:
-    if isinstance(schedule, Schedule):
-        return Composition(schedule)
-    from tightrope.compose.substitution import Substitution  # only asked for where there is a game to play
-
-    return Substitution(schedule) if progress is None else Substitution(schedule, progress)
-
-
-def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
-    """All theorems the upper end rests on, once each."""
-    return tuple(dict.fromkeys(e for analysis in analyses for cover in analysis.covers for e in cover.because))
-
-
+@overload
 def epsilon(
     run: Run | Step,
     *,
     delta: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = TIGHT,
-    progress: Progress | None = None,
-) -> Bracket:
-    """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, bracketed.
+    accountant: Literal[Accountant.CERTIFIED] = CERTIFIED,
+    **wanted: Unpack[Wanted],
+) -> Bracket: ...
+@overload
+def epsilon(
+    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.RENYI], **wanted: Unpack[Wanted]
+) -> UpperBound: ...
+@overload
+def epsilon(
+    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.GAUSSIAN_LIMIT], **wanted: Unpack[Wanted]
+) -> Approximation: ...
+@overload
+def epsilon(
+    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+) -> Estimate: ...
+@overload
+def epsilon(run: Run | Step, *, delta: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Answer: ...
+def epsilon(
+    run: Run | Step, *, delta: float, relation: Relation, accountant: Accountant = CERTIFIED, **wanted: Unpack[Wanted]
+) -> Answer:
+    """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, as `accountant` knows it.
+
+    Other arguments are those of `privacy_curve`.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.WithoutReplacement(batch=1, population=1000)) * 10_000
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
     [15.2514..., 15.2514...]
+    >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI))
+    at most 17.5...
     """
-    curve = privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
-    return curve.epsilon(delta)
+    return privacy_curve(run, relation=relation, accountant=accountant, **wanted).epsilon(delta)
 
 
+@overload
 def delta(
     run: Run | Step,
     *,
     epsilon: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = TIGHT,
-    progress: Progress | None = None,
-) -> Bracket:
-    """The smallest delta for which `run` is (epsilon, delta)-private, bracketed."""
-    curve = privacy_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
-    return curve.delta(epsilon)
+    accountant: Literal[Accountant.CERTIFIED] = CERTIFIED,
+    **wanted: Unpack[Wanted],
+) -> Bracket: ...
+@overload
+def delta(
+    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Literal[Accountant.RENYI], **wanted: Unpack[Wanted]
+) -> UpperBound: ...
+@overload
+def delta(
+    run: Run | Step,
+    *,
+    epsilon: float,
+    relation: Relation,
+    accountant: Literal[Accountant.GAUSSIAN_LIMIT],
+    **wanted: Unpack[Wanted],
+) -> Approximation: ...
+@overload
+def delta(
+    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+) -> Estimate: ...
+@overload
+def delta(run: Run | Step, *, epsilon: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Answer: ...
+def delta(
+    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Accountant = CERTIFIED, **wanted: Unpack[Wanted]
+) -> Answer:
+    """The smallest delta for which `run` is (epsilon, delta)-private, as `accountant` knows it.
+
+    Other arguments are those of `privacy_curve`.
+    """
+    return privacy_curve(run, relation=relation, accountant=accountant, **wanted).delta(epsilon)

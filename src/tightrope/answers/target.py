@@ -4,7 +4,8 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.answers.spend import Progress, checked_effort, leave_a_gap, privacy_curve
+from tightrope.answers.certified import Progress, checked_effort, leave_a_gap
+from tightrope.answers.spend import privacy_curve
 from tightrope.compose.estimate import log_delta_guess
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.answers.spend import Progress, privacy_curve
+from tightrope.answers.certified import Progress
+from tightrope.answers.spend import privacy_curve
 from tightrope.cli.machine import bracket_object, curve_object, print_json
 from tightrope.cli.options import Question
 from tightrope.cli.page import Page

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tightrope.answers.spend import DEFAULT_ACCURACY, privacy_curve
+from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.answers.spend import privacy_curve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.files import read_text

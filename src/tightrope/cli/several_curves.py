@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tightrope.answers.spend import effort_matters, privacy_curve
+from tightrope.answers.certified import effort_matters
+from tightrope.answers.spend import privacy_curve
 from tightrope.cli.deltas import delta_objects
 from tightrope.cli.machine import print_json, theorem_object
 from tightrope.cli.page import Page

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tightrope.answers.spend import effort_matters
+from tightrope.answers.certified import effort_matters
 from tightrope.cli.options import Question
 from tightrope.cli.page import Page
 from tightrope.curve.privacy_curve import PrivacyCurve

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Generic
 from cyclopts import Parameter
 
 from tightrope.answers.calibrate import Calibration
+from tightrope.answers.certified import DEFAULT_ACCURACY, effort_matters
 from tightrope.answers.frontier import V
-from tightrope.answers.spend import DEFAULT_ACCURACY, effort_matters
 from tightrope.answers.target import Target
 from tightrope.cli.machine import bracket_object, number_object, print_json, relation_object, theorem_object
 from tightrope.cli.options import ANSWER, Accuracy, EffortChoice, Number, RelationName, stated_effort, stated_relation

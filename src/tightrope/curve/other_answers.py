@@ -1,6 +1,6 @@
 """Answers that are no brackets: an upper bound, an approximation, an estimate with a confidence level."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class UpperBound:
 
     upper: float
     order: float
-    because: tuple[object, ...] = ()
+    because: tuple[object, ...] = field(default=(), repr=False)
 
     def __float__(self) -> float:
         raise TypeError("an UpperBound is one-sided: use .upper")
@@ -60,7 +60,9 @@ class Estimate:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.value <= self.upper:
-            raise ArithmeticError(f"an estimate needs lower <= value <= upper, got {self.lower!r}, {self.value!r}, {self.upper!r}")
+            raise ArithmeticError(
+                f"an estimate needs lower <= value <= upper, got {self.lower!r}, {self.value!r}, {self.upper!r}"
+            )
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

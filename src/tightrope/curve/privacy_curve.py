@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.elementwise import elementwise
 from tightrope.curve.log_bounds import Errors, LogBounds
-from tightrope.errors import InvalidSetting, NotPreciseEnough
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class PrivacyCurve:
 
         Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there.
         """
-        return self._map(self._delta, epsilon, "epsilon")
+        return elementwise(self._delta, epsilon, "epsilon")
 
     @overload
     def log_delta(self, epsilon: float) -> Bracket: ...
@@ -83,7 +84,7 @@ class PrivacyCurve:
     def log_delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
     def log_delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
         """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
-        return self._map(lambda e: Bracket(*self._log_ends(e)), epsilon, "epsilon")
+        return elementwise(lambda e: Bracket(*self._log_ends(e)), epsilon, "epsilon")
 
     @overload
     def epsilon(self, delta: float) -> Bracket: ...
@@ -91,7 +92,7 @@ class PrivacyCurve:
     def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
     def epsilon(self, delta: ArrayLike) -> Bracket | Brackets:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta; 0 and infinity where those are the truth."""
-        return self._map(self._epsilon, delta, "delta")
+        return elementwise(self._epsilon, delta, "delta")
 
     def error(self, epsilon: float) -> Errors:
         """How much each approximation (cells, tails, aliasing, cut-off, rounding) can have moved delta, relative to delta."""
@@ -110,20 +111,6 @@ class PrivacyCurve:
         from tightrope.curve.trade_off import TradeOff  # which is made of curves
 
         return TradeOff(self)
-
-    def _map(self, one: Callable[[float], Bracket], values: ArrayLike, name: str) -> Bracket | Brackets:
-        try:
-            array = np.asarray(values)
-        except ValueError:  # ragged
-            array = np.array(["ragged"])
-        if array.ndim == 0:
-            return one(values)  # type: ignore[arg-type]
-        if array.size and not np.issubdtype(array.dtype, np.number):
-            raise InvalidSetting(f"{name} must be a number or an array of numbers, got {values!r}. Pass floats.")
-        result = np.empty(array.shape, dtype=object)
-        for index in np.ndindex(array.shape):
-            result[index] = one(array[index].item())
-        return result
 
     def _delta(self, epsilon: float) -> Bracket:
         lower, upper = self._log_ends(epsilon)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.elementwise import elementwise
 from tightrope.curve.privacy_curve import Brackets, Composed, PrivacyCurve
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
@@ -60,7 +61,7 @@ class TradeOff:
     def true_positive_rate(self, false_positive_rate: list[float] | Floats) -> Brackets: ...
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> Bracket | Brackets:
         """The largest chance to say D when it is D, among tests that say D wrongly at the given rate; accurate when tiny."""
-        return self.curve._map(lambda rate: self._rates(rate)[0], false_positive_rate, "false_positive_rate")
+        return elementwise(lambda rate: self._rates(rate)[0], false_positive_rate, "false_positive_rate")
 
     @overload
     def false_negative_rate(self, false_positive_rate: float) -> Bracket: ...
@@ -68,7 +69,7 @@ class TradeOff:
     def false_negative_rate(self, false_positive_rate: list[float] | Floats) -> Brackets: ...
     def false_negative_rate(self, false_positive_rate: ArrayLike) -> Bracket | Brackets:
         """f: the smallest chance to miss D. Here the lower end is the guarantee and the upper end what an attack reaches."""
-        return self.curve._map(lambda rate: self._rates(rate)[1], false_positive_rate, "false_positive_rate")
+        return elementwise(lambda rate: self._rates(rate)[1], false_positive_rate, "false_positive_rate")
 
     @property
     def advantage(self) -> Bracket:

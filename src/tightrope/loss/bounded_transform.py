@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow
+from tightrope.loss.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import FinitePair, ShiftPair, exact_log_ratio
@@ -36,6 +36,10 @@ class FiniteTransform:
         """ln M(c), up to rounding."""
         nodes = self.nodes(c)
         return nodes.log_moment + 2 * nodes.roundoff
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Every level."""
+        return GainNodes(self.losses, self.log_masses, 8 * UNIT_ROUNDOFF * np.abs(self.losses), -math.inf)
 
     def modulus_bound(self, c: float) -> Callable[[float], float]:
         """1: atoms come back into phase."""
@@ -70,6 +74,19 @@ class LaplaceTransform:
         """ln M(c) plus all that the nodes can miss."""
         nodes = self.nodes(c)
         return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Both atoms and the panels between them; the laws themselves are exponentials of x, at most 1/2 there."""
+        panels = math.ceil(2 * (self.high - self.low))
+        log_wanted = math.log(target) + self.nodes(c).log_moment
+        while (log_missed := self._log_panel_errors(c, 0.0, panels)) > log_wanted and panels < MOST_PANELS:
+            panels = min(2 * panels, MOST_PANELS)
+        losses, log_masses = self._grid(panels)
+        width = (self.high - self.low) / panels
+        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
+        log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
+        shaky = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + self.high - self.low) + self.rate * (self.high - self.low))
+        return GainNodes(losses, log_masses, shaky, float(np.logaddexp(log_missed, log_laws)))
 
     def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
         """Losses and ln P-masses: both atoms, then the quadrature between the centres."""
@@ -113,8 +130,7 @@ class LaplaceTransform:
             # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
             log_sup = log_density - c * (self._log_r(right) + (math.log(math.cos(y)) if self.rate < 1 else 0.0))
         log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
-        log_each = math.log(64 / 15) - 2 * PANEL_NODES * math.log(ELLIPSE) - math.log1p(-(ELLIPSE**-2)) + math.log(width / 2)
-        return log_each + float(np.logaddexp.reduce(log_sup))
+        return log_panel_error(width) + float(np.logaddexp.reduce(log_sup))
 
     def _log_r(self, x: Floats) -> Floats:
         """ln of the mixture's ratio, continued beyond the centres as the exponential it is between them."""
@@ -136,6 +152,11 @@ class LaplaceTransform:
         variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
         slack = 4 * (nodes.missing + nodes.roundoff)
         return lambda t: atoms + min(between, variation / t) + slack
+
+
+def log_panel_error(width: float) -> float:
+    """ln of what Gauss-Legendre quadrature can miss on a panel, over the largest |f| on its ellipse."""
+    return math.log(64 / 15) - 2 * PANEL_NODES * math.log(ELLIPSE) - math.log1p(-(ELLIPSE**-2)) + math.log(width / 2)
 
 
 def _tilted(losses: Floats, log_masses: Floats, c: float, cells: float) -> TiltedNodes:

@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.loss.bounded_transform import ELLIPSE, PANEL_NODES
+from tightrope.loss.bounded_transform import ELLIPSE, PANEL_NODES, log_panel_error
 from tightrope.loss.lifted_modulus import LiftedModulus
-from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow
+from tightrope.loss.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
 from tightrope.pairs.pair import Envelope
@@ -54,6 +54,27 @@ class EnvelopeTransform:
         """A certified upper bound of ln M(c)."""
         nodes = self.nodes(c)
         return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Both halves and the atom; each law by itself is what c = 0 integrates.
+
+        Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most c Q: as much as c
+        times the P-mass of the remove half.
+        """
+        width = self.width
+        log_wanted = math.log(target) + self.quick_nodes(c).log_moment
+        while (log_missed := self._log_panel_errors(c, 0.0, width, self._panels(c, width))) > log_wanted:
+            if 2 * self._panels(c, width / 2) * PANEL_NODES > MOST_NODES:
+                break
+            width /= 2
+        panels = self._panels(c, width)
+        losses, log_masses, _, u = self._grid(width, panels)
+        end = self.middle + width * panels
+        log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
+        outside = [self.log_tail(c, end), math.log(c) + self.log_tail(0.0, end)]
+        shaky = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + self.steep * u) + self.steep * self.share(u) * (u + self.shift))
+        shaky[len(shaky) // 2] = 0.0  # the atom's loss is 0
+        return GainNodes(losses, log_masses, shaky, float(np.logaddexp.reduce([log_missed, log_laws, *outside])))
 
     def modulus_bound(self, c: float) -> Callable[[float], float]:
         """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""
@@ -176,8 +197,7 @@ class EnvelopeTransform:
         down = density - c * log_r + steepness[1] * overhang + c * 2 * most * math.tan(angle / 2) ** 2
         turned = t * np.arctan2(most * math.sin(angle), 1 - 2 * most * math.sin(angle / 2) ** 2)
         log_sup = np.logaddexp(up, down) + turned + self.normal * y**2 / 2
-        log_each = math.log(64 / 15) - 2 * PANEL_NODES * math.log(ELLIPSE) - math.log1p(-(ELLIPSE**-2)) + math.log(width / 2)
-        return log_each + float(np.logaddexp.reduce(log_sup)) + 1e-9
+        return log_panel_error(width) + float(np.logaddexp.reduce(log_sup)) + 1e-9
 
     def _by_parts(self, c: float, nodes: TiltedNodes, slack: float) -> Callable[[float], float]:
         """Laplace noise: three atoms in phase, plus both halves integrated by parts as in lemma 7."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.loss.transform import UNIT_ROUNDOFF, TiltedNodes, TooSlow
+from tightrope.loss.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
@@ -24,6 +24,7 @@ from tightrope.pairs.pair import ShiftPair
 KEPT = 52.0
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 MOST_NODES = 100_000
+FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
 
 
 class NormalTransform:
@@ -52,6 +53,25 @@ class NormalTransform:
         """A certified upper bound of ln M(c)."""
         nodes = self.nodes(c)
         return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Trapezoidal nodes for P^{1+c} Q^{-c} - (1+c) P + c Q, which is never negative.
+
+        Outside the nodes it is at most P^{1+c} Q^{-c} where P > Q, and c Q elsewhere.
+        """
+        low, high = self._span(c)
+        step, log_aliased = self._step(c, 0.0, target)
+        step = min(step, FINE_STEP)
+        u, log_p, log_q = self._grid(low, high, step)
+        ends = np.array([low]), np.array([high])
+        log_outside = np.logaddexp(self.pair.alternative.log_lower(ends[0]), self.pair.alternative.log_upper(ends[1]))
+        log_laws = math.log(1 + 2 * c) + math.log(2.1) - 2 * (math.pi / step) ** 2  # P and Q themselves
+        missed = [log_aliased, log_laws, self._log_tail(c, low, high), math.log(c) + float(log_outside[0])]
+        steep = self.a * self._weight_p(u) + self.b * self._weight_q(u)
+        exponents = np.abs(log_p) * (1 + self.a * (np.abs(u) + self.a)) + np.abs(log_q) * (1 + self.b * (np.abs(u) + self.b))
+        shaky = 8 * UNIT_ROUNDOFF * (exponents + steep * (np.abs(u) + self.steepest))
+        log_masses = log_p - u**2 / 2 - HALF_LOG_2PI + math.log(step)
+        return GainNodes(log_p - log_q, log_masses, shaky, float(np.logaddexp.reduce(missed)))
 
     def _span(self, c: float) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible."""

@@ -41,6 +41,19 @@ class TiltedNodes:
         return self.log_moment, mean, float(self.weights @ (self.losses - mean) ** 2)
 
 
+@dataclass(frozen=True)
+class GainNodes:
+    """Losses and ln P-masses with which M(c) - 1 is a sum of terms that are all positive (see moments.py).
+
+    `shaky` bounds how far each loss, and the logarithm of its mass, can be off; `log_missed` is ln of what the nodes miss.
+    """
+
+    losses: Floats
+    log_masses: Floats
+    shaky: Floats
+    log_missed: float
+
+
 class Transform(Protocol):
     """The transform of one pair."""
 
@@ -52,6 +65,9 @@ class Transform(Protocol):
 
     def log_moment_above(self, c: float) -> float:
         """A certified upper bound of ln M(c)."""
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Nodes for M(c) - 1 that miss about `target` of M(c), or less."""
 
     def modulus_bound(self, c: float) -> Callable[[float], float]:
         """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""

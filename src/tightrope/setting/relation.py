@@ -19,6 +19,11 @@ class Relation:
         """The one-directional relations whose worse curve, after composition, is this relation's curve."""
         return tuple(RELATIONS[name] for name in self.branch_names)
 
+    @property
+    def opposite(self) -> "Relation":
+        """The relation of reversed neighbours; ADD_OR_REMOVE and SUBSTITUTE are symmetric, and so their own."""
+        return {ADD: REMOVE, REMOVE: ADD}.get(self, self)
+
 
 ADD = Relation("ADD", "D' has one record more than D", ("ADD",))
 REMOVE = Relation("REMOVE", "D' has one record fewer than D", ("REMOVE",))

@@ -15,8 +15,10 @@ from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
+from tightrope.theorems.approximations import CENTRAL_LIMIT
 from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
+from tightrope.theorems.moments import RENYI_THEOREMS
 from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, Played, analyse_exchange, is_exchange
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
@@ -37,7 +39,7 @@ def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED, effort
 
 
 def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing, effort: Effort) -> Analysis:
-    parts = [_played(step, times, branch, trusting) for step, times in run]
+    parts = played_parts(run, branch, trusting)
     if is_exchange(parts, branch):
         return analyse_exchange(parts, effort)
     because = dict.fromkeys(part.evidence for part in parts)
@@ -50,6 +52,11 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trust
     schedule = Schedule((part.dominating, part.times) for part in parts)
     cover = Cover((schedule,), (*because, *why))
     return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
+
+
+def played_parts(run: Run, branch: Relation, trusting: Standing) -> list[Played]:
+    """Every kind of step with its dominating pair, or a refusal."""
+    return [_played(step, times, branch, trusting) for step, times in run]
 
 
 def _played(step: Step, times: int, relation: Relation, trusting: Standing) -> Played:
@@ -141,4 +148,12 @@ def support_matrix() -> SupportMatrix:
 
 def every_theorem() -> tuple[Evidence, ...]:
     """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
-    return (*(row.evidence for row in ROWS), GAME_COVER, ENVELOPE_ALONE, *RUN_THEOREMS, *REFUTED_BELIEFS)
+    return (
+        *(row.evidence for row in ROWS),
+        GAME_COVER,
+        ENVELOPE_ALONE,
+        *RUN_THEOREMS,
+        *RENYI_THEOREMS,
+        CENTRAL_LIMIT,
+        *REFUTED_BELIEFS,
+    )

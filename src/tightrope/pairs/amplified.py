@@ -1,0 +1,28 @@
+"""A step on a sampled batch, known only through the moments of the step on the whole batch."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tightrope.pairs.pair import Pair
+
+
+class Amplification(Enum):
+    """Which bound turns the moments of the unsampled step into those of the sampled one."""
+
+    ANY_NOISE = "any noise"
+    GAUSSIAN_NOISE = "Gaussian noise"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ANY_NOISE, GAUSSIAN_NOISE = Amplification.ANY_NOISE, Amplification.GAUSSIAN_NOISE
+
+
+@dataclass(frozen=True)
+class Amplified:
+    """`base` is the worst exchange of a record that is in the batch, where it is with probability `rate` < 1."""
+
+    base: Pair
+    rate: float
+    by: Amplification

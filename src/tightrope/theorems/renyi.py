@@ -1,0 +1,89 @@
+"""From a run and a relation to what bounds its Rényi divergences."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplification, Amplified
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import QUICK
+from tightrope.setting.mechanism import Gaussian
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.run import Run
+from tightrope.theorems.analysis import Analysis, Cover
+from tightrope.theorems.composition import REMOVE_SUFFICES
+from tightrope.theorems.evidence import Evidence, Standing
+from tightrope.theorems.lookup import analyse, played_parts
+from tightrope.theorems.moments import (
+    ANY_NOISE_EXCHANGED,
+    CONVERSION,
+    DOMINATES,
+    GAUSSIAN_EXCHANGED,
+    REMOVE_HAS_MORE,
+    TOTAL_VARIATION,
+)
+from tightrope.theorems.substitution import Played
+from tightrope.theorems.worst_pairs import StepLaws, exact_rate, sum_moves_by
+
+
+@dataclass(frozen=True)
+class RenyiCover:
+    """A theorem: the moments of these steps, multiplied, are at least those of every neighbouring pair of datasets."""
+
+    parts: tuple[tuple[Pair | Amplified, int], ...]
+    because: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class RenyiAnalysis:
+    """The covers of one branch of a relation, the tightest first."""
+
+    branch: Relation
+    covers: tuple[RenyiCover, ...]
+
+
+def analyse_renyi(run: Run, relation: Relation, *, trusting: Standing) -> tuple[RenyiAnalysis, ...]:
+    """One analysis per branch that the curve for epsilon >= 0 needs."""
+    return tuple(
+        _covered(run, relation, analysis, trusting) for analysis in analyse(run, relation, trusting=trusting, effort=QUICK)
+    )
+
+
+def _covered(run: Run, relation: Relation, analysis: Analysis, trusting: Standing) -> RenyiAnalysis:
+    covers = [_by_pairs(cover, relation) for cover in analysis.covers]
+    if analysis.branch is SUBSTITUTE:
+        parts = played_parts(run, SUBSTITUTE, trusting)
+        kinds = [part for part in parts if part.exchanges]
+        if kinds and all(isinstance(part.step.mechanism, Gaussian) for part in kinds):
+            covers.append(_amplified(parts, GAUSSIAN_NOISE))
+        if kinds:
+            covers.append(_amplified(parts, ANY_NOISE))
+    return RenyiAnalysis(analysis.branch, tuple(covers))
+
+
+def _by_pairs(cover: Cover, relation: Relation) -> RenyiCover:
+    """The moments of the dominating pairs themselves."""
+    (schedule,) = cover.schedules
+    assert isinstance(schedule, Schedule)  # quick effort plays no game
+    because = dict.fromkeys((*cover.because, DOMINATES))
+    if relation is ADD_OR_REMOVE and REMOVE_SUFFICES in because:
+        because[REMOVE_HAS_MORE] = None
+    return RenyiCover(schedule.parts, (*because, CONVERSION, TOTAL_VARIATION))
+
+
+def _amplified(parts: list[Played], by: Amplification) -> RenyiCover:
+    """Sampled batches of fixed size by their unsampled steps, other steps by their dominating pairs."""
+    because: dict[Evidence, None] = {ANY_NOISE_EXCHANGED: None}
+    if by is GAUSSIAN_NOISE:
+        because[GAUSSIAN_EXCHANGED] = None
+    bounded: list[tuple[Pair | Amplified, int]] = []
+    for part in parts:
+        if part.exchanges:
+            distance = sum_moves_by(part.step.sampling, SUBSTITUTE)
+            base = StepLaws(part.step.mechanism, distance, Fraction(1)).remove()
+            bounded.append((Amplified(base, float(exact_rate(part.step.sampling)), by), part.times))
+        else:
+            because[part.evidence] = None
+            because[DOMINATES] = None
+            bounded.append((part.dominating, part.times))
+    return RenyiCover(tuple(bounded), (*because, CONVERSION, TOTAL_VARIATION))

@@ -1,0 +1,327 @@
+"""The Rényi accountant: the moments to many digits, never below the certified curve, never worse than its peers."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise, product
+
+import dp_accounting
+import dp_accounting.rdp.rdp_privacy_accountant as peer
+import numpy as np
+import pytest
+
+import tightrope as tr
+from catalogue import (
+    BRANCHES,
+    CATALOGUE,
+    EVERY,
+    LOPSIDED,
+    Entry,
+    batch,
+    epsilon_at,
+    finite,
+    gaussian,
+    laplace,
+    log_delta,
+    over,
+    poisson,
+    response,
+)
+from precise import mp, mpf
+from tightrope.compose.renyi import RenyiBound
+from tightrope.loss.amplified import _log_b, amplified_log_moment_above
+from tightrope.loss.moments import cells_above, log_moment_above, log_psi, unsampled_above
+from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
+from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
+from tightrope.pairs.pair import Envelope, FinitePair, ShiftPair
+
+ALL_RELATIONS = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
+DELTAS = (0.3, 1e-2, 1e-5, 1e-9, 1e-30)
+
+
+def renyi(run: tr.Run | tr.Step, relation: tr.Relation = tr.ADD_OR_REMOVE) -> tr.RenyiCurve:
+    return tr.privacy_curve(run, relation=relation, accountant=tr.RENYI)
+
+
+def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
+    return ShiftPair(Mixture(noise, rate, shift), Mixture(noise))
+
+
+# -- laws over the catalogue ------------------------------------------------------------------------------------------
+
+
+@over(CATALOGUE)
+@ALL_RELATIONS
+def test_the_certified_lower_end_is_never_above_the_bound_on_delta(entry: Entry, relation: tr.Relation) -> None:
+    curve = renyi(entry.run, relation)
+    for epsilon in entry.epsilons:
+        assert log_delta(entry.run, relation, epsilon).lower <= curve.log_delta(epsilon).upper
+
+
+@over(CATALOGUE)
+@ALL_RELATIONS
+def test_the_certified_lower_end_is_never_above_the_bound_on_epsilon(entry: Entry, relation: tr.Relation) -> None:
+    curve = renyi(entry.run, relation)
+    for delta in DELTAS[:4]:
+        assert epsilon_at(entry.run, relation, delta).lower <= curve.epsilon(delta).upper
+
+
+@over(CATALOGUE)
+def test_epsilon_and_delta_are_the_same_bound(entry: Entry) -> None:
+    curve = renyi(entry.run)
+    for delta in DELTAS:
+        epsilon = curve.epsilon(delta).upper
+        if 0 < epsilon < math.inf:
+            assert curve.log_delta(epsilon).upper == pytest.approx(math.log(delta), rel=1e-6, abs=1e-6) or (
+                curve.epsilon(delta).order == math.inf and curve.log_delta(epsilon).upper <= math.log(delta)
+            )
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        gaussian(4, batch(50, 1000), 1000),
+        gaussian(0.8, batch(1, 1000), 10_000),
+        gaussian(2, batch(1, 2), 20),
+        laplace(2, batch(1, 4), 50),
+        response(0.6, batch(1, 10), 30),
+        gaussian(2, batch(1, 50), 100) + gaussian(3, poisson(0.1), 50) + laplace(4, batch(1, 50), 10),
+    ],
+    ids=repr,
+)
+def test_every_theorem_on_exchanged_records_is_above_what_datasets_reach(run: tr.Run) -> None:
+    curve = renyi(run, tr.SUBSTITUTE)
+    lower = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+    (bounds,) = curve.bounds(1e-5)
+    assert len(bounds) >= 2
+    for bound in bounds:
+        assert bound.upper >= lower
+    assert curve.epsilon(1e-5).upper == min(bound.upper for bound in bounds)
+    for tighter, looser in pairwise(bounds[1:]):
+        assert tighter.upper <= looser.upper * (1 + 1e-9)  # central moments only ever help
+
+
+def test_substitution_and_poisson_are_bounded_too() -> None:
+    run = gaussian(1, poisson(0.01), 1000)
+    lower = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE).lower
+    assert lower <= renyi(run, tr.SUBSTITUTE).epsilon(1e-6).upper <= 2 * lower
+
+
+# -- the moments ------------------------------------------------------------------------------------------------------
+
+
+def exact_moment(pair: ShiftPair, c: float) -> mpf:
+    """ln M(c) of a pair of normals by integrating psi to 30 digits."""
+
+    def ratio(law: Mixture, u: mpf) -> mpf:
+        shift = mpf(law.shift)
+        return 1 - mpf(law.rate) + mpf(law.rate) * mp.exp(shift * u - shift**2 / 2)
+
+    def gain(u: mpf) -> mpf:
+        p, q = ratio(pair.observed, u), ratio(pair.alternative, u)
+        return mp.npdf(u) * (p ** (1 + mpf(c)) * q ** (-mpf(c)) - (1 + mpf(c)) * p + mpf(c) * q)
+
+    last = float((1 + c) * pair.observed.shift) + 14
+    return mp.log1p(mp.quad(gain, [-14, -6, -3, -1, 0, 1, 3, 6, *np.linspace(7, max(last, 8), 8)]))
+
+
+@pytest.mark.parametrize("kind", ["remove", "add", "both"])
+@pytest.mark.parametrize(
+    ("rate", "noise", "c"), [(1e-4, 0.8, 0.3), (1e-3, 0.5, 7.5), (0.05, 4, 1.0), (0.5, 1, 12.25), (0.95, 20, 40.0)]
+)
+def test_moments_of_normals_are_a_hair_above_the_truth(kind: str, rate: float, noise: float, c: float) -> None:
+    law = Mixture(Noise.NORMAL, rate, 1 / noise)
+    plain = remove(Noise.NORMAL, rate, 1 / noise)
+    pair = {"remove": plain, "add": plain.reverse, "both": ShiftPair(law, law.mirrored)}[kind]
+    excess = float(mpf(log_moment_above(pair, c)) / exact_moment(pair, c) - 1)
+    assert 0 <= excess <= 2e-12
+
+
+@pytest.mark.parametrize(("rate", "noise", "order"), list(product([1e-5, 1e-3, 0.05, 0.5, 0.999], [0.6, 4, 50], [2, 3, 17, 200])))
+def test_whole_orders_of_sampled_gaussians_are_the_finite_sum(rate: float, noise: float, order: int) -> None:
+    """Mironov, Talwar and Zhang 2019: A_a = sum_j C(a,j) (1-g)^{a-j} g^j e^{(j^2-j)/(2 s^2)}."""
+    terms = [
+        mp.binomial(order, j) * (1 - mpf(rate)) ** (order - j) * mpf(rate) ** j * mp.exp((j * j - j) / (2 * mpf(noise) ** 2))
+        for j in range(order + 1)
+    ]
+    truth = mp.log(mp.fsum(terms))
+    excess = float(mpf(log_moment_above(remove(Noise.NORMAL, rate, 1 / noise), order - 1.0)) / truth - 1)
+    assert -1e-18 <= excess <= 1e-9  # 1e-9: where the loss is 1e-13 in all, the tails charged are 1e-24 of 1
+
+
+@pytest.mark.parametrize(("scale", "order"), list(product([0.2, 1, 30], [1.001, 1.5, 2, 9, 300])))
+def test_unsampled_laplace_has_its_closed_form(scale: float, order: float) -> None:
+    """Mironov 2017, Table II."""
+    a, d = mpf(order), 1 / mpf(scale)
+    truth = mp.log((a * mp.exp((a - 1) * d) + (a - 1) * mp.exp(-a * d)) / (2 * a - 1)) / (a - 1)
+    found = renyi(laplace(scale, EVERY, 1)).divergence(order).upper
+    assert -1e-13 <= float(found / truth - 1) <= 1e-10
+
+
+@pytest.mark.parametrize("c", [1e-3, 0.5, 1.0, 30.0])
+@pytest.mark.parametrize("noise", list(Noise))
+def test_an_envelope_has_the_moments_of_its_two_halves(noise: Noise, c: float) -> None:
+    rate, shift = 0.2, 0.7
+    middle = shift / 2
+    density = mp.npdf if noise is Noise.NORMAL else (lambda u: mp.exp(-abs(u)) / 2)
+
+    def gain(u: mpf) -> mpf:
+        exponent = shift * u - mpf(shift) ** 2 / 2 if noise is Noise.NORMAL else abs(u) - abs(u - shift)
+        loss = mp.log(1 - mpf(rate) + mpf(rate) * mp.exp(exponent))
+        up, down = mp.expm1(c * loss) + c * mp.expm1(-loss), mp.expm1(-c * loss) + c * mp.expm1(loss)
+        return density(u) * (mp.exp(loss) * up + down)
+
+    cuts = [middle, shift, 1, 2, 4, 8, 16, 40, 80] if noise is Noise.LAPLACE else [middle, 1, 2, 4, 8, 14, 20, 30, 45]
+    truth = mp.log1p(mp.quad(gain, cuts))
+    excess = float(mpf(log_moment_above(Envelope(remove(noise, rate, shift)), c)) / truth - 1)
+    assert 0 <= excess <= 2e-12
+
+
+def test_finite_supports_with_outputs_of_their_own() -> None:
+    forth = FinitePair(*(FiniteSupport(tuple(map(Fraction, masses))) for masses in LOPSIDED))
+    for pair, c in product((forth, forth.reverse), (1e-3, 0.5, 7.0, 500.0)):
+        truth = mp.log(mp.fsum(mpf(p) * (mpf(p) / mpf(q)) ** mpf(c) for p, q in pair.levels))
+        assert 0 <= float((log_moment_above(pair, c) - truth) / abs(truth)) <= 2e-12
+
+
+def test_psi_keeps_its_digits() -> None:
+    losses = np.array([-300.0, -2.0, -0.3, -1e-5, -1e-12, 1e-12, 1e-5, 0.3, 2.0, 300.0])
+    for c in (1e-3, 0.5, 1.0, 2.0, 40.0):
+        truth = [mp.log(mp.expm1(mpf(c) * mpf(x)) + mpf(c) * mp.expm1(-mpf(x))) for x in losses]
+        assert log_psi(c, losses) == pytest.approx([float(t) for t in truth], rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize("c", [0.01, 1.0, 6.5])
+def test_convexity_bounds_what_no_quadrature_resolves(c: float) -> None:
+    pair = remove(Noise.NORMAL, 0.05, 0.9)
+    for each in (pair, pair.reverse, ShiftPair(pair.observed, pair.observed.mirrored)):
+        assert log_moment_above(each, c) <= unsampled_above(each, c)
+    assert renyi(gaussian(1e-4, poisson(0.01), 3)).epsilon(0.05).upper < math.inf
+
+
+def test_central_moments_of_normals() -> None:
+    for separation, power in product((0.01, 0.5, 3.0), (2, 4, 30)):
+        with mp.workdps(120):
+            s = mpf(separation)
+            truth = mp.log(
+                mp.fsum(
+                    (-1) ** i * mp.binomial(power, i) * mp.exp((power - i) * (power - i - 1) * s**2 / 2) for i in range(power + 1)
+                )
+            )
+        assert _log_b(separation, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-13)
+
+
+def test_between_whole_orders_lies_the_chord() -> None:
+    step = Amplified(remove(Noise.NORMAL, 1.0, 0.5), 0.05, GAUSSIAN_NOISE)
+    two, three = amplified_log_moment_above(step, 1.0), amplified_log_moment_above(step, 2.0)
+    assert amplified_log_moment_above(step, 1.25) == pytest.approx(0.75 * two + 0.25 * three)
+    assert amplified_log_moment_above(step, 0.5) == pytest.approx(0.5 * two)
+    loose = Amplified(step.base, step.rate, ANY_NOISE)
+    assert amplified_log_moment_above(loose, 9.0) > amplified_log_moment_above(step, 9.0)
+
+
+# -- the peers --------------------------------------------------------------------------------------------------------
+
+GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("rate", "noise", "steps"), GRID)
+def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(rate: float, noise: float, steps: int) -> None:
+    """At fractional orders dp_accounting bounds a series and is up to tens of percent above the divergence."""
+    accountant = peer.RdpAccountant()
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)), steps)
+    curve = renyi(gaussian(noise, poisson(rate), steps))
+    for order, theirs in zip(accountant.orders, accountant.rdp, strict=True):
+        if not math.isfinite(theirs) or theirs / steps < 1e-7:  # 1e-7: below, its own rounding is more than 1e-9
+            continue
+        ours = curve.divergence(float(order)).upper
+        if order == int(order):
+            assert ours == pytest.approx(theirs, rel=1e-9)
+        assert ours <= theirs * (1 + 1e-9)
+    for delta in (0.1, 1e-5, 1e-12):
+        assert curve.epsilon(delta).upper <= accountant.get_epsilon(delta) * 1.001
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.05, 4.0), (0.3, 10.0)])
+def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(rate: float, noise: float) -> None:
+    """Its noise is relative to how far an exchange moves the sum, which is 2C."""
+    step = Amplified(remove(Noise.NORMAL, 1.0, 2 / noise), rate, GAUSSIAN_NOISE)
+    orders = [1.5, 2, 3, 4, 7.25, 12, 30]
+    theirs = peer._compute_rdp_sample_wor_gaussian(rate, noise / 2, orders)
+    ours = [RenyiBound([(step, 1)]).divergence(order) for order in orders]
+    assert ours == pytest.approx(list(theirs), rel=1e-9)
+
+
+# -- what follows -----------------------------------------------------------------------------------------------------
+
+
+def test_concentrated_privacy_of_known_mechanisms() -> None:
+    assert renyi(gaussian(3, EVERY, 12)).zero_concentrated().upper == pytest.approx(12 / 9 / 2, rel=1e-9)
+    assert renyi(gaussian(3, poisson(0.1), 12)).zero_concentrated().upper == pytest.approx(12 / 9 / 2, rel=1e-9)
+    truncated = renyi(gaussian(3, poisson(0.1), 12)).zero_concentrated(20.0).upper
+    assert truncated < 0.05
+    pure = renyi(laplace(1, EVERY, 1)).zero_concentrated().upper
+    assert 0.3 < pure <= 0.5  # e^2/2 for e = 1, Bun and Steinke 2016
+
+
+@pytest.mark.parametrize(
+    "run", [gaussian(3, poisson(0.1), 12), laplace(1, EVERY, 5), laplace(1, poisson(0.3), 5) + gaussian(2, EVERY, 1)]
+)
+@pytest.mark.parametrize("largest", [3.0, 50.0, math.inf])
+def test_concentrated_privacy_holds_at_every_order_and_is_nearly_reached(run: tr.Run, largest: float) -> None:
+    curve = renyi(run)
+    rho = curve.zero_concentrated(largest).upper
+    orders = 1 + np.geomspace(1e-3, min(largest, 1e6) - 1, 300)
+    ratios = [curve.divergence(order).upper / order for order in orders]
+    assert max(ratios) <= rho * (1 + 1e-9)
+    assert max(ratios) >= rho * 0.98
+
+
+def test_infinite_losses_leave_delta_finite() -> None:
+    run = finite(*LOPSIDED, EVERY, 3)
+    add = renyi(run, tr.REMOVE)  # the record's own output betrays it
+    assert add.divergence(2.0).upper == math.inf
+    assert add.epsilon(1e-3).upper == math.inf
+    assert 1 - (7 / 8) ** 3 <= add.delta(3.0).upper < 1
+    assert add.zero_concentrated().upper == math.inf
+
+
+def test_a_run_that_releases_nothing() -> None:
+    curve = renyi(tr.Run())
+    assert curve.epsilon(1e-9).upper == 0
+    assert curve.delta(0.0).upper == 0
+
+
+def test_arrays_negative_epsilons_and_because() -> None:
+    curve = renyi(gaussian(1, poisson(0.1), 10))
+    assert curve.delta(np.array([[0.5, 1.0]])).shape == (1, 2)
+    certified = tr.privacy_curve(gaussian(1, poisson(0.1), 10), relation=tr.ADD_OR_REMOVE)
+    assert certified.delta(-0.5).lower <= curve.delta(-0.5).upper <= 1
+    assert "renyi_bounds_the_curve" in [getattr(e, "name", "") for e in curve.epsilon(1e-5).because]
+    assert "at most" in str(curve.epsilon(1e-5))
+    with pytest.raises(TypeError, match="one-sided"):
+        float(curve.epsilon(1e-5))
+
+
+@pytest.mark.parametrize("order", [1, 0.5, -3, math.nan, "two", None, True])
+def test_orders_that_are_none_are_refused(order: object) -> None:
+    with pytest.raises(tr.InvalidSetting, match="order must be"):
+        renyi(gaussian(1, EVERY, 1)).divergence(order)  # type: ignore[call-overload]
+    with pytest.raises(tr.InvalidSetting, match="largest_order must be"):
+        renyi(gaussian(1, EVERY, 1)).zero_concentrated(order)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, math.nan, "small"])
+def test_deltas_that_are_none_are_refused(delta: object) -> None:
+    with pytest.raises(tr.InvalidSetting, match="delta must be"):
+        renyi(gaussian(1, EVERY, 1)).epsilon(delta)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("c", [0.3, 20.0, 300.0])
+def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) -> None:
+    laplace_pair = remove(Noise.LAPLACE, 0.3, 0.8)
+    for pair in (laplace_pair, laplace_pair.reverse, Envelope(laplace_pair), remove(Noise.NORMAL, 0.3, 0.8).reverse):
+        excess = cells_above(pair, c) - log_moment_above(pair, c)
+        assert 0 <= excess <= 1
+    for pair in (laplace_pair, laplace_pair.reverse):
+        assert log_moment_above(pair, 1e8) == pytest.approx(1e8 * pair.loss_range[1], rel=1e-6)
