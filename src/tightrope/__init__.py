@@ -5,6 +5,7 @@ theorem behind it, or a refusal that says what is known.
 """
 
 from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
+from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import delta, epsilon, privacy_curve
@@ -67,6 +68,7 @@ __all__ = [  # noqa: RUF022
     "largest_rate",
     "largest_batch",
     "contrast",
+    "compare",
     "Ledger",
     "support_matrix",
     "Bracket",
@@ -80,6 +82,7 @@ __all__ = [  # noqa: RUF022
     "SimulatedCurve",
     "Calibration",
     "Contrast",
+    "Comparison",
     "SupportMatrix",
     "Standing",
     "PROVED",

@@ -22,15 +22,15 @@ def watched(items: Sequence[T], doing: str) -> Iterable[T]:
 
 
 @contextmanager
-def game_watched() -> Iterator[Callable[[int, int], None] | None]:
+def game_watched(doing: str = "Game, round") -> Iterator[Callable[[int, int], None] | None]:
     """What `privacy_curve` takes as progress: a bar that appears after a second and is gone afterwards, also when interrupted.
 
-    Files and pipes get none. Nothing may be printed meanwhile.
+    `doing` names what is counted several times. Files and pipes get none. Nothing may be printed meanwhile.
     """
     if not sys.stderr.isatty():
         yield None
         return
-    bar = _GameBar()
+    bar = _GameBar(doing)
     try:
         yield bar.count
     finally:
@@ -40,7 +40,8 @@ def game_watched() -> Iterator[Callable[[int, int], None] | None]:
 class _GameBar:
     """One bar for several rounds; it pulses while nothing is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("Preparing", total=None)
@@ -57,7 +58,7 @@ class _GameBar:
         self._last, now = done, time.monotonic()
         if now - self._shown >= _REDRAWN or done == steps:
             self._shown = now
-            self._bar.update(self._task, description=f"Game, round {self._rounds}", completed=done, total=steps)
+            self._bar.update(self._task, description=f"{self._doing} {self._rounds}", completed=done, total=steps)
 
     def close(self) -> None:
         """Take the bar away, or see to it that it never comes."""

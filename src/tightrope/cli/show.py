@@ -15,10 +15,13 @@ from tightrope.theorems.evidence import Evidence
 SMALLEST_FLOAT = 1e-300  # below this a float loses digits: write delta from its logarithm
 
 
-def show_question(page: Page, question: Question, relation: Relation | None, effort: Effort) -> None:
+def show_question(
+    page: Page, question: Question, relation: Relation | None, effort: Effort | None, more: Sequence[tuple[str, str]] = ()
+) -> None:
     """Print what was asked, with everything that was assumed; without a relation where every one is asked about.
 
-    The effort is told where it matters.
+    The effort is told where it matters; without one, neither it nor the accuracy mean anything to who answers. `more` says
+    who answers, and how.
     """
     facts = [
         ("mechanism", mechanism_in_words(question.step.mechanism)),
@@ -27,9 +30,11 @@ def show_question(page: Page, question: Question, relation: Relation | None, eff
     ]
     if relation is not None:
         facts.append(("relation", relation_in_words(relation)))
-    if relation is not None and effort_matters(question.run, relation):
-        facts.append(("effort", meaning_of(effort)))
-    page.facts([*facts, ("accuracy", f"{question.accuracy:g} relative width in delta")])
+    if effort is not None:
+        if relation is not None and effort_matters(question.run, relation):
+            facts.append(("effort", meaning_of(effort)))
+        facts.append(("accuracy", f"{question.accuracy:g} relative width in delta"))
+    page.facts([*facts, *more])
 
 
 def delta_ends(curve: PrivacyCurve, epsilon: float) -> tuple[str, str]:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import RenyiCurve
 
 FAR_ENOUGH = 1e-10
 POINTS = 21
 _DRAWN = 241
 
 
-def usual_range(curves: Iterable[PrivacyCurve]) -> list[float]:
+def usual_range(curves: Iterable[PrivacyCurve | RenyiCurve]) -> list[float]:
     """From 0 to a round number at or beyond which every delta is negligible; to 1 where epsilon says nothing about that."""
     ends = [curve.epsilon(FAR_ENOUGH).upper for curve in curves]
     last = max((end for end in ends if 0 < end < math.inf), default=1.0)

@@ -6,7 +6,7 @@ from scipy import special
 
 from tightrope.loss.moments import log_moment_above
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import Envelope, Pair, ShiftPair
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
 LARGEST_MU = 1e6  # beyond, the limit says nothing that a float could hold
@@ -37,6 +37,8 @@ def _share(pair: Pair) -> float:
         if d**2 > 700:
             return math.inf
         return 2 * rate**2 * (math.exp(d**2) * _below(1.5 * d) + 3 * _below(-0.5 * d) - 2)
+    if isinstance(pair, FinitePair) and pair.infinite_mass:
+        return math.inf
     log_moment = log_moment_above(pair, 1.0)
     return math.expm1(log_moment) if log_moment < 700 else math.inf
 

@@ -14,7 +14,7 @@ from tightrope.curve.privacy_curve import Composed
 from tightrope.numerics import check
 
 Approximations = NDArray[np.object_]
-ACCURACY = 1e-6  # of the limit's own curve; how far the limit is off is not known
+ACCURACY = 1e-3  # at least, of the limit's own curve; how far the limit is off is not known
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class GaussianLimitCurve:
             return 0.0
         if at < 0:  # the pair is its own reverse
             return math.log(-math.expm1(at) + math.exp(at + self._log_delta(-at)))
-        return self.limit.log_bounds(at, ACCURACY).upper
+        return min(self.limit.log_bounds(at, ACCURACY).upper, 0.0)
 
     def _epsilon(self, delta: float) -> Approximation:
         at = check.open_probability(remedy="Pass the probability of failure you accept, strictly between 0 and 1.", delta=delta)

@@ -72,22 +72,22 @@ def draw_curve(
     and the same curve gives the same pdf and svg bytes. `title` and the smaller line `assumed` should state sampling
     and relation; without a title the curve's question is the title.
     """
-    target, at = checked_target(path=to), _asked(epsilons)
-    ends = _Ends.of(curve, at)
+    target, at = checked_target(path=to), asked(epsilons)
+    ends = Ends.of(curve, at)
 
     def draw(axes: "Axes") -> None:
-        bottom, top = _limits([ends])
+        bottom, top = limits([ends])
         if ends.shown.any():
-            _draw_band(axes, at, ends, bottom, _BLUE)
+            band(axes, at, ends, bottom, _BLUE)
             marker = "o" if ends.shown.sum() == 1 else ""
-            axes.plot(at, _gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed")
+            axes.plot(at, gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed")
             dashed: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": marker, "label": "lower end: reached by real datasets"}
-            axes.plot(at, _gaps(ends.lower), color=_ORANGE, linewidth=1.5, **dashed)
+            axes.plot(at, gaps(ends.lower), color=_ORANGE, linewidth=1.5, **dashed)
         _draw_zero(axes, at, ends, bottom, _GREY, label=r"$\delta = 0$")
-        _frame(axes, at, bottom, top, [ends])
-        _head(axes, title or curve.question, assumed)
+        framed(axes, at, bottom, top, [ends])
+        headed(axes, title or curve.question, assumed)
 
-    return _drawn(draw, target)
+    return picture(draw, target)
 
 
 def draw_curves(
@@ -99,41 +99,42 @@ def draw_curves(
     Where a delta is 0, a thick line of the curve's colour lies on that edge. A curve that cannot be certified is refused by
     its name. The file appears whole or not at all, and the same curves give the same pdf and svg bytes.
     """
-    target, at = checked_target(path=to), _asked(epsilons)
-    found: list[tuple[str, _Ends]] = []
+    target, at = checked_target(path=to), asked(epsilons)
+    found: list[tuple[str, Ends]] = []
     for name, curve in curves:
         with placed(f"{name}: "):
-            found.append((name, _Ends.of(curve, at)))
+            found.append((name, Ends.of(curve, at)))
     if not found:
         raise InvalidSetting("curves must hold at least one curve, got none. Pass pairs of a name and a curve.")
 
     def draw(axes: "Axes") -> None:
-        bottom, top = _limits([ends for _, ends in found])
+        bottom, top = limits([ends for _, ends in found])
         for i, (name, ends) in enumerate(found):
             colour = _PALETTE[i % len(_PALETTE)]
             dashes = _DASHES[i // len(_PALETTE) % len(_DASHES)]
             marker = "o" if ends.shown.sum() == 1 else ""
-            _draw_band(axes, at, ends, bottom, colour)
-            axes.plot(at, _gaps(ends.upper), color=colour, linewidth=2, linestyle=dashes, marker=marker, label=_label(name))
+            band(axes, at, ends, bottom, colour)
+            axes.plot(at, gaps(ends.upper), color=colour, linewidth=2, linestyle=dashes, marker=marker, label=_label(name))
             _draw_zero(axes, at, ends, bottom, colour)
-        _frame(axes, at, bottom, top, [ends for _, ends in found])
-        _head(axes, title)
+        framed(axes, at, bottom, top, [ends for _, ends in found])
+        headed(axes, title)
 
-    return _drawn(draw, target)
+    return picture(draw, target)
 
 
 @dataclass(frozen=True)
-class _Ends:
+class Ends:
     """log10 of both ends of delta; -inf is where delta is 0."""
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
 
     @staticmethod
-    def of(curve: PrivacyCurve, at: NDArray[np.float64]) -> "_Ends":
+    def of(curve: PrivacyCurve, at: NDArray[np.float64]) -> "Ends":
+        """Ask a certified curve."""
         logs = [curve.log_delta(float(epsilon)) for epsilon in at]
         lower, upper = (np.array([getattr(bracket, end) for bracket in logs]) / np.log(10) for end in ("lower", "upper"))
-        return _Ends(lower, upper)
+        return Ends(lower, upper)
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -158,7 +159,7 @@ class _Ends:
         return float(np.max(gaps, initial=0.0))
 
 
-def _asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
+def asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
     """Sort the epsilons; at least one."""
     at = np.unique(np.asarray(epsilons, dtype=np.float64))
     if not at.size:
@@ -166,28 +167,29 @@ def _asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
     return at
 
 
-def _drawn(draw: Callable[["Axes"], None], target: Path) -> Path:
+def picture(draw: Callable[["Axes"], None], target: Path) -> Path:
     """Draw into a new figure and write it, whole or not at all."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    kind, picture = FORMATS[target.suffix.lower()], io.BytesIO()
+    kind, drawn = FORMATS[target.suffix.lower()], io.BytesIO()
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         if (rows := _legend_rows(axes)) > _ROWS_INSIDE:
             figure.set_size_inches(_WIDE, max(_HIGH, 0.9 + 0.19 * rows))  # inches for a row of small print
-        figure.savefig(picture, format=kind, dpi=200, metadata=_UNDATED[kind])
-    write_whole(target, picture.getvalue(), what="the picture")
+        figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
+    write_whole(target, drawn.getvalue(), what="the picture")
     return target
 
 
-def _draw_band(axes: "Axes", at: NDArray[np.float64], ends: _Ends, bottom: float, colour: str) -> None:
+def band(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str) -> None:
+    """Fill what lies between the two ends."""
     axes.fill_between(at, np.maximum(ends.lower, bottom), ends.upper, where=ends.shown, color=colour, alpha=0.18, linewidth=0)
 
 
-def _draw_zero(axes: "Axes", at: NDArray[np.float64], ends: _Ends, bottom: float, colour: str, label: str | None = None) -> None:
+def _draw_zero(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str, label: str | None = None) -> None:
     """Lay a thick line on the lower edge where delta is 0."""
     zero = at[~ends.shown]
     if zero.size:
@@ -197,7 +199,7 @@ def _draw_zero(axes: "Axes", at: NDArray[np.float64], ends: _Ends, bottom: float
         axes.plot([zero.min(), zero.max()], [bottom, bottom], color=colour, marker=marker, label=label, **style)
 
 
-def _frame(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, drawn: Sequence[_Ends]) -> None:
+def framed(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, drawn: Sequence[Ends]) -> None:
     """Axes, grid and legend around what is drawn."""
     axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in drawn) else ([], []))
     margin = 0.0 if at.size > 1 else 1.0
@@ -219,7 +221,8 @@ def _legend_rows(axes: "Axes") -> int:
     return sum(1 + label.count("\n") for label in axes.get_legend_handles_labels()[1])
 
 
-def _head(axes: "Axes", title: str, assumed: str = "") -> None:
+def headed(axes: "Axes", title: str, assumed: str = "") -> None:
+    """Put a title above, and what was assumed in smaller print."""
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
     if assumed:
         axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
@@ -230,12 +233,12 @@ def _label(name: str) -> str:
     return textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH).replace("_", " _", 1 if name.startswith("_") else 0)
 
 
-def _gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Leave a gap in a line where there is nothing to draw."""
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _limits(drawn: Sequence[_Ends]) -> tuple[float, float]:
+def limits(drawn: Sequence[Ends]) -> tuple[float, float]:
     """Find the log10 range that holds the ends, with some air; delta is never above 1."""
     visible = [ends for ends in drawn if ends.shown.any()]
     if not visible:
@@ -247,7 +250,7 @@ def _limits(drawn: Sequence[_Ends]) -> tuple[float, float]:
     return bottom, float(np.ceil(top)) if top - bottom > SHORT else top
 
 
-def _width(drawn: Sequence[_Ends]) -> str:
+def _width(drawn: Sequence[Ends]) -> str:
     """Say how far apart the ends are, which the eye often cannot tell."""
     if not any(ends.shown.any() for ends in drawn):
         return "nothing is lost"
