@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run figure-2 figure-3 findings test bench docs clean
+.PHONY: help run figure-2 figure-3 findings accountants test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and relation does to epsilon
 	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6 1e-7 1e-5 1e-4
@@ -24,6 +24,9 @@ figure-3: $(VENV)/.installed-cli,plot ## set up, then draw which fixed adversary
 findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitution.md (half an hour; rows that are known are kept)
 	@$(BIN)/python examples/substitution.py --out docs/findings
 
+accountants: $(VENV)/.installed-cli ## set up, then write docs/findings/accountants.md: every accountant on many runs (rows that are known are kept)
+	@$(BIN)/python examples/accountants.py --out docs/findings
+
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -36,6 +39,8 @@ bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers sid
 	@$(BIN)/python benchmarks/calibration.py
 	@echo
 	@$(BIN)/python benchmarks/training_loop.py
+	@echo
+	@$(BIN)/python benchmarks/monte_carlo.py
 
 docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 	@mkdir -p docs
