@@ -9,6 +9,7 @@ from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import delta, epsilon, privacy_curve
+from tightrope.answers.sweep import Grid, sweep
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
@@ -16,7 +17,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
-from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError, WorkerDied
 from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
@@ -27,7 +28,7 @@ from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TI
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # in pipeline order: the question, the relation, the answers, what they are made of, the refusals
 __all__ = [  # noqa: RUF022
@@ -69,6 +70,8 @@ __all__ = [  # noqa: RUF022
     "largest_batch",
     "contrast",
     "compare",
+    "sweep",
+    "Grid",
     "Ledger",
     "support_matrix",
     "Bracket",
@@ -93,4 +96,5 @@ __all__ = [  # noqa: RUF022
     "NoTheorem",
     "NoSuchValue",
     "NotPreciseEnough",
+    "WorkerDied",
 ]

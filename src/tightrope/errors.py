@@ -26,3 +26,7 @@ class NoSuchValue(TightropeError):
 
 class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
+
+
+class WorkerDied(TightropeError):
+    """The process that worked on a piece was killed or crashed, each time it was tried; names what to do."""

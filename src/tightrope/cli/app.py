@@ -5,6 +5,8 @@ from collections.abc import Callable
 from cyclopts import App
 
 from tightrope import __version__
+from tightrope.cli.compare import EXAMPLE as COMPARE
+from tightrope.cli.compare import compare
 from tightrope.cli.contrast import EXAMPLE as CONTRAST
 from tightrope.cli.contrast import contrast
 from tightrope.cli.curve import EXAMPLE as CURVE
@@ -22,6 +24,8 @@ from tightrope.cli.risk import EXAMPLE as RISK
 from tightrope.cli.risk import risk
 from tightrope.cli.steps import EXAMPLE as STEPS
 from tightrope.cli.steps import steps
+from tightrope.cli.sweep import EXAMPLE as SWEEP
+from tightrope.cli.sweep import sweep
 from tightrope.cli.theorems import EXAMPLE as THEOREMS
 from tightrope.cli.theorems import theorems
 
@@ -31,9 +35,11 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (curve, CURVE),
     (risk, RISK),
     (contrast, CONTRAST),
+    (compare, COMPARE),
     (noise, NOISE),
     (steps, STEPS),
     (rate, RATE),
+    (sweep, SWEEP),
     (theorems, THEOREMS),
 )
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from tightrope.answers.spend import DEFAULT_ACCURACY
+from tightrope.answers.certified import DEFAULT_ACCURACY
 from tightrope.cli.numbers import number, numbers, whole
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import spelled

@@ -1,0 +1,298 @@
+"""Sweeps: rows as they come, errors in their own rows, and nothing lost when a worker, a sweep or a cluster's machine dies."""
+
+import csv
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tightrope as tr
+from pieces import cluster_of, deadly_at_three, deadly_at_three_once, doubled, my_process, pausing, refusing
+from tightrope.answers import parallel
+from tightrope.answers.cells import CELL_KEYS, COLUMNS, Row, answer, written
+from tightrope.answers.grid import Grid
+from tightrope.answers.sweep import Tally, WorkerDied, in_parallel, sweep
+
+QUICK_GRID: dict[str, object] = {
+    "ask": "epsilon",
+    "relation": "remove",
+    "mechanism": "gaussian",
+    "noise_multiplier": [1, 2, 3],
+    "sampling": "every-record",
+    "steps": [1, 10],
+    "delta": 1e-6,
+}
+# rates of few steps are slow: some tenths of a second a cell
+SLOW_GRID = {**QUICK_GRID, "noise_multiplier": [1, 2, 3, 4, 5, 6], "sampling": "poisson", "rate": 1e-4, "steps": [900, 1000]}
+
+
+def timeless(rows: list[Row]) -> list[Row]:
+    return [{**row, "seconds": None} for row in rows]
+
+
+def in_file(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert tuple(header) == COLUMNS
+    return rows
+
+
+# pieces
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_piece_has_its_own_outcome_and_an_exception_is_one(workers: int) -> None:
+    outcomes = dict(in_parallel(doubled, [4, -1, 5], workers=workers))
+    assert (outcomes[0], outcomes[2], len(outcomes)) == (8, 10, 3)
+    assert isinstance(outcomes[1], ValueError)
+    assert str(outcomes[1]) == "-1 is negative"
+
+
+def test_an_exception_that_cannot_be_sent_is_told_in_words() -> None:
+    ((_, outcome),) = in_parallel(refusing, [7], workers=2)
+    assert isinstance(outcome, RuntimeError)
+    assert str(outcome) == "Unpicklable: no way home 7"
+
+
+def test_no_pieces_have_no_outcomes() -> None:
+    assert list(in_parallel(doubled, [], workers=2)) == list(in_parallel(doubled, [], workers=1)) == []
+
+
+def test_several_workers_are_other_processes_and_one_worker_is_this() -> None:
+    assert {pid for _, pid in in_parallel(my_process, range(3), workers=1)} == {os.getpid()}
+    assert os.getpid() not in {pid for _, pid in in_parallel(my_process, range(6), workers=2)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_pieces_are_taken_as_they_are_needed(workers: int) -> None:
+    with closing(in_parallel(doubled, itertools.count(), workers=workers)) as outcomes:
+        found = dict(itertools.islice(outcomes, 50))
+    assert all(outcome == 2 * piece for piece, outcome in found.items())
+
+
+def test_a_worker_that_dies_once_loses_nothing(tmp_path: Path) -> None:
+    outcomes = dict(in_parallel(deadly_at_three_once, [(i, tmp_path / "mark") for i in range(12)], workers=2))
+    assert (tmp_path / "mark").exists()
+    assert outcomes == {i: 2 * i for i in range(12)}
+
+
+def test_a_piece_that_always_kills_loses_nothing_but_itself() -> None:
+    outcomes = dict(in_parallel(deadly_at_three, range(12), workers=2))
+    killed = outcomes.pop(3)
+    assert isinstance(killed, WorkerDied)
+    assert "2 times with nothing else under way" in str(killed)
+    assert outcomes == {i: 2 * i for i in range(12) if i != 3}
+
+
+def test_workers_that_die_of_nothing_are_nobodys_fault() -> None:
+    def broken(work: object, source: Iterator[parallel.Numbered]) -> Any:
+        yield from ()
+        return list(source)
+
+    with pytest.raises(WorkerDied, match="no worker stays alive, whatever it is given"):
+        list(parallel._surviving(broken, 2, doubled, [1, 2, 3]))
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", 10**6])
+def test_bad_worker_counts_are_refused_before_a_file_is_made(workers: Any, tmp_path: Path) -> None:
+    with pytest.raises(tr.InvalidSetting, match=r"^workers must be .*Pass a number of processes, or None for all cores\.$"):
+        sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=workers)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_joblib_one_worker_works_and_several_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    assert len(sweep(QUICK_GRID, workers=1)) == 6
+    with pytest.raises(tr.InvalidSetting, match=r"install tightrope\[dist\], or pass workers=1"):
+        sweep(QUICK_GRID, workers=2)
+
+
+def test_joblib_is_not_imported_until_it_is_needed() -> None:
+    script = (
+        "import sys; from tightrope.answers.sweep import in_parallel; list(in_parallel(abs, [1], workers=1)); "
+        "print([name for name in ('joblib', 'distributed', 'pyarrow') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+# rows
+
+
+def test_rows_are_answers_in_the_order_of_the_grid() -> None:
+    rows = sweep(QUICK_GRID, workers=1)
+    assert timeless(rows) == timeless(sweep(QUICK_GRID, workers=2))
+    assert [(row["noise_multiplier"], row["steps"]) for row in rows] == list(itertools.product([1.0, 2.0, 3.0], [1, 10]))
+    for row in rows:
+        assert list(row) == list(COLUMNS)
+        step = tr.Step(tr.Gaussian(noise_multiplier=float(row["noise_multiplier"] or 0)), tr.EveryRecord())
+        bracket = tr.epsilon(step * int(row["steps"] or 0), delta=1e-6, relation=tr.REMOVE)
+        assert (row["lower"], row["upper"], row["error"]) == (bracket.lower, bracket.upper, None)
+        assert row["version"] == tr.__version__
+
+
+def test_an_impossible_cell_has_its_error_in_its_row_and_the_sweep_goes_on() -> None:
+    rows = sweep({**QUICK_GRID, "sampling": "poisson", "rate": [0.5, 7, -1], "steps": 1, "noise_multiplier": 1}, workers=1)
+    assert [str(row["error"])[:41] for row in rows] == ["None", *["InvalidSetting: rate must be in [0, 1], g"] * 2]
+    assert rows[0]["upper"] is not None
+    assert rows[1]["upper"] is None
+
+
+def test_rows_are_on_the_disk_as_they_come(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    path = tmp_path / "out.csv"
+    sweep(QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append((tally.done, len(in_file(path)))))
+    assert seen == [(i, i) for i in range(7)]
+
+
+def test_the_file_holds_the_rows_to_the_last_digit(tmp_path: Path) -> None:
+    rows = sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=2)
+    assert in_file(tmp_path / "out.csv") == [[written(row[column]) for column in COLUMNS] for row in rows]
+    assert sweep(QUICK_GRID, out=tmp_path / "out.csv", resume=True) == rows
+
+
+def test_infinities_are_written_and_read(tmp_path: Path) -> None:
+    grid = {**QUICK_GRID, "mechanism": "randomized-response", "truth_probability": 1, "noise_multiplier": 1}
+    del grid["noise_multiplier"]
+    for name in ("out.csv", "out.parquet"):
+        rows = sweep(grid, out=tmp_path / name, workers=1)
+        assert {row["upper"] for row in rows} == {float("inf")}
+        assert sweep(grid, out=tmp_path / name, resume=True) == rows
+
+
+def test_parquet_has_types_and_no_journal_is_left(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    path = tmp_path / "out.parquet"
+    journal = tmp_path / "out.parquet.journal.csv"
+    seen: list[int] = []
+    rows = sweep(QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append(len(in_file(journal))))
+    assert seen == list(range(7))
+    assert list(tmp_path.iterdir()) == [path]
+    table = pyarrow.parquet.read_table(path)
+    assert table.to_pylist() == rows
+    assert [str(table.schema.field(name).type) for name in ("steps", "upper", "relation")] == ["int64", "double", "string"]
+
+
+# going on
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_sweep_that_is_stopped_goes_on_without_doing_anything_twice(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(tally: Tally) -> None:
+        if tally.done == 4:
+            raise KeyboardInterrupt
+
+    path = tmp_path / name
+    with pytest.raises(KeyboardInterrupt):
+        sweep(QUICK_GRID, out=path, workers=1, progress=stop)
+    answered: list[object] = []
+
+    def counted(cell: Any) -> Row:
+        answered.append(cell)
+        return original(cell)
+
+    original: Callable[[Any], Row] = answer
+    monkeypatch.setattr("tightrope.answers.sweep.answer", counted)
+    tallies: list[Tally] = []
+    rows = sweep(QUICK_GRID, out=path, resume=True, workers=1, progress=tallies.append)
+    assert len(answered) == 2
+    assert (tallies[0].kept, tallies[0].done, tallies[-1].done) == (4, 4, 6)
+    assert timeless(rows) == timeless(sweep(QUICK_GRID, workers=1))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_rows_of_other_grids_are_kept_after_those_of_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    sweep({**QUICK_GRID, "noise_multiplier": [3, 7]}, out=path, workers=1)
+    before = in_file(path)
+    sweep(QUICK_GRID, out=path, resume=True, workers=1)
+    after = in_file(path)
+    assert [row[: len(CELL_KEYS)] for row in after[:6]] == [
+        [written(cell[key]) for key in CELL_KEYS] for cell in Grid.of(QUICK_GRID)
+    ]
+    assert after[4:6] == before[:2]
+    assert after[6:] == before[2:]
+
+
+def test_a_cell_whose_worker_died_is_tried_again_and_one_that_was_refused_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    grid = {**QUICK_GRID, "noise_multiplier": [1, -1], "steps": 1}
+    rows = sweep(grid, out=path, workers=1)
+    text = path.read_text()
+    died = ",".join(written(rows[0][key]) for key in CELL_KEYS) + ",,,,,,,WorkerDied: gone,0.4.0\n"
+    path.write_text(text.replace(text.splitlines(keepends=True)[1], died))
+    tallies: list[Tally] = []
+    again = sweep(grid, out=path, resume=True, workers=1, progress=tallies.append)
+    assert (tallies[0].kept, tallies[0].errors) == (1, 1)
+    assert timeless(again) == timeless(rows)
+    assert len(in_file(path)) == 2
+
+
+# clusters
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A client of two worker processes that are started again when they die."""
+    import dask
+    import distributed
+
+    # else a worker that happens to be starting 15 s after its first death is given up, and one piece kills many
+    settings = {"distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.allowed-failures": 1}
+    with dask.config.set(settings), cluster_of(2) as workers, distributed.Client(workers) as client:
+        yield client
+
+
+def test_a_dask_cluster_one_of_whose_workers_is_killed_gives_every_row(cluster: Any, tmp_path: Path) -> None:
+    import joblib
+
+    before: dict[str, int] = cluster.run(os.getpid)
+    victim = min(before.values())
+    killed_at: list[int] = []
+
+    def kill_one(tally: Tally) -> None:
+        if tally.done == 3:
+            os.kill(victim, signal.SIGKILL)
+            killed_at.append(tally.done)
+
+    with joblib.parallel_config("dask"):
+        rows = sweep(SLOW_GRID, out=tmp_path / "out.csv", progress=kill_one)
+        pids = {pid for _, pid in in_parallel(my_process, range(8), workers=None)}
+    assert killed_at == [3]
+    assert len(before) == 2
+    assert victim not in pids
+    assert os.getpid() not in pids
+    for row, serial in zip(rows, sweep(SLOW_GRID, workers=1), strict=True):
+        # the last digits of sums depend on how many threads numpy has, which clusters set to one
+        for end in ("lower", "upper"):
+            assert row[end] == pytest.approx(serial[end], rel=1e-9)
+        assert {**row, "seconds": 0, "lower": 0, "upper": 0} == {**serial, "seconds": 0, "lower": 0, "upper": 0}
+    assert [row["error"] for row in rows] == [None] * 12
+    assert len(in_file(tmp_path / "out.csv")) == 12
+
+
+def test_on_dask_a_piece_that_always_kills_loses_nothing_but_itself(cluster: Any) -> None:
+    import joblib
+
+    with joblib.parallel_config("dask"):
+        outcomes = dict(in_parallel(deadly_at_three, range(12), workers=None))
+    assert isinstance(outcomes.pop(3), WorkerDied)
+    assert outcomes == {i: 2 * i for i in range(12) if i != 3}
+
+
+def test_who_stops_listening_to_dask_leaves_no_work_behind(cluster: Any) -> None:
+    import joblib
+
+    with joblib.parallel_config("dask"), closing(in_parallel(pausing, itertools.count(), workers=2)) as outcomes:
+        assert len(list(itertools.islice(outcomes, 5))) == 5
+    assert {state.status for state in cluster.futures.values()} <= {"finished"}
