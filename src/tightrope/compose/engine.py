@@ -25,6 +25,7 @@ from tightrope.pairs.schedule import Schedule
 
 UNIT_ROUNDOFF = 2.0**-53
 KEPT_PLACES = 8
+NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # a local as wide as that knows no lower end; after so many there is none
 ROUGH = 0.1  # the accuracy of the first of two solutions for epsilon
 
 
@@ -48,7 +49,7 @@ class Composition:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._places: list[Local] = []
-        self._epsilons: dict[tuple[float, float], tuple[float, float]] = {}
+        self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon) no further apart than `accuracy`, relative to delta; or NotPreciseEnough."""
@@ -149,11 +150,15 @@ class Composition:
         if key not in self._epsilons:
             try:
                 self._epsilons[key] = self._search(delta, accuracy)
-            except NotPreciseEnough:
-                raise
+            except NotPreciseEnough as refusal:  # kept as well: both ends of a bracket ask, and a refusal takes longest
+                self._epsilons[key] = refusal
             except ArithmeticError:  # a bound lost its way far from where it was placed
-                raise NotPreciseEnough(f"epsilon at delta={delta:g} could not be certified. Ask for another delta.") from None
-        return self._epsilons[key]
+                lost = f"epsilon at delta={delta:g} could not be certified. Ask for another delta."
+                self._epsilons[key] = NotPreciseEnough(lost)
+        found = self._epsilons[key]
+        if isinstance(found, NotPreciseEnough):
+            raise found
+        return found
 
     def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
         if not self.schedule:
@@ -176,7 +181,7 @@ class Composition:
                 lower, upper, width = self._solve_on(engine, highest * (1 - 1e-6), log_delta, accuracy, highest)
                 if width <= accuracy and lower > 0:
                     return lower, upper
-        tried = {guess}
+        tried, hopeless = {guess}, 0
         # Roughly first: where few steps matter the guess is poor, and a lattice made for it would be wasted.
         for wanted in (max(accuracy, ROUGH), *[accuracy] * 6):
             lower, upper, width = self._solve(guess, log_delta, wanted, highest)
@@ -184,6 +189,9 @@ class Composition:
                 if lower == 0 and self._meets_at_zero(log_delta, accuracy):
                     upper = 0.0
                 return lower, upper
+            hopeless = hopeless + 1 if NOTHING_CERTAIN < width < math.inf else 0
+            if hopeless == MOST_HOPELESS:
+                break
             # where the upper end crosses is the better guess; a second one that did not help is halved
             most = min(upper, highest)
             if not math.isfinite(most):

@@ -27,7 +27,7 @@ class GaussianLimitCurve:
     >>> print(curve.epsilon(1e-6))  # the truth is 0.947
     about 0.80...
     >>> round(curve.mu, 4)
-    0.1944
+    0.1942
     """
 
     question: str
