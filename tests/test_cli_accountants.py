@@ -55,7 +55,7 @@ def test_json_names_the_accountant_and_its_promise(shell: Shell, accountant: str
     assert "promise" in found["accountant"]
     assert "brackets" not in found
     keys = {"renyi": {"upper", "order"}, "gaussian-limit": {"value"}}
-    expected = keys.get(accountant, {"value", "lower", "upper", "confidence", "draws"})
+    expected = keys.get(accountant, {"value", "lower", "upper", "confidence", "draws", "interrupted"})
     assert set(found["answers"][0]["epsilon"]) == expected
     assert "effort" not in found["question"]
 
@@ -123,6 +123,7 @@ def test_an_interrupted_simulation_prints_what_it_has(tmp_path: Path) -> None:
     assert running.returncode == 130, err
     answer = json.loads(out)["answers"][0]["delta"]
     assert 0 < answer["draws"] < 2_000_000_000
+    assert answer["interrupted"] is True
     truth = tr.delta(tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.1)) * 10, epsilon=0.5, relation=tr.REMOVE)
     assert answer["lower"] <= truth.lower
     assert truth.upper <= answer["upper"]

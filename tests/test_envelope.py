@@ -459,3 +459,11 @@ def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(monkeypatc
     delta = math.exp(-7.5)
     assert tight.epsilon(delta) == tr.Bracket(-4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta))
     assert tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, effort=tr.TIGHT) == tight.epsilon(delta)
+
+
+def test_a_plan_that_is_not_a_number_is_no_internal_error() -> None:
+    run = gaussian(0.06281086022097172, batch(212, 311), 100)
+    try:
+        assert tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).upper > 0
+    except tr.NotPreciseEnough as refusal:
+        assert "Ask for" in str(refusal)  # noqa: PT017

@@ -393,3 +393,12 @@ def test_other_bad_input_is_refused() -> None:
         simulated_curve(run, relation=tr.REMOVE, simulation=Simulation(), progress=3)  # type: ignore[arg-type]
     with pytest.raises(tr.InvalidSetting, match="draws"):
         Simulation(draws=0)
+
+
+@pytest.mark.parametrize(("steps", "delta"), [(1, 0.101), (2, 0.191), (5, 0.40992)])
+def test_a_delta_just_above_the_infinite_mass_is_answered(steps: int, delta: float) -> None:
+    run = tr.Step(tr.Finite(observed=[0.9, 0.1, 0.0], alternative=[0.5, 0.4, 0.1]), tr.EveryRecord()) * steps
+    found = tr.epsilon(run, delta=delta, relation=tr.REMOVE, accountant=tr.MONTE_CARLO, simulation=Simulation(draws=5000))
+    certain = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
+    assert found.lower <= certain.upper
+    assert certain.lower <= found.upper

@@ -109,7 +109,7 @@ def test_substitution_and_poisson_are_bounded_too() -> None:
 # -- the moments ------------------------------------------------------------------------------------------------------
 
 
-def exact_moment(pair: ShiftPair, c: float) -> mpf:
+def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
     """ln M(c) of a pair of normals by integrating psi to 30 digits."""
 
     def ratio(law: Mixture, u: mpf) -> mpf:
@@ -121,7 +121,19 @@ def exact_moment(pair: ShiftPair, c: float) -> mpf:
         return mp.npdf(u) * (p ** (1 + mpf(c)) * q ** (-mpf(c)) - (1 + mpf(c)) * p + mpf(c) * q)
 
     last = float((1 + c) * pair.observed.shift) + 14
-    return mp.log1p(mp.quad(gain, [-14, -6, -3, -1, 0, 1, 3, 6, *np.linspace(7, max(last, 8), 8)]))
+    cuts = [
+        -14,
+        -6,
+        -3,
+        -1,
+        0,
+        1,
+        3,
+        6,
+        *np.linspace(7, max(last, 8), 8),
+        *(centre + np.array([-16, -6, -2, 0, 2, 6])) * (centre < 0),
+    ]
+    return mp.log1p(mp.quad(gain, sorted(set(cuts))))
 
 
 @pytest.mark.parametrize("kind", ["remove", "add", "both"])
@@ -183,9 +195,33 @@ def test_finite_supports_with_outputs_of_their_own() -> None:
         assert 0 <= float((log_moment_above(pair, c) - truth) / abs(truth)) <= 2e-12
 
 
+@pytest.mark.parametrize("c", [0.3, 7.0, 51.43, 200.0])
+def test_little_mass_that_both_laws_share_is_not_lost_by_rounding(c: float) -> None:
+    share = Fraction(1e-5)
+    own = [(share, share * 3 / 2), (1 - share, Fraction(0)), (Fraction(0), 1 - share * 3 / 2)]
+    pair = FinitePair(FiniteSupport(tuple(p for p, _ in own)), FiniteSupport(tuple(q for _, q in own)))
+    truth = mp.log(mpf(share.numerator) / share.denominator) + mpf(c) * mp.log(mpf(2) / 3)
+    assert 0 <= float((log_moment_above(pair, c) - truth) / abs(truth)) <= 1e-13
+
+
+def test_a_bound_near_delta_1_is_above_the_certified_lower_end() -> None:
+    rare = finite([1e-8, 1 - 1e-8, 0.0], [1.1e-8, 0.0, 1 - 1.1e-8], EVERY, 1)
+    run = rare + finite([0.999, 0.001], [0.001, 0.999], EVERY, 1)
+    certain = tr.epsilon(run, delta=0.9999999901, relation=tr.ADD)
+    assert renyi(run, tr.ADD).epsilon(0.9999999901).upper >= certain.lower
+
+
+@pytest.mark.parametrize(("rate", "shift", "c"), [(0.42, 8.35, 1.0), (0.1, 6.0, 3.0), (1e-9, 5e-5, 0.0056)])
+def test_far_apart_and_hardly_sampled_laws_keep_their_digits(rate: float, shift: float, c: float) -> None:
+    pair = remove(Noise.NORMAL, rate, shift).reverse
+    with mp.workdps(50):
+        truth = exact_moment(pair, c, -shift)
+        assert 0 <= float(mpf(log_moment_above(pair, c)) / truth - 1) <= 1e-10
+
+
 def test_psi_keeps_its_digits() -> None:
-    losses = np.array([-300.0, -2.0, -0.3, -1e-5, -1e-12, 1e-12, 1e-5, 0.3, 2.0, 300.0])
-    for c in (1e-3, 0.5, 1.0, 2.0, 40.0):
+    losses = np.array([-300.0, -2.0, -0.3, -1e-5, -1e-12, 1e-12, 1e-5, 0.3, 0.98, 1.05, 2.0, 300.0])
+    for c in (1e-6, 1e-3, 0.5, 1.0, 2.0, 40.0):
         truth = [mp.log(mp.expm1(mpf(c) * mpf(x)) + mpf(c) * mp.expm1(-mpf(x))) for x in losses]
         assert log_psi(c, losses) == pytest.approx([float(t) for t in truth], rel=1e-13, abs=1e-13)
 
@@ -211,6 +247,11 @@ def test_central_moments_of_normals() -> None:
 
 
 def test_between_whole_orders_lies_the_chord() -> None:
+    far = Amplified(remove(Noise.NORMAL, 1.0, 0.01), 1e-4, ANY_NOISE)
+    terms = [mp.binomial(904, j) * mpf(1e-4) ** j * mp.exp(j * (j - 1) * mpf(0.01) ** 2 / 2) * 2 for j in range(3, 905)]
+    second = mp.binomial(904, 2) * mpf(1e-4) ** 2 * min(4 * mp.expm1(mpf(0.01) ** 2), 2 * mp.exp(mpf(0.01) ** 2))
+    truth = mp.log1p(second + mp.fsum(terms))
+    assert 0 <= float(mpf(amplified_log_moment_above(far, 903.0)) / truth - 1) <= 1e-11
     step = Amplified(remove(Noise.NORMAL, 1.0, 0.5), 0.05, GAUSSIAN_NOISE)
     two, three = amplified_log_moment_above(step, 1.0), amplified_log_moment_above(step, 2.0)
     assert amplified_log_moment_above(step, 1.25) == pytest.approx(0.75 * two + 0.25 * three)
@@ -298,7 +339,9 @@ def test_arrays_negative_epsilons_and_because() -> None:
     certified = tr.privacy_curve(gaussian(1, poisson(0.1), 10), relation=tr.ADD_OR_REMOVE)
     assert certified.delta(-0.5).lower <= curve.delta(-0.5).upper <= 1
     assert "renyi_bounds_the_curve" in [getattr(e, "name", "") for e in curve.epsilon(1e-5).because]
-    assert "at most" in str(curve.epsilon(1e-5))
+    for delta in (1e-3, 1e-5, 1e-7):
+        found = curve.epsilon(delta)
+        assert found.upper <= float(str(found).removeprefix("at most ")) <= found.upper * (1 + 1e-8)
     with pytest.raises(TypeError, match="one-sided"):
         float(curve.epsilon(1e-5))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.spend import Curve, privacy_curve
+from tightrope.curve.other_answers import Estimate
 from tightrope.errors import InvalidSetting
 from tightrope.setting.accountant import CERTIFIED, MONTE_CARLO, Accountant
 from tightrope.setting.effort import Effort
@@ -119,11 +120,7 @@ def _answered(cell: Cell) -> Row:
     accountant, relation = Accountant(values["accountant"]), RELATION_SPELLINGS[values["relation"]]
     ask, target = values["ask"], {key: values[key] for key in ASKS[values["ask"]]}
     if ask in ("epsilon", "delta"):
-        draws = _Draws()
-        told = _told(_curve(_run(values), values, accountant, relation, draws), ask, *target.values())
-        if draws.were_cut_short:
-            raise KeyboardInterrupt  # which a simulation takes as enough, but a sweep as an end; and rows are reproducible
-        return told
+        return _told(_curve(_run(values), values, accountant, relation), ask, *target.values())
     if accountant is not CERTIFIED:
         raise InvalidSetting(f"ask {ask} needs accountant certified, got {accountant.value}. Ask for epsilon or delta instead.")
     how = {"relation": relation, "accuracy": values["accuracy"], "effort": Effort(values["effort"])}
@@ -138,32 +135,19 @@ def _answered(cell: Cell) -> Row:
     return {"lower": steps.value, "value": steps.value, "upper": upper, "because": _names(steps.curve.because)}
 
 
-class _Draws:
-    """How far a simulation is, which counts each of its rounds from the start."""
-
-    def __init__(self) -> None:
-        self._done, self._planned, self._cut = 0, 0, False
-
-    def count(self, done: int, planned: int) -> None:
-        self._cut |= done <= self._done < self._planned
-        self._done, self._planned = done, planned
-
-    @property
-    def were_cut_short(self) -> bool:
-        return self._cut or self._done < self._planned
-
-
-def _curve(run: Run, values: Mapping[str, Any], accountant: Accountant, relation: Relation, draws: _Draws) -> Curve:
+def _curve(run: Run, values: Mapping[str, Any], accountant: Accountant, relation: Relation) -> Curve:
     if accountant is CERTIFIED:
         return privacy_curve(run, relation=relation, accuracy=values["accuracy"], effort=Effort(values["effort"]))
     if accountant is not MONTE_CARLO:
         return privacy_curve(run, relation=relation, accountant=accountant)
     simulation = Simulation(**{key: values[key] for key in _DRAWING}, workers=1)  # the workers are the sweep's
-    return privacy_curve(run, relation=relation, accountant=accountant, simulation=simulation, progress=draws.count)
+    return privacy_curve(run, relation=relation, accountant=accountant, simulation=simulation)
 
 
 def _told(curve: Curve, ask: str, at: float) -> Row:
     found = curve.epsilon(at) if ask == "epsilon" else curve.delta(at)
+    if isinstance(found, Estimate) and found.interrupted:
+        raise KeyboardInterrupt  # which a simulation takes as enough, but a sweep as an end; and rows are reproducible
     columns: Row = {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
     return {**columns, "because": _names(curve.because)}
 

@@ -34,7 +34,7 @@ AccountantChoice = Annotated[
         name="--accountant",
         group=ANSWER,
         help="Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) or monte-carlo "
-        "(an interval with a confidence level).",
+        "(an interval with a confidence level). Accuracy and effort are for certified.",
     ),
 ]
 
@@ -107,7 +107,7 @@ class OtherQuestion:
             print_json({"question": question, "accountant": accountant, "answers": found, "theorems": shown})
         else:
             self._show(curve, ask, given, list(zip(at, answers, strict=True)), theorems)
-        refuse_to_hide_an_interrupt(answers, self.simulation)
+        refuse_to_hide_an_interrupt(answers)
         return curve
 
     def _show(
@@ -115,7 +115,7 @@ class OtherQuestion:
     ) -> None:
         page = Page()
         who = ("accountant", f"{self.accountant.value}, {promise_of(self.accountant)}")
-        show_question(page, self.stated, self.relation, None, [who, *self._facts(curve)])
+        show_question(page, self.stated, self.relation, None, [who, *self._facts(curve, [answer for _, answer in found])])
         headings = {
             RENYI: [f"{ask}, at most", "order"],
             GAUSSIAN_LIMIT: [f"{ask}, about"],
@@ -132,11 +132,13 @@ class OtherQuestion:
         )
         show_theorems(page, theorems)
 
-    def _facts(self, curve: Curve) -> list[tuple[str, str]]:
+    def _facts(self, curve: Curve, answers: Sequence[Answer]) -> list[tuple[str, str]]:
         if self.simulation is not None:
             drawn = self.simulation
+            cut = [answer.draws for answer in answers if isinstance(answer, Estimate) and answer.interrupted]
+            draws = f"interrupted after {min(cut):,} of {drawn.draws:,}" if cut else f"{drawn.draws:,}"
             return [
-                ("draws", f"{drawn.draws:,}, {drawn.drawing.value}, from seed {drawn.seed}"),
+                ("draws", f"{draws}, {drawn.drawing.value}, from seed {drawn.seed}"),
                 ("confidence", f"{drawn.confidence:g} that all intervals hold, by the {drawn.interval.value} interval"),
             ]
         return [("mu", f"{curve.mu:.9g}")] if isinstance(curve, GaussianLimitCurve) else []
@@ -149,10 +151,9 @@ class OtherQuestion:
         return {**stated, "drawing": drawn.drawing.value, "interval": drawn.interval.value}
 
 
-def refuse_to_hide_an_interrupt(answers: Sequence[Answer], simulation: Simulation | None) -> None:
+def refuse_to_hide_an_interrupt(answers: Sequence[Answer]) -> None:
     """Say by the exit code that a simulation was stopped early; what it had is printed."""
-    drawn = [answer.draws for answer in answers if isinstance(answer, Estimate) and answer.draws]
-    if simulation is not None and drawn and min(drawn) < simulation.draws:
+    if any(isinstance(answer, Estimate) and answer.interrupted for answer in answers):
         raise KeyboardInterrupt
 
 
@@ -165,7 +166,7 @@ def answer_object(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, Approximation):
         return {"value": number_object(answer.value)}
     numbers = {name: number_object(getattr(answer, name)) for name in ("value", "lower", "upper")}
-    return {**numbers, "confidence": answer.confidence, "draws": answer.draws}
+    return {**numbers, "confidence": answer.confidence, "draws": answer.draws, "interrupted": answer.interrupted}
 
 
 def answer_in_short(answer: Answer) -> str:

@@ -73,7 +73,7 @@ def compare(
     if target is not None:
         print(f"tightrope: drew {target}", file=sys.stderr)
     simulated = [answer for row in table.rows if row.accountant is MONTE_CARLO for answer in row.epsilons]
-    refuse_to_hide_an_interrupt(simulated, drawn)
+    refuse_to_hide_an_interrupt(simulated)
 
 
 def _show(question: Question, table: answers.Comparison, *, relation: RelationName, effort: EffortChoice) -> None:

@@ -93,7 +93,7 @@ class Composition:
                     with np.errstate(over="ignore", invalid="ignore"):
                         local = engine.near(epsilon, tolerance, log_delta)
                         found = local.bounds(epsilon)
-                except (TooSlow, ArithmeticError):
+                except (TooSlow, ArithmeticError, ValueError):  # a ValueError: a plan that is not a number
                     break
                 drowned = drowned or (isinstance(engine, LatticeEngine) and found.errors.rounding > accuracy / 4)
                 if best is None or found.width < best[0]:
@@ -152,7 +152,7 @@ class Composition:
                 self._epsilons[key] = self._search(delta, accuracy)
             except NotPreciseEnough as refusal:  # kept as well: both ends of a bracket ask, and a refusal takes longest
                 self._epsilons[key] = refusal
-            except ArithmeticError:  # a bound lost its way far from where it was placed
+            except (ArithmeticError, ValueError):  # a bound lost its way far from where it was placed
                 lost = f"epsilon at delta={delta:g} could not be certified. Ask for another delta."
                 self._epsilons[key] = NotPreciseEnough(lost)
         found = self._epsilons[key]

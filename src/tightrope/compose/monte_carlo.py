@@ -133,6 +133,11 @@ class Tally:
         """How many sums of losses there are."""
         return int(self.counts.sum())
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether there are fewer than were planned."""
+        return self.draws < self.part.draws
+
 
 def tallied(part: Part, chunks: list[Sums]) -> Tally:
     """What the chunks say at each epsilon.
@@ -221,12 +226,10 @@ def scaled(part: Part, mean: Floats, low: Floats, high: Floats) -> tuple[Floats,
     sizes = sum(times * abs(value) for times, (value, _) in moments) + part.tilt * np.array(part.epsilons)
     outwards = doubt + 8 * UNIT_ROUNDOFF * (1 + sizes)
     sure = infinite_mass(part.schedule)
-    deltas = [
-        sure + np.exp(log_scale) * mean,
-        sure + np.exp(log_scale - outwards) * low,
-        sure + np.exp(log_scale + outwards) * high,
-    ]
-    value, least, most = (np.minimum(delta, 1.0) for delta in deltas)
+    with np.errstate(divide="ignore"):
+        logs = np.log(mean) + log_scale, np.log(low) + log_scale - outwards, np.log(high) + log_scale + outwards
+    # far below where the tilt is for, C alone overflows
+    value, least, most = (np.minimum(sure + np.exp(np.minimum(log, 0.0)), 1.0) for log in logs)
     rounding = 8 * UNIT_ROUNDOFF * (1 + part.schedule.steps)  # of the infinite losses' mass, and of the sum
     # a limit too small for a double is not a proof of 0
     return value, least * (1 - rounding), np.minimum(np.maximum(most * (1 + rounding), math.nextafter(0.0, 1.0)), 1.0)

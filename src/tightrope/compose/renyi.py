@@ -44,13 +44,13 @@ class RenyiBound:
             return math.inf
         if order == math.inf:
             return self.largest_loss
-        return min(self.log_moment(order - 1) / (order - 1), self.largest_loss)
+        return min(self.log_moment(order - 1) / (order - 1) * (1 + 4 * UNIT_ROUNDOFF), self.largest_loss)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """An upper bound of ln delta(epsilon), and the order that gives it."""
         if not self.parts:
             return -math.inf, math.inf
-        log_infinite = math.log(self.infinite_mass) if self.infinite_mass else -math.inf
+        log_infinite = math.log(self.infinite_mass) + 8 * UNIT_ROUNDOFF if self.infinite_mass else -math.inf
         if epsilon >= self.largest_loss:
             return log_infinite, math.inf
 

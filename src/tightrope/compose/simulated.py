@@ -56,7 +56,7 @@ class Simulated:
         for tally in drawn(parts, self.spread, self.progress):
             columns = zip(tally.part.epsilons, *self._limits(tally, beta), strict=True)
             for epsilon, value, low, high in columns:
-                found[tally.part.schedule, epsilon] = self._estimate(value, low, high, tally.draws)
+                found[tally.part.schedule, epsilon] = self._estimate(value, low, high, tally.draws, tally.interrupted)
         for schedule in self.schedules:
             for epsilon in asked:
                 exact = _known_delta(schedule, epsilon)
@@ -90,9 +90,9 @@ class Simulated:
             limits = hoeffding(tally.draws, total, beta)
         return scaled(tally.part, mean, *limits)
 
-    def _estimate(self, value: float, low: float, high: float, draws: int) -> Estimate:
+    def _estimate(self, value: float, low: float, high: float, draws: int, interrupted: bool = False) -> Estimate:
         low, high = float(low), float(high)
-        return Estimate(min(max(float(value), low), high), low, high, self.simulation.confidence, draws)
+        return Estimate(min(max(float(value), low), high), low, high, self.simulation.confidence, draws, interrupted)
 
     def _worst(self, found: dict[Schedule, Estimate]) -> Estimate:
         """The worst cover from above and as the value, the best witness from below."""
@@ -100,7 +100,8 @@ class Simulated:
         lower = max((found[schedule].lower for schedule in self.witnesses), default=0.0)
         value = max((found[schedule].value for schedule in self.covers), default=0.0)
         simulated = [each.draws for each in found.values() if each.draws]
-        return self._estimate(value, min(lower, upper), upper, min(simulated, default=0))
+        interrupted = any(each.interrupted for each in found.values())
+        return self._estimate(value, min(lower, upper), upper, min(simulated, default=0), interrupted)
 
     def epsilons(self, deltas: Sequence[float]) -> list[Estimate]:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta, for each delta.
@@ -127,11 +128,17 @@ class Simulated:
             except KeyboardInterrupt:
                 if number == 1:
                     raise
+                for search in open_ones:
+                    search.interrupted = True
                 break  # what the rounds before found stands
             for search, tally in zip(open_ones, tallies, strict=True):
                 search.learn(tally.part.epsilons, *self._limits(tally, beta / 2**number), tally.draws)
-                search.done = search.done or tally.draws < tally.part.draws  # interrupted: no further round
-        return [self._worst({s.schedule: self._estimate(s.value, s.lower, s.upper, s.draws) for s in row}) for row in searches]
+                search.interrupted = tally.interrupted
+                search.done = search.done or tally.interrupted  # no further round
+        return [self._worst({search.schedule: self._found(search) for search in row}) for row in searches]
+
+    def _found(self, search: "Search") -> Estimate:
+        return self._estimate(search.value, search.lower, search.upper, search.draws, search.interrupted)
 
 
 def _known_delta(schedule: Schedule, epsilon: float) -> float | None:
@@ -152,6 +159,7 @@ class Search:
     value: float = 0.0
     draws: int = 0
     done: bool = False
+    interrupted: bool = False
     _aim: float | None = None
     _tilt: float = 1.0
     _rounds: int = 0

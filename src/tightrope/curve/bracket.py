@@ -45,10 +45,10 @@ class Bracket:
         if math.isinf(self.upper) or self.upper == 0:
             return f"[{self.lower:.6g}, {self.upper:.6g}]"
         digits = min(max(3, 2 - math.floor(math.log10(self.relative_width))), 15)
-        return f"[{_rounded(self.lower, digits, down=True)}, {_rounded(self.upper, digits, down=False)}]"
+        return f"[{rounded(self.lower, digits, down=True)}, {rounded(self.upper, digits, down=False)}]"
 
 
-def _rounded(value: float, digits: int, *, down: bool) -> str:
+def rounded(value: float, digits: int, *, down: bool) -> str:
     """`value` to so many significant digits, rounded outwards."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"

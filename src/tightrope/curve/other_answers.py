@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from tightrope.curve.bracket import rounded
+
 
 @dataclass(frozen=True)
 class UpperBound:
@@ -22,7 +24,7 @@ class UpperBound:
         raise TypeError("an UpperBound is one-sided: use .upper")
 
     def __str__(self) -> str:
-        return f"at most {self.upper:.9g}"
+        return f"at most {rounded(self.upper, 9, down=False)}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Approximation:
 class Estimate:
     """`lower` <= truth <= `upper` with probability at least `confidence` over the draws; `value` is the best guess.
 
-    All answers of one call hold together with that probability. `draws` is how many sums of losses were looked at.
+    All answers of one call hold together with that probability. `draws` is how many sums of losses were looked at, fewer than
+    planned where someone `interrupted` the simulation.
 
     >>> print(Estimate(0.25, lower=0.2, upper=0.3, confidence=0.99, draws=1000))
     0.25 (0.2 to 0.3 with confidence 0.99)
@@ -57,6 +60,7 @@ class Estimate:
     upper: float
     confidence: float
     draws: int
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         if not self.lower <= self.value <= self.upper:

@@ -85,7 +85,7 @@ def _reversed(epsilon: float, found: Estimate) -> Estimate:
     value, lower, upper = (
         min(-math.expm1(epsilon) + math.exp(epsilon) * delta, 1.0) for delta in (found.value, found.lower, found.upper)
     )
-    return Estimate(value, lower, upper, found.confidence, found.draws)
+    return Estimate(value, lower, upper, found.confidence, found.draws, found.interrupted)
 
 
 def _answered(asked: float | NDArray[np.object_], answer: Callable[[list[float]], list[Estimate]]) -> Estimate | Estimates:

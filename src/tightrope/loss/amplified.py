@@ -16,13 +16,13 @@ import numpy as np
 from scipy import special
 
 from tightrope.loss.moments import KEPT_MOMENTS, largest_loss, log1p_exp, log_expm1, log_moment_above
+from tightrope.loss.transform import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
 
 MOST_ORDER = 1024  # beyond, no order was seen to be the best one
 MOST_CENTRAL = 256  # central moments of higher order are not worked out: the plain ones do
-ROUNDED = 1e-12  # by which logarithms of binomials and sums can be off, relative to the result
 
 
 def amplified_log_moment_above(step: Amplified, c: float) -> float:
@@ -47,7 +47,8 @@ def _at_whole_order(step: Amplified, order: int) -> float:
         few = min(order, MOST_CENTRAL) - 1
         log_each[1:few] = np.minimum(log_each[1:few], math.log(4) + _log_central(step.base, few + 1)[1:])
     log_terms = _log_choose(order, j) + j * math.log(step.rate) + log_each
-    return log1p_exp(log_sum(log_terms)) * (1 + ROUNDED)
+    rounded = 16 * UNIT_ROUNDOFF * (32 + special.gammaln(order + 1) + np.abs(j * math.log(step.rate)) + np.abs(log_each))
+    return log1p_exp(log_sum(log_terms + rounded)) * (1 + 8 * UNIT_ROUNDOFF)
 
 
 def _log_choose(n: int, j: Floats) -> Floats:

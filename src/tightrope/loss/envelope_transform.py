@@ -61,13 +61,14 @@ class EnvelopeTransform:
         Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most c Q: as much as c
         times the P-mass of the remove half.
         """
-        width = self.width
+        width, kept = self.width, max(KEPT, -math.log(target))
+        panels = self._panels(c, width, kept=kept)
         log_wanted = math.log(target) + self.quick_nodes(c).log_moment
-        while (log_missed := self._log_panel_errors(c, 0.0, width, self._panels(c, width))) > log_wanted:
-            if 2 * self._panels(c, width / 2) * PANEL_NODES > MOST_NODES:
+        while (log_missed := self._log_panel_errors(c, 0.0, width, panels)) > log_wanted:
+            if 4 * panels * PANEL_NODES > MOST_NODES:
                 break
             width /= 2
-        panels = self._panels(c, width)
+            panels = self._panels(c, width, kept=kept)
         losses, log_masses, _, u = self._grid(width, panels)
         end = self.middle + width * panels
         log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
@@ -85,12 +86,12 @@ class EnvelopeTransform:
             return LiftedModulus(self.rate, self.shift, c, high, self.log_tail(c, high), nodes.log_moment, slack)
         return self._by_parts(c, nodes, slack)
 
-    def high(self, c: float) -> float:
+    def high(self, c: float, kept: float = KEPT) -> float:
         """Where the outputs end that are looked at."""
         if not self.normal:
             return self.shift
         drift = (1 + c) * self.shift
-        return drift + min(math.sqrt(2 * (KEPT + c * math.log(2))), math.sqrt(2 * KEPT + drift**2))
+        return drift + min(math.sqrt(2 * (kept + c * math.log(2))), math.sqrt(2 * kept + drift**2))
 
     def log_tail(self, c: float, high: float) -> float:
         """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); that of density R^{-c} is smaller."""
@@ -113,10 +114,10 @@ class EnvelopeTransform:
         """ln of the plain noise's density, continued analytically below 0."""
         return -(u**2) / 2 - HALF_LOG_2PI if self.normal else -u - math.log(2)
 
-    def _panels(self, c: float, width: float, ceiling: float = math.inf) -> int:
+    def _panels(self, c: float, width: float, ceiling: float = math.inf, kept: float = KEPT) -> int:
         if not self.normal:
             return round(self.middle / width)
-        high = max(min(self.high(c), ceiling) - self.middle, width)
+        high = max(min(self.high(c, kept), ceiling) - self.middle, width)
         return 8 * math.ceil(high / (8 * width))  # few different grids for many tilts
 
     def _make_grid(self, width: float, panels: int) -> tuple[Floats, Floats, Floats, Floats]:

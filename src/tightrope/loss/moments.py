@@ -8,6 +8,7 @@ so that where all outputs are, M(c) - 1 is an integral of positive terms and not
 """
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +21,7 @@ from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 KEPT_MOMENTS = 4096
 WANTED = 1e-14  # of M(c) - 1: what a quadrature should miss at most
 FIRST_TARGET = 1e-22  # of M(c): fine enough in one go unless hardly anything is lost
+MODERATE = 600.0  # logarithms of numbers that floats hold
 NARROWEST, WIDENED = 1e-3, 1.3  # the first cell, over 1 / c, and how much wider the next is
 COEFFICIENTS = [1 / math.factorial(n) for n in range(2, 20)]
 
@@ -42,23 +44,32 @@ def log_moment_above(pair: Pair, c: float) -> float:
     except TooSlow:
         assert not isinstance(pair, FinitePair)  # which is its own set of nodes
         return cells_above(pair, c) if largest_loss(pair) < math.inf else unsampled_above(pair, c)
-    if isinstance(pair, FinitePair):
-        lost = float(pair.infinite_mass) * (1 + c) - float(pair.reverse.infinite_mass) * c
-        moment = math.exp(min(log_gain, 709.0)) - lost
-        if log_gain < 709 and lost:
-            return math.log1p(moment) + 4 * UNIT_ROUNDOFF * (1 + abs(lost)) / (1 + moment) if moment > -1 else -math.inf
+    if isinstance(pair, FinitePair) and (pair.infinite_mass or pair.reverse.infinite_mass):
+        return _partly_finite_above(pair, c, log_gain)
     return log1p_exp(log_gain) * (1 + 4 * UNIT_ROUNDOFF)
 
 
-def unsampled_above(pair: ShiftPair | Envelope, c: float) -> float:
-    """An upper bound from convexity, for losses no quadrature resolves: ln(1 + g (M - 1)) with M that of the unsampled step.
+def _partly_finite_above(pair: FinitePair, c: float, log_gain: float) -> float:
+    """Where P or Q have outputs of their own: the sum over the levels itself, or 1 and what is gained and lost, if less.
 
-    M - 1 of an envelope is at most that of both its directions together.
+    The second keeps its digits where nearly all mass is finite, the first where little is.
     """
-    directions, laws = (2, pair.remove) if isinstance(pair, Envelope) else (1, pair)
+    nodes = kept_transform(pair).transform.gain_nodes(c, WANTED)
+    terms = nodes.log_masses + c * nodes.losses
+    direct = log_sum(terms + 8 * UNIT_ROUNDOFF * (32 + np.abs(nodes.log_masses) + c * np.abs(nodes.losses)))
+    lost = pair.infinite_mass * (1 + Fraction(c)) - pair.reverse.infinite_mass * Fraction(c)
+    if not -MODERATE < log_gain < MODERATE or abs(lost) > math.exp(MODERATE):
+        return direct
+    moment = math.exp(log_gain) * (1 + 4 * UNIT_ROUNDOFF) - float(lost) + 8 * UNIT_ROUNDOFF * abs(float(lost))
+    return min(direct, math.log1p(moment) + 4 * UNIT_ROUNDOFF * abs(math.log1p(moment))) if moment > -0.5 else direct
+
+
+def unsampled_above(pair: ShiftPair | Envelope, c: float) -> float:
+    """An upper bound from convexity, for losses no quadrature resolves: ln(1 + g (M - 1)) with M that of the unsampled step."""
+    laws = pair.remove if isinstance(pair, Envelope) else pair
     shift = laws.observed.shift - laws.alternative.shift
     rate = max(laws.observed.rate, laws.alternative.rate)
-    return log1p_exp(math.log(directions * rate) + log_expm1(shift**2 * c * (1 + c) / 2)) * (1 + 8 * UNIT_ROUNDOFF)
+    return log1p_exp(math.log(rate) + log_expm1(shift**2 * c * (1 + c) / 2)) * (1 + 8 * UNIT_ROUNDOFF)
 
 
 def cells_above(pair: ShiftPair | Envelope, c: float) -> float:
@@ -93,7 +104,7 @@ def _log_gain_above(pair: Pair, c: float) -> float:
         log_gain, log_missed = _summed(transform.gain_nodes(c, target), c)
         if log_missed <= math.log(100 * WANTED) + log_gain:
             break
-        target = min(target * math.exp(max(log_gain, -60.0) - max(log_gain, 0.0)), target / 1e3)
+        target *= math.exp(max(min(log_gain, -7.0), -150.0))
     return float(np.logaddexp(log_gain, log_missed))
 
 
@@ -120,7 +131,8 @@ def log_psi(c: float, losses: Floats) -> Floats:
     small = (1 + c) * size <= 1
     inner = np.where(small, losses, 0.0)  # psi = c loss^2 (c E(c loss) + E(-loss)) with E(y) = (e^y - 1 - y) / y^2
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        up = c * losses + np.log1p(-np.exp(-c * size) * (1 - c * np.expm1(-size)))
+        far = c * losses + np.log1p(-np.exp(-c * size) * (1 - c * np.expm1(-size)))
+        up = np.where(c * size < 1, np.log(np.expm1(c * losses) + c * np.expm1(-losses)), far)
         down = size + np.log(-c * np.expm1(-size) + np.exp(-size) * np.expm1(-c * size))
         near = math.log(c) + 2 * np.log(size) + np.log(c * _second_remainder(c * inner) + _second_remainder(-inner))
     return np.where(small, near, np.where(losses > 0, up, down))

@@ -59,7 +59,8 @@ class NormalTransform:
 
         Outside the nodes it is at most P^{1+c} Q^{-c} where P > Q, and c Q elsewhere.
         """
-        low, high = self._span(c)
+        low, high = self._span(c, max(KEPT, -math.log(target)))
+        low = min(low, low - self.b)  # Q reaches as far beyond its shifted centre, and is weighed by c here
         step, log_aliased = self._step(c, 0.0, target)
         step = min(step, FINE_STEP)
         u, log_p, log_q = self._grid(low, high, step)
@@ -73,13 +74,13 @@ class NormalTransform:
         log_masses = log_p - u**2 / 2 - HALF_LOG_2PI + math.log(step)
         return GainNodes(log_p - log_q, log_masses, shaky, float(np.logaddexp.reduce(missed)))
 
-    def _span(self, c: float) -> tuple[float, float]:
-        """The interval outside of which f(.; c) is negligible."""
-        reach = math.sqrt(2 * (KEPT + c * (self.log_room + (math.log(2) if self.g_p else 0.0))))
+    def _span(self, c: float, kept: float = KEPT) -> tuple[float, float]:
+        """The interval outside of which f(.; c) is negligible: about e^-kept."""
+        reach = math.sqrt(2 * (kept + c * (self.log_room + (math.log(2) if self.g_p else 0.0))))
         drift = (1 + c) * self.a * (self.g_p > 0)
         if self.g_q:
             return -max(reach, self.b / 2), reach + drift
-        reach = min(reach, math.sqrt(2 * KEPT + drift**2))  # as far to the left: off the axis tails weigh more
+        reach = min(reach, math.sqrt(2 * kept + drift**2))  # as far to the left: off the axis tails weigh more
         return -reach, drift + reach
 
     def _log_tail(self, c: float, low: float, high: float) -> float:

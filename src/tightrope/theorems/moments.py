@@ -15,9 +15,9 @@ DOMINATES = Evidence(
 )
 REMOVE_HAS_MORE = Evidence(
     "gaussian_renyi_remove_is_larger",
-    "Under Poisson sampling with Gaussian noise the Rényi divergence of REMOVE is, at every order, at least that of ADD.",
+    "With Gaussian noise the Rényi divergence of a run under REMOVE is, at every order, at least that under ADD.",
     PROVED,
-    "Mironov, Talwar, Zhang 2019, Thm 5",
+    "one step, Poisson: Mironov, Talwar, Zhang 2019, Thm 5; runs and other samplings: proof note",
     _PROOF,
 )
 ANY_NOISE_EXCHANGED = Evidence(
