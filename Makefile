@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run figure-2 figure-3 findings accountants test bench docs clean
+.PHONY: help run paper figure-2 figure-3 findings accountants test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -15,11 +15,14 @@ help: ## list the targets
 run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and relation does to epsilon
 	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6 1e-7 1e-5 1e-4
 
+paper: $(VENV)/.installed-cli,plot,dist,opendp ## set up, then reproduce the paper: docs/paper.md and its figures (some minutes)
+	@$(BIN)/tightrope paper --out docs/figures --page docs/paper.md
+
 figure-2: $(VENV)/.installed-cli,plot ## set up, then draw the noise that privacy targets need against the sampling rate
-	@$(BIN)/python examples/figure_2.py --out figures
+	@$(BIN)/tightrope paper --out figures --item figure-2
 
 figure-3: $(VENV)/.installed-cli,plot ## set up, then draw which fixed adversary is worst for Laplace noise under substitution
-	@$(BIN)/python examples/figure_3.py --out figures
+	@$(BIN)/tightrope paper --out figures --item figure-3
 
 findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitution.md (half an hour; rows that are known are kept)
 	@$(BIN)/python examples/substitution.py --out docs/findings
@@ -31,7 +34,7 @@ test: $(VENV)/.installed-test ## set up, then lint, format check, types and test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
 	@$(BIN)/python benchmarks/side_by_side.py

@@ -1,14 +1,9 @@
 """Figure 3: all three splits are the worst somewhere, and the crossings are where closed forms in 40 digits have them."""
 
-import csv
-import importlib.util
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,29 +11,17 @@ import pytest
 import oracle_cases
 import tightrope as tr
 from precise import mp, mpf
+from tightrope.paper import figure_3
+from tightrope.paper import figure_3_splits as splits
 
-SCRIPT = Path(__file__).parent.parent / "examples" / "figure_3.py"
 CASES = [case for case in oracle_cases.load() if case.id.startswith("lap-wor-substitution-b2-g0.5-k2-")]
-
-
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figure_3", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["figure_3"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-figure_3 = load()
-SPLITS = {split.removes: split for split in figure_3.SPLITS}
+SPLITS = {split.removes: split for split in splits.SPLITS}
 
 
 @cache
 def largest() -> tuple[tuple[int, float, float], ...]:
     """How often the largest split removes, and the certified ends of its interval."""
-    return tuple((interval.split.removes, interval.low, interval.high) for interval in figure_3.intervals())
+    return tuple((interval.split.removes, interval.low, interval.high) for interval in splits.intervals())
 
 
 # The closed forms of theorems/proofs/refuted_beliefs.md, entry 3.
@@ -141,11 +124,11 @@ def test_the_crossings_are_enclosed(left: int, right: int, digits: str) -> None:
 def test_a_lead_that_is_not_there_is_not_certified() -> None:
     add, mixed, remove = SPLITS[0], SPLITS[1], SPLITS[2]
     crossing = 0.30483675878798226
-    assert figure_3.reach(add, (mixed,), 0.1, 0.5) < crossing
-    assert figure_3.reach(mixed, (add,), 0.4, 0.1) > crossing
-    assert figure_3.reach(remove, (add,), 0.2, 0.3) == 0.2  # behind from the start
-    assert figure_3.reach(add, (remove,), 0.2, 0.0) > 0  # they meet at 0, which only the slopes can tell
-    assert figure_3.add_leads_from_0()
+    assert splits.reach(add, (mixed,), 0.1, 0.5) < crossing
+    assert splits.reach(mixed, (add,), 0.4, 0.1) > crossing
+    assert splits.reach(remove, (add,), 0.2, 0.3) == 0.2  # behind from the start
+    assert splits.reach(add, (remove,), 0.2, 0.0) > 0  # they meet at 0, which only the slopes can tell
+    assert splits.add_leads_from_0()
 
 
 RUN = tr.Step(tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=2)) * 2
@@ -153,7 +136,7 @@ RUN = tr.Step(tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, pop
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3, 0.45, 0.6])
 def test_adaptive_choices_beat_every_split_and_stay_below_the_envelope(epsilon: float) -> None:
-    reached = figure_3.adaptive(epsilon, 1 << 16)
+    reached = splits.adaptive(epsilon, 1 << 16)
     assert reached.lower > max(split.delta(epsilon).upper for split in SPLITS.values())
     found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
     assert found.lower <= reached.upper
@@ -163,48 +146,21 @@ def test_adaptive_choices_beat_every_split_and_stay_below_the_envelope(epsilon: 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3, 0.4, 0.45, 0.5, 0.6, 0.65, 0.9])
 def test_the_game_from_below_is_the_best_adaptive_choice(epsilon: float) -> None:
     found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
-    assert found.lower >= figure_3.adaptive(epsilon, 1 << 16).upper * (1 - 1e-3)
+    assert found.lower >= splits.adaptive(epsilon, 1 << 16).upper * (1 - 1e-3)
 
 
 def test_remove_twice_is_the_whole_curve_once_epsilon_exceeds_the_loss_of_one_step() -> None:
     curve = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE)
-    for epsilon in (figure_3.SETTLED + 1e-12, 0.7, 1.0, 1.2):
+    for epsilon in (splits.SETTLED + 1e-12, 0.7, 1.0, 1.2):
         found, split = curve.delta(epsilon), SPLITS[2].delta(epsilon)
         assert split.lower <= found.upper <= split.upper * (1 + 1e-3)
         assert found.lower <= split.upper
-    below = figure_3.SETTLED - 0.01
-    assert figure_3.adaptive(below, 1 << 16).lower > SPLITS[2].delta(below).upper
-
-
-def run_script(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-W", "error", SCRIPT, *words], capture_output=True, text=True)
-
-
-def test_figure_3_is_a_picture_and_a_table(tmp_path: Path) -> None:
-    done = run_script("--points", "5", "--out", str(tmp_path / "new"))
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["figure-3.csv", "figure-3.png"]
-    assert (tmp_path / "new" / "figure-3.png").read_bytes().startswith(b"\x89PNG")
-    with (tmp_path / "new" / "figure-3.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 5
-    for name in ("add_twice", "one_of_each", "remove_twice", "adaptive", "certified"):
-        assert all(float(row[f"{name}_lower"]) <= float(row[f"{name}_upper"]) for row in rows)
-    for removes, low, high in largest():
-        assert SPLITS[removes].name in done.stdout
-        assert all(figure_3.digits(end, way) in done.stdout for end, way in ((low, "ROUND_CEILING"), (high, "ROUND_FLOOR")))
-    assert "agree with 15 of 15" in done.stdout
+    below = splits.SETTLED - 0.01
+    assert splits.adaptive(below, 1 << 16).lower > SPLITS[2].delta(below).upper
 
 
 def test_the_proof_page_states_the_certified_ends() -> None:
     page = (Path(tr.__file__).parent / "theorems" / "proofs" / "refuted_beliefs.md").read_text()
     for _, low, high in largest():
         for end, way in ((low, "ROUND_CEILING"), (high, "ROUND_FLOOR")):
-            assert end == 0 or figure_3.digits(end, way, places=9) in page
-
-
-def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path) -> None:
-    done = run_script("--points", "1", "--out", str(tmp_path))
-    assert done.returncode == 2
-    assert "--points must be at least 2" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+            assert end == 0 or figure_3.decimals(end, way, places=9) in page

@@ -8,6 +8,7 @@ from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
+from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.answers.sweep import Grid, sweep
 from tightrope.curve.bracket import Bracket
@@ -28,7 +29,7 @@ from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TI
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 # in pipeline order: the question, the relation, the answers, what they are made of, the refusals
 __all__ = [  # noqa: RUF022
@@ -72,6 +73,8 @@ __all__ = [  # noqa: RUF022
     "compare",
     "sweep",
     "Grid",
+    "private_size",
+    "PrivateSize",
     "Ledger",
     "support_matrix",
     "Bracket",

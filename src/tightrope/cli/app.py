@@ -18,6 +18,8 @@ from tightrope.cli.epsilon import epsilon
 from tightrope.cli.noise import EXAMPLE as NOISE
 from tightrope.cli.noise import noise
 from tightrope.cli.page import StandardOutput
+from tightrope.cli.paper import EXAMPLE as PAPER
+from tightrope.cli.paper import paper
 from tightrope.cli.rate import EXAMPLE as RATE
 from tightrope.cli.rate import rate
 from tightrope.cli.risk import EXAMPLE as RISK
@@ -40,6 +42,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (steps, STEPS),
     (rate, RATE),
     (sweep, SWEEP),
+    (paper, PAPER),
     (theorems, THEOREMS),
 )
 

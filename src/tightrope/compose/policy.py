@@ -162,7 +162,8 @@ def evaluate(
     spectra = np.stack([np.stack([_spectrum(kernel, w) for kernel in side]) for side in kernels])  # [P or Q, law, frequency]
     unit = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) + 2 * max(law.blur(c) for law in laws) + POWERS
     accuse = r <= 1e-9 * w.spacing
-    values = np.stack([np.where(accuse, np.exp(c * r), 0.0), np.where(accuse, np.exp((c + 1) * r), 0.0)])
+    below = np.where(accuse, r, 0.0)  # above, e^r may be no float
+    values = np.stack([np.where(accuse, np.exp(c * below), 0.0), np.where(accuse, np.exp((c + 1) * below), 0.0)])
     errors, log_scale = [4 * UNIT_ROUNDOFF * float(side.max()) for side in values], 0.0
     places = np.arange(len(r))
     for j in range(1, steps + 1):

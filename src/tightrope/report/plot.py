@@ -30,7 +30,7 @@ _DEEPEST = -10.0  # log10 delta: below, what leaves the picture is no loss
 _NAME_WIDTH = 44
 _ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
 _NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10.0,
@@ -173,7 +173,7 @@ def picture(draw: Callable[["Axes"], None], target: Path) -> Path:
     from matplotlib.figure import Figure
 
     kind, drawn = FORMATS[target.suffix.lower()], io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)

@@ -17,6 +17,7 @@ from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.approximations import CENTRAL_LIMIT
 from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
+from tightrope.theorems.dataset_size import BIASED_DOWN
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.moments import RENYI_THEOREMS
 from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, Played, analyse_exchange, is_exchange
@@ -155,5 +156,6 @@ def every_theorem() -> tuple[Evidence, ...]:
         *RUN_THEOREMS,
         *RENYI_THEOREMS,
         CENTRAL_LIMIT,
+        BIASED_DOWN,
         *REFUTED_BELIEFS,
     )

@@ -1,0 +1,215 @@
+"""The number of records, released privately and biased down, so that no report of batches without replacement is too small."""
+
+import math
+from dataclasses import dataclass, field
+
+from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.answers.spend import epsilon as spent
+from tightrope.curve.bracket import rounded
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+from tightrope.setting.mechanism import Mechanism, RandomizedResponse
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.run import Step
+from tightrope.setting.sampling import EveryRecord, WithoutReplacement
+from tightrope.theorems.dataset_size import BIASED_DOWN
+from tightrope.theorems.evidence import Evidence
+
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 30.0  # noise of a billion records, and none that anybody would notice
+MOST_COUNTED = 10**15  # far from where 64 bits end, whatever the noise
+_KEPT = 1e-12  # of ln beta: many times what the logarithm of the tail and the scale 1 / epsilon can round
+_EPSILON = f"It is what the size's own release costs: pass a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, for example 0.1."
+_BETA = "It is the probability that the estimate exceeds the true size, and is charged to delta: pass for example delta / 10."
+_BATCH = "It is how many records every batch holds: pass a whole number of at least 1."
+_NEEDS_OPENDP = "private_size needs OpenDP, which is not installed: install tightrope[opendp]."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSize:
+    """A released size: the number of records plus two-sided geometric noise minus `shift`, or 0 if that is negative.
+
+    Its release alone is (`epsilon`, 0)-private under ADD and REMOVE, and `estimate` exceeds the true number of records with
+    probability at most `beta`. Under SUBSTITUTE the size is public and nothing of this is needed; under Poisson sampling the
+    rate that is run is what counts, whatever the size is.
+
+    >>> size = PrivateSize(estimate=49_870, epsilon=0.1, beta=1e-6, shift=132)
+    >>> size.sampling(batch=50)
+    WithoutReplacement(batch=50, population=49870)
+    """
+
+    estimate: int
+    epsilon: float
+    beta: float
+    shift: int
+
+    def __post_init__(self) -> None:
+        check.whole(remedy="It is the size that was released.", estimate=self.estimate)
+        check.whole(remedy="It is by how much the estimate was biased down.", shift=self.shift)
+        object.__setattr__(self, "epsilon", _checked_epsilon(self.epsilon))
+        object.__setattr__(self, "beta", check.open_probability(remedy=_BETA, beta=self.beta))
+        if self.shift < (needed := least_shift(epsilon=self.epsilon, beta=self.beta)):
+            raise InvalidSetting(
+                f"shift must be at least {needed} for epsilon={self.epsilon!r} and beta={self.beta!r}, got {self.shift}. "
+                "With less the estimate exceeds the true size more often than beta says."
+            )
+
+    @property
+    def chance_above(self) -> float:
+        """The exact probability that the noise exceeds `shift`: e^(-epsilon (shift + 1)) / (1 + e^-epsilon), at most beta."""
+        return math.exp(_log_tail(self.epsilon, self.shift))
+
+    def sampling(self, batch: int) -> WithoutReplacement:
+        """Batches out of `estimate` records: what to account for, while batches are drawn from the data itself.
+
+        An estimate of at most `batch` is refused; to stop then is part of the procedure, and as private as the estimate.
+        """
+        size = check.whole(least=1, remedy=_BATCH, batch=batch)
+        if self.estimate <= size:
+            raise InvalidSetting(
+                f"batch must be below the private estimate of the size, got batch={size} and estimate={self.estimate}. "
+                "Take smaller batches, or release nothing more: that many records may not be there."
+            )
+        return WithoutReplacement(batch=size, population=self.estimate)
+
+    def epsilon_with(
+        self,
+        mechanism: Mechanism,
+        *,
+        batch: int,
+        steps: int,
+        delta: float,
+        relation: Relation = ADD_OR_REMOVE,
+        accuracy: float = DEFAULT_ACCURACY,
+    ) -> "WholeEpsilon":
+        """What the size and `steps` steps on batches without replacement cost together, at `delta`.
+
+        Except with probability beta the estimate is at most the true size, and the cost falls as the size grows, so the curve at
+        the estimate bounds the true one. The release of the size is dominated by randomized response on all records, which is
+        composed with the steps; beta is taken off delta.
+
+        >>> import tightrope as tr
+        >>> size = PrivateSize(estimate=49_870, epsilon=0.1, beta=1e-7, shift=154)
+        >>> print(size.epsilon_with(tr.Gaussian(noise_multiplier=2), batch=50, steps=10_000, delta=1e-6))
+        at most 0.63881... (at most 0.66014... if chosen after seeing the estimate)
+        """
+        if relation is SUBSTITUTE:
+            raise InvalidSetting(
+                "relation must be ADD, REMOVE or ADD_OR_REMOVE, got SUBSTITUTE. Neighbours have equally many records then: "
+                "the size is public, so account for WithoutReplacement(batch=..., population=...) with the true one."
+            )
+        wanted = check.open_probability(remedy="Pass the probability of failure you accept.", delta=delta)
+        if wanted <= self.beta:
+            raise InvalidSetting(
+                f"delta must be above beta, got delta={wanted!r} and beta={self.beta!r}. "
+                "The estimate is too high with probability beta, which is part of delta: release the size with a smaller beta."
+            )
+        training = Step(mechanism, self.sampling(batch)) * steps
+        rest = math.nextafter(wanted - self.beta, 0.0)
+        alone = spent(training, delta=rest, relation=relation, accuracy=accuracy).upper
+        added = math.nextafter(self.epsilon + alone, math.inf)
+        composed = spent(training + self.as_step, delta=rest, relation=relation, accuracy=accuracy).upper
+        return WholeEpsilon(upper=min(composed, added), chosen_after=added, delta=wanted, because=(BIASED_DOWN,))
+
+    @property
+    def as_step(self) -> Step:
+        """What dominates the release: randomized response that tells the truth with probability e^epsilon / (1 + e^epsilon)."""
+        truth = 1 / (1 + math.exp(-self.epsilon))
+        for _ in range(3):  # three roundings, each by at most half a unit in the last place: upwards by more than that
+            truth = math.nextafter(truth, 1.0)
+        return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeEpsilon:
+    """A private size and the steps that rely on it are together (`upper`, `delta`)-private; there is no lower end.
+
+    `upper` holds for a mechanism, batch and number of steps that were fixed before the size was known: planned with this
+    estimate, and run only where the released one is at least that; or run in any case, for the outcomes whose report is at most
+    `upper`. Where they were chosen after seeing the estimate, such that the cost is at most the same whatever it is,
+    `chosen_after` holds, which adds the epsilons. Statements and proofs are in proofs/dataset_size.md, numbers 3, 4 and 5.
+    """
+
+    upper: float
+    chosen_after: float
+    delta: float
+    because: tuple[Evidence, ...] = field(default=(), repr=False)
+
+    def __float__(self) -> float:
+        raise TypeError("this is an upper bound: use .upper, or .chosen_after if the estimate was looked at first")
+
+    def __str__(self) -> str:
+        upper, after = rounded(self.upper, 9, down=False), rounded(self.chosen_after, 9, down=False)
+        return f"at most {upper} (at most {after} if chosen after seeing the estimate)"
+
+
+def private_size(records: int, *, epsilon: float, beta: float, batch: int | None = None) -> PrivateSize:
+    """Release the number of records with privacy cost `epsilon`, too high with probability at most `beta`.
+
+    The noise is OpenDP's discrete Laplace, from the operating system's entropy; it takes no seed, because noise that can be
+    repeated hides nothing. Where `batch` is given, an estimate that is not above it is refused at once.
+
+    Each call releases anew and costs `epsilon` again: keep what it returns.
+    """
+    count = check.whole(remedy="It is how many records the dataset has.", records=records)
+    if count > MOST_COUNTED:
+        raise InvalidSetting(f"records must be at most {MOST_COUNTED:g}, got {count}. Nobody has more records.")
+    cost = _checked_epsilon(epsilon)
+    wrong = check.open_probability(remedy=_BETA, beta=beta)
+    if batch is not None:
+        check.whole(least=1, remedy=_BATCH, batch=batch)
+    shift = least_shift(epsilon=cost, beta=wrong)
+    size = PrivateSize(estimate=max(0, _noisy(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift)
+    if batch is not None:
+        size.sampling(batch)
+    return size
+
+
+def least_shift(*, epsilon: float, beta: float) -> int:
+    """The smallest whole number, 0 or more, that two-sided geometric noise exceeds with probability at most `beta`.
+
+    >>> least_shift(epsilon=0.1, beta=0.05)
+    23
+    """
+    cost = _checked_epsilon(epsilon)
+    target = math.log(check.open_probability(remedy=_BETA, beta=beta)) - _KEPT
+    shift = max(0, math.ceil((-target - math.log1p(math.exp(-cost))) / cost) - 1)
+    while _log_tail(cost, shift) > target:
+        shift += 1
+    while shift > 0 and _log_tail(cost, shift - 1) <= target:
+        shift -= 1
+    return shift
+
+
+def _log_tail(epsilon: float, shift: int) -> float:
+    """ln P(Z > shift), where P(Z = z) is proportional to e^(-epsilon |z|) and shift >= 0."""
+    return -epsilon * (shift + 1) - math.log1p(math.exp(-epsilon))
+
+
+def _checked_epsilon(epsilon: object) -> float:
+    value = check.positive(remedy=_EPSILON, epsilon=epsilon)
+    if not LEAST_EPSILON <= value <= MOST_EPSILON:
+        raise InvalidSetting(f"epsilon must be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, got {epsilon!r}. {_EPSILON}")
+    return value
+
+
+def _noisy(count: int, epsilon: float) -> int:
+    """The count with noise, by a measurement of OpenDP that says itself that it costs at most `epsilon`."""
+    try:
+        import opendp.prelude as dp
+        from opendp.mod import GLOBAL_FEATURES
+    except ModuleNotFoundError:
+        raise InvalidSetting(_NEEDS_OPENDP) from None
+    # OpenDP asks that parts which are not vetted be allowed, for the whole process: allowed for as long as it takes
+    allowed = "contrib" in GLOBAL_FEATURES
+    dp.enable_features("contrib")
+    try:
+        space, scale = (dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")), 1 / epsilon
+        measurement = dp.m.make_laplace(*space, scale=scale)
+        # its map, which has no types, says what it costs: more than asked where 1 / epsilon was rounded down
+        while measurement.map(1) > epsilon:  # type: ignore[no-untyped-call, unused-ignore]
+            scale = math.nextafter(scale, math.inf)
+            measurement = dp.m.make_laplace(*space, scale=scale)
+        return int(measurement(count))
+    finally:
+        if not allowed:
+            dp.disable_features("contrib")

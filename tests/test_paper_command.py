@@ -1,0 +1,150 @@
+"""tightrope paper --quick, whole: the claims, the page that holds them, and what is refused."""
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from subprocess import run
+
+import pytest
+
+from shell import Shell
+from test_cli import MAIN
+from tightrope.paper.catalogue import items
+from tightrope.paper.item import AGREES, CORRECTED, Claim, Item, Made, markdown_table
+from tightrope.paper.page import page_text
+
+Claims = list[dict[str, str]]
+pytestmark = pytest.mark.xdist_group("paper")  # one quick run of everything serves all tests here
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Claims]:
+    """The folder and the claims of one quick run of everything."""
+    folder = tmp_path_factory.mktemp("paper")
+    done = run(
+        [sys.executable, "-W", "error", "-c", MAIN, "paper", "--out", str(folder), "--quick", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)["claims"]
+
+
+def of(claims: Claims, item: str, where: str = "") -> Claims:
+    return [claim for claim in claims if claim["item"] == item and where in claim["where"]]
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"\d+\.\d+(?:e-?\d+)?", text)]
+
+
+def test_every_item_makes_claims_and_every_correction_is_argued(quick: tuple[Path, Claims]) -> None:
+    _, claims = quick
+    assert {claim["item"] for claim in claims} == {item.name for item in items()}
+    for claim in claims:
+        assert claim["paper"], claim
+        assert claim["certified"], claim
+        assert claim["verdict"] in ("agrees", "sharpened", "corrected")
+        if claim["verdict"] == "corrected" and claim["item"] != "table-1":
+            assert len(claim["why"]) > 40, claim
+
+
+def test_the_corrections_are_those_that_are_known(quick: tuple[Path, Claims]) -> None:
+    """DESIGN's list: Theorem 15, the count of draws, the densities, Table 1's digits, Prop. 11, the bias, the last conjecture."""
+    _, claims = quick
+    corrected = Counter(claim["item"] for claim in claims if claim["verdict"] == "corrected")
+    assert set(corrected) == {
+        "figure-1",
+        "randomized-response",
+        "table-1",
+        "figure-4",
+        "closing-conjecture",
+        "dataset-size",
+    }
+    (count,) = [claim for claim in claims if "3,342,306" in claim["paper"]]
+    assert "4,493,599" in count["certified"]
+    cells = [claim for claim in of(claims, "table-1") if "0.96" in claim["paper"]]
+    assert cells
+    assert cells[0]["verdict"] == "corrected"
+    assert any(0.947195 < value < 0.947197 for value in numbers(cells[0]["certified"]))
+
+
+def test_the_crossing_of_two_laplace_steps_has_ten_digits(quick: tuple[Path, Claims]) -> None:
+    _, claims = quick
+    crossing = next(claim for claim in of(claims, "figure-1") if "cross" in claim["paper"])
+    low, high = numbers(crossing["certified"])[:2]
+    assert low <= 0.3712791827 <= high
+    assert high - low < 1e-8
+
+
+def test_the_exact_fractions_are_there(quick: tuple[Path, Claims]) -> None:
+    _, claims = quick
+    said = " ".join(claim["certified"] for claim in of(claims, "randomized-response"))
+    for fraction in ("11/48", "1/6", "1/16", "1/8"):
+        assert fraction in said
+
+
+def test_nothing_contradicts_conjecture_12(quick: tuple[Path, Claims]) -> None:
+    _, claims = quick
+    assert {claim["verdict"] for claim in of(claims, "conjecture-12")} <= {"agrees", "sharpened"}
+
+
+def test_the_page_holds_every_claim_and_every_picture(quick: tuple[Path, Claims]) -> None:
+    folder, claims = quick
+    page = (folder / "paper.md").read_text()
+    assert "This is the quick version" in page
+    for claim in claims:
+        assert claim["certified"] in page
+    links = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)
+    assert len(links) >= 6
+    for link in links:
+        assert (folder / link).stat().st_size > 20_000
+        assert (folder / link).with_suffix(".pdf").exists()
+
+
+@pytest.mark.parametrize("name", ["randomized-response", "table-1"])
+def test_the_same_item_is_the_same_bytes(quick: tuple[Path, Claims], shell: Shell, tmp_path: Path, name: str) -> None:
+    folder, _ = quick
+    code, out, _ = shell(f"paper --out {tmp_path} --item {name} --quick")
+    assert code == 0
+    assert name in out
+    made = [file for file in tmp_path.iterdir() if file.name != "paper.md"]
+    assert made
+    for file in made:
+        assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
+
+
+def test_an_item_that_does_not_exist_is_refused_with_those_that_do(shell: Shell, tmp_path: Path) -> None:
+    code, out, err = shell(f"paper --out {tmp_path / 'new'} --item figure-9")
+    assert (code, out) == (2, "")
+    assert "--item figure-9 is no part of the paper" in err
+    assert "figure-1" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_be_is_refused(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = shell(f"paper --out {tmp_path / 'file'} --item table-1 --quick")
+    assert code == 2
+    assert "cannot be made" in err
+
+
+def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
+    item = Item("x", "Fig. 9: a thing", lambda making: Made(()))
+    made = Made(
+        (Claim("Fig. 9", "1", "2", CORRECTED, "Because."), Claim("Fig. 9", "3", "3", AGREES)),
+        files=(tmp_path / "figures" / "x.png", tmp_path / "figures" / "x.csv"),
+        captions=("Seen.",),
+        passage="Words.",
+    )
+    text = page_text([(item, made)], tmp_path / "paper.md", "tightrope paper", quick=False)
+    assert "](figures/x.png)" in text
+    assert "x.csv" not in text
+    assert "| Fig. 9 | 1 | 2 | **corrected** |" in text
+    assert "*Fig. 9, corrected.* Because." in text
+    assert "[Fig. 9: a thing](#fig-9-a-thing) | 1 agrees, 1 corrected |" in text
+    assert "quick version" not in text
+    assert markdown_table([["a"], ["b"]]).splitlines()[1] == "|---|"
