@@ -125,6 +125,30 @@ def test_an_item_that_does_not_exist_is_refused_with_those_that_do(shell: Shell,
     assert not (tmp_path / "new").exists()
 
 
+def test_bad_options_are_refused_before_anything_is_made(shell: Shell, tmp_path: Path) -> None:
+    for words, said in (
+        (f"--out {tmp_path} --item", "--item"),
+        (f"--out {tmp_path} --page {tmp_path} --item table-1", "--page must be a file"),
+    ):
+        code, out, err = shell(f"paper {words}")
+        assert (code, out) == (2, "")
+        assert said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readme_counts_the_claims_of_the_page() -> None:
+    root = Path(__file__).parent.parent
+    rows = re.findall(
+        r"\*\*(agrees|sharpened|corrected|undecided)\*\* \|$", (root / "docs" / "paper.md").read_text(), re.MULTILINE
+    )
+    counts = Counter(rows)
+    said = (
+        f"Of {len(rows)} claims {counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
+    )
+    assert said in (root / "README.md").read_text()
+    assert "undecided" not in rows
+
+
 def test_a_folder_that_cannot_be_is_refused(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, _, err = shell(f"paper --out {tmp_path / 'file'} --item table-1 --quick")
@@ -140,11 +164,12 @@ def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
         captions=("Seen.",),
         passage="Words.",
     )
-    text = page_text([(item, made)], tmp_path / "paper.md", "tightrope paper", quick=False)
+    text = page_text([(item, made)], tmp_path / "paper.md", tmp_path / "figures", "tightrope paper", quick=False)
     assert "](figures/x.png)" in text
     assert "x.csv" not in text
     assert "| Fig. 9 | 1 | 2 | **corrected** |" in text
     assert "*Fig. 9, corrected.* Because." in text
     assert "[Fig. 9: a thing](#fig-9-a-thing) | 1 agrees, 1 corrected |" in text
     assert "quick version" not in text
+    assert f"`tightrope paper --out {tmp_path / 'figures'} --item x`" in text
     assert markdown_table([["a"], ["b"]]).splitlines()[1] == "|---|"

@@ -9,7 +9,7 @@ import pytest
 import tightrope as tr
 from tightrope.paper import closing_conjecture, conjecture_12, dataset_size
 from tightrope.paper.closing_picture import drawn, inches
-from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, Item, Made, Making
+from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making
 from tightrope.paper.pictures import save_picture
 from tightrope.paper.pieces import worked_through
 from tightrope.paper.substitution_map import Cell, percent
@@ -126,9 +126,9 @@ EXAMPLE = closing_conjecture.Fixed(0.0, tr.Bracket(0.29, 0.291), tr.Bracket(0.29
 
 
 def test_brackets_that_overlap_refute_nothing() -> None:
-    dull = replace(EXAMPLE, exchanged=tr.Bracket(0.29, 0.2916))
+    dull = replace(EXAMPLE, exchanged=tr.Bracket(0.29, 0.2916), adaptive=tr.Bracket(0.29, 0.298))
     assert [c.verdict for c in closing_conjecture._claims([EXAMPLE], [CELL])] == [CORRECTED, CORRECTED, SHARPENED]
-    assert [c.verdict for c in closing_conjecture._claims([EXAMPLE, dull], [DULL])] == [AGREES, AGREES, SHARPENED]
+    assert [c.verdict for c in closing_conjecture._claims([dull], [DULL])] == [UNDECIDED, UNDECIDED, SHARPENED]
     assert not DULL.certain
 
 

@@ -1,5 +1,6 @@
 """tightrope paper: every figure, table, counterexample and conjecture of the paper, with a verdict on each claim."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -38,15 +39,17 @@ def paper(*, out: Out, item: Names = None, quick: Quick = False, page: Where = N
     chosen = _chosen(item)
     target = out / "paper.md" if page is None else page
     _check_matplotlib()
-    for folder in (out, target.parent):
+    for option, folder in (("--out", out), ("--page" if page else "--out", target.parent)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise InvalidSetting(f"--out {folder} cannot be made: {problem.strerror}. Choose another folder.") from None
+            raise InvalidSetting(f"{option}: {folder} cannot be made: {problem.strerror}. Choose another folder.") from None
+    if target.is_dir():
+        raise InvalidSetting(f"--page must be a file, got the folder {str(target)!r}. Name a file in it.")
     made = _made(chosen, out, quick=quick)
-    words = ["tightrope paper", f"--out {out}", *(["--page", str(target)] if page else []), *(["--quick"] if quick else [])]
-    words += ["--item " + " ".join(each.name for each in chosen)] if item else []
-    write_whole(target, page_text(made, target, " ".join(words), quick=quick).encode(), what="the page")
+    words = ["tightrope", "paper", "--out", str(out), *(["--page", str(target)] if page else []), *(["--quick"] if quick else [])]
+    words += ["--item", *(each.name for each in chosen)] if item else []
+    write_whole(target, page_text(made, target, out, shlex.join(words), quick=quick).encode(), what="the page")
     if json:
         claims = [{"item": each.name, **_claim_object(claim)} for each, found in made for claim in found.claims]
         print_json({"claims": claims, "page": str(target), "files": [str(file) for _, found in made for file in found.files]})
@@ -62,6 +65,10 @@ def paper(*, out: Out, item: Names = None, quick: Quick = False, page: Where = N
 
 def _chosen(names: list[str] | None) -> tuple[Item, ...]:
     every = items()
+    if names == []:
+        raise InvalidSetting(
+            f"--item has no value. Name one or several of {', '.join(each.name for each in every)}, or leave it out."
+        )
     known = {each.name: each for each in every}
     for name in names or ():
         if name not in known:

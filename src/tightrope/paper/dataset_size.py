@@ -12,7 +12,7 @@ import tightrope as tr
 from tightrope.answers.private_size import PrivateSize, WholeEpsilon, least_shift, private_size
 from tightrope.numerics.confidence import chernoff
 from tightrope.numerics.files import write_whole
-from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, Claim, Item, Made, Making, markdown_table
+from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Claim, Item, Made, Making, markdown_table
 from tightrope.paper.number_files import at_most, shown
 from tightrope.report.digits import ends
 
@@ -130,6 +130,8 @@ def _claims(found: Sequence[Reported], costs: dict[float, WholeEpsilon], trials:
     over = [report for report in found if report.size > RECORDS]
     under = [report for report in found if report.size < RECORDS]
     wrong_way = all(_is_valid(report, truth) is False for report in over) and all(_is_valid(report, truth) for report in under)
+    right_way = all(_is_valid(report, truth) for report in over)
+    grows = any(small.epsilon.upper < large.epsilon.lower for small, large in pairwise(found))
     example = next(report for report in over if report.size >= 1.2 * RECORDS)
     cost, price = next((cost, price) for cost, price in costs.items() if cost == 0.1)
     kept = all(trial.agrees() for trial in trials)
@@ -139,14 +141,14 @@ def _claims(found: Sequence[Reported], costs: dict[float, WholeEpsilon], trials:
             "the privacy parameters decrease as a function of n",
             f"epsilon falls from {shown(found[0].epsilon, 6)} at n = {found[0].size:,} to {shown(found[-1].epsilon, 6)} at "
             f"n = {found[-1].size:,}, at each of {len(found)} sizes, and always (proof note)",
-            AGREES if falls else CORRECTED,
+            AGREES if falls else CORRECTED if grows else UNDECIDED,
         ),
         Claim(
             "Discussion",
             "the bound is valid when the private estimate is higher than the true n",
             f"true n = {RECORDS:,}: epsilon is in {shown(truth, 6)}. Taken for {example.size:,} records it is reported in "
             f"{shown(example.epsilon, 6)}, too small",
-            CORRECTED if wrong_way else AGREES,
+            CORRECTED if wrong_way else AGREES if right_way else UNDECIDED,
             "A larger n means a lower rate and a smaller epsilon, so an estimate above the true n under-reports. The bound is "
             "valid when the estimate is lower than the true n: it must be biased down, which also keeps the batch below the "
             "true size.",
@@ -157,7 +159,7 @@ def _claims(found: Sequence[Reported], costs: dict[float, WholeEpsilon], trials:
             f"private_size with epsilon {cost:g} and beta {BETA:g}: size and run together cost at most "
             f"{at_most(price.upper, 6)} at delta {DELTA:g}, where a public size would give {at_most(truth.upper, 6)}; the "
             "estimate is too high with probability at most beta, by the exact law and in simulation",
-            SHARPENED if kept else CORRECTED,
+            SHARPENED if kept else UNDECIDED,
         ),
     )
 

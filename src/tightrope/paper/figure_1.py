@@ -86,7 +86,7 @@ def most_apparent(leads: Sequence[Lead]) -> Claim:
     ]
     most = max(ahead, key=lambda steps: ahead[steps][1])
     return Claim(
-        "Sec. 4",
+        "Sec. 5",
         "the phenomenon is most apparent for k = 2",
         f"{'; '.join(said)}; nowhere for any other k ≤ {len(leads)}",
         SHARPENED if most == 2 else CORRECTED,
@@ -118,7 +118,7 @@ def breaks_claim(lattice: Lattice) -> Claim:
     bends = [bend(lattice, clear.epsilon, distance) for distance in DISTANCES]
     certain = clear.jump <= bends[-1].lower and bends[-1].upper <= clear.jump + DISTANCES[-1]
     return Claim(
-        "Sec. 4",
+        "Sec. 5",
         "the remove curve of k = 2 has a clear break",
         f"at ε = ln(1 - g + g e^(1/s)) + ln(1 - g + g e^(-1/s)) = {clear.epsilon:.10f} (scale s, rate g) the slope of δ in e^ε "
         f"jumps by e^(-1/s)/2 = {clear.jump:.10f}; chords to both sides differ by {shown(bends[-1], 6)} at a distance of "
@@ -136,7 +136,7 @@ def break_vanishes() -> Claim:
     falling = all(first.jump > second.jump for first, second in pairwise(clearest))
     said = ", ".join(f"{each.jump:.3g} (k = {each.steps}, at ε = {each.epsilon:.4f})" for each in clearest)
     return Claim(
-        "Sec. 4",
+        "Sec. 5",
         "the break vanishes as the number of compositions increases",
         f"the largest jump of the slope is {said}",
         SHARPENED if falling else CORRECTED,
@@ -150,7 +150,7 @@ def draws_claim() -> Claim:
     needed = tr.draws_needed(alpha=ALPHA, beta=BETA, points=POINTS)
     other = tr.draws_needed(alpha=ALPHA, beta=10 * BETA, points=POINTS)
     return Claim(
-        "Sec. 4, Monte Carlo",
+        "Sec. 5, Monte Carlo",
         f"error {ALPHA:g} except with probability {BETA:g}, at {POINTS} values of ε at once, needs N = {PRINTED_DRAWS:,}",
         f"the paper's formula gives {needed:,}",
         AGREES if needed == PRINTED_DRAWS else CORRECTED,
@@ -167,7 +167,7 @@ def densities_claim() -> Claim:
     laplace = Lattice(STEP, 2, 1 << 14).add(0.25)
     apart = gaussian.upper < laplace.lower or laplace.upper < gaussian.lower
     return Claim(
-        "Sec. 4, Monte Carlo",
+        "Sec. 5, Monte Carlo",
         "the outputs have normal densities",
         f"Laplace densities: δ of add at ε = 0.25, k = 2 is {shown(laplace, 6)}; normal ones of the same scale would give "
         f"{shown(gaussian, 6)}",

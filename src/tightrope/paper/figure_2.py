@@ -61,7 +61,7 @@ def computed(making: Making) -> Numbers:
 def twice(found: noise.Doubling) -> Claim:
     """Fixed batches need twice the noise."""
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         "without replacement needs exactly twice the noise of Poisson sampling",
         f"to the last bit at {found.noise} of {found.rates} rates; doubled noise spends the same epsilon to the last bit at "
         f"{found.epsilon} of {found.rates}",
@@ -74,7 +74,7 @@ def two_regions(points: dict[Line, list[Point]]) -> Claim:
     flattest = max(noise.slope(line[0], line[1]).upper for line in points.values())
     steepest = min(noise.slope(line[-2], line[-1]).lower for line in points.values())
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         "noise is roughly proportional to high rates and falls much more slowly at low ones",
         f"d ln noise / d ln rate: at least {at_least(steepest, 4)} between the two highest rates, at most {at_most(flattest, 3)} "
         "between the two lowest, on all five lines",
@@ -87,7 +87,7 @@ def beside_poisson_5(points: dict[Line, list[Point]]) -> Claim:
     both = [(a.noise, b.noise) for a, b in zip(points[FIXED_10], points[POISSON_5], strict=True) if b.rate >= HIGH_RATE]
     low, high = min(a.lower / b.upper for a, b in both), max(a.upper / b.lower for a, b in both)
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         "at high rates, the noise for ε = 10 without replacement roughly matches Poisson's for ε = 5",
         f"{at_least(low, 4)} to {at_most(high, 4)} times it at all rates from {HIGH_RATE:g}",
         AGREES if 1 / ROUGHLY < low <= high < ROUGHLY else CORRECTED,
@@ -102,7 +102,7 @@ def beside_poisson_1(points: dict[Line, list[Point]]) -> Claim:
     divided = bool(more) and bool(less) and max(more) < min(less) and len(more) + len(less) == len(both)
     first = both[0][0].noise.lower / both[0][1].noise.upper
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         "at low rates, ε = 10 without replacement needs more noise than ε = 1 with Poisson sampling",
         f"more at the {len(more)} rates up to {max(more):.3g} ({at_least(first, 3)} times at the lowest), "
         f"less at the {len(less)} from {min(less):.3g}"
@@ -117,7 +117,7 @@ def transition_claim(found: Sequence[Transition], printed: float, sampling: str)
     at = "; ".join(f"{shown(each.noise, 3)} for ε = {each.left.line.epsilon:g}" for each in found)
     inside = all(SLIGHTLY * printed < each.noise.lower and each.noise.upper < printed for each in found)
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         f"{sampling}: the transition happens when the noise is slightly less than {printed:g}",
         f"the local slope passes 1/2 at noise {at}",
         AGREES if inside else CORRECTED,
@@ -128,7 +128,7 @@ def worst_claim(numbers: Numbers) -> Claim:
     """What noise for Poisson's epsilon 1 is worth with fixed batches."""
     worst, beyond = numbers.worst, [run.meant.rate for run in numbers.mistaken if run.epsilon.lower > 10]
     return Claim(
-        "Sec. 5",
+        "Sec. 6",
         "noise for ε = 1 with Poisson sampling, but batches without replacement: ε could be above 10",
         f"{shown(worst.epsilon)} at rate {worst.meant.rate:g} (noise {worst.meant.found.value:.4f}); above 10 at the "
         f"{len(beyond)} of {len(numbers.mistaken)} rates up to {max(beyond, default=0.0):.3g}",

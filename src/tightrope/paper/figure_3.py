@@ -56,7 +56,7 @@ def mixed_needed() -> Claim:
     mixed = MIXED.delta(BETWEEN)
     pure = max((ADD.delta(BETWEEN), REMOVE.delta(BETWEEN)), key=lambda found: found.upper)
     return Claim(
-        "Sec. 6",
+        "Sec. 7",
         "the larger of the two pure directions is no upper bound",
         f"at ε = {BETWEEN:g} one step of each reaches {shown(mixed, 9)}, the larger pure direction {shown(pure, 9)}",
         AGREES if mixed.lower > pure.upper else CORRECTED,
@@ -74,14 +74,16 @@ def no_split_is_the_worst(found: Sequence[Point]) -> Claim:
     beaten = [point for point in before if point.beats_every_split]
     gain, best = best_gain(found)
     return Claim(
-        "Sec. 6",
+        "Sec. 7",
         "no proof that one of the k + 1 splits is the worst case for every ε",
-        f"none is: an adaptive adversary reaches more than all three at {len(beaten)} of {len(before)} epsilons below "
+        f"under adaptive queries none is: an adversary who looks first reaches more than all three at {len(beaten)} of "
+        f"{len(before)} epsilons below "
         f"ln((1 + e)/2) = {SETTLED:.4f}, at least {at_least(100 * (gain - 1), 3)} % more at ε = {best.epsilon:.3f} "
         f"({at_least(best.game.lower, 6)} against {at_most(best.largest_split.upper, 6)})",
         SHARPENED if beaten else AGREES,
         "The record may be chosen anew before each step from what was seen: after a first output with a large loss, what is left "
-        "to exceed is an order below 1, where the other direction loses more. From ln((1 + e)/2) on, removing twice is the worst."
+        "to exceed is an order below 1, where the other direction loses more. From ln((1 + e)/2) on, removing twice is the "
+        "worst. For records that are fixed in advance this decides nothing."
         if beaten
         else "",
     )
@@ -93,9 +95,10 @@ def envelope_bounds(found: Sequence[Point]) -> Claim:
     loosest = max(point.game.upper / point.adaptive.lower for point in inner)
     valid = all(point.game.upper >= max(point.adaptive.lower, point.largest_split.lower) for point in found)
     return Claim(
-        "Sec. 6, 7",
+        "Sec. 7, 8",
         "a dominating pair bounds every case from above",
-        f"at all {len(found)} epsilons; at most {at_most(loosest, 5)} times what adaptive choices of direction reach",
+        f"{'at all' if valid else 'not at all'} {len(found)} epsilons; at most {at_most(loosest, 5)} times what adaptive "
+        "choices of direction reach",
         AGREES if valid else CORRECTED,
     )
 

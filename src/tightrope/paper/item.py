@@ -14,9 +14,10 @@ class Verdict(Enum):
     AGREES = "agrees"
     SHARPENED = "sharpened"  # true, and more is certain now
     CORRECTED = "corrected"  # not true as printed
+    UNDECIDED = "undecided"  # the brackets do not tell
 
 
-AGREES, SHARPENED, CORRECTED = Verdict.AGREES, Verdict.SHARPENED, Verdict.CORRECTED
+AGREES, SHARPENED, CORRECTED, UNDECIDED = Verdict.AGREES, Verdict.SHARPENED, Verdict.CORRECTED, Verdict.UNDECIDED
 
 
 @dataclass(frozen=True)

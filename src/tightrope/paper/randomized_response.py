@@ -45,7 +45,7 @@ def printed_claim(relation: tr.Relation, order: Fraction, printed: Fraction) -> 
     found = exact_curve(relation, 2).delta(order)
     pair = "(P, Q)" if relation is tr.ADD else "(Q, P)"
     return Claim(
-        "Sec. 4, proof of Prop. 11",
+        "Sec. 5, proof of Prop. 11",
         f"the divergence of {pair} at e^ε = {order} ({relation.name.lower()}) is {printed}",
         f"{found}, exactly",
         AGREES if found == printed else CORRECTED,
@@ -58,7 +58,7 @@ def crossing_claim(where: Sequence[Fraction]) -> Claim:
     add, remove = (exact_curve(relation, 2) for relation in (tr.ADD, tr.REMOVE))
     both = ever_exceeds(add, remove) and ever_exceeds(remove, add)
     return Claim(
-        "Sec. 4, proof of Prop. 11",
+        "Sec. 5, proof of Prop. 11",
         "for two steps neither direction dominates the other",
         f"add is larger before and remove after {said}, exactly, and nowhere else do they change places"
         if where
@@ -81,7 +81,7 @@ def dominated(most: int, making: Making) -> list[int]:
 def one_step_claim(without_lead: Sequence[int]) -> Claim:
     """What the counterexample starts from."""
     return Claim(
-        "Sec. 4, proof of Prop. 11",
+        "Sec. 5, proof of Prop. 11",
         "for one step remove dominates add at every e^ε ≥ 1",
         "so it does, in exact fractions" if 1 in without_lead else "it does not",
         AGREES if 1 in without_lead else CORRECTED,

@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.paper.item import AGREES, CORRECTED, Claim, Item, Made, Making, Verdict, markdown_table
+from tightrope.paper.item import AGREES, CORRECTED, UNDECIDED, Claim, Item, Made, Making, Verdict, markdown_table
 from tightrope.paper.number_files import at_least, at_most, save_rows, shown
 from tightrope.setting.sampling import Sampling
 
@@ -44,7 +44,9 @@ class Cell:
         """Whether the printed digits are those of every number in the bracket, rounded to nearest."""
         place = Decimal(1).scaleb(int(Decimal(self.printed).as_tuple().exponent))
         rounded = {Decimal(end).quantize(place) for end in (self.certified.lower, self.certified.upper)}
-        return AGREES if rounded == {Decimal(self.printed)} else CORRECTED
+        if Decimal(self.printed) not in rounded:
+            return CORRECTED
+        return AGREES if len(rounded) == 1 else UNDECIDED
 
     @property
     def least_excess(self) -> float:
@@ -54,8 +56,8 @@ class Cell:
     @property
     def words(self) -> str:
         """The verdict in the table."""
-        if self.verdict is AGREES:
-            return "agrees"
+        if self.verdict is not CORRECTED:
+            return self.verdict.value
         if self.least_excess > 0:
             return f"too high by {at_least(self.least_excess, 2)}"
         return f"too low by {at_least(self.certified.lower - float(self.printed), 2)}"
