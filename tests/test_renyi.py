@@ -318,6 +318,27 @@ def test_concentrated_privacy_holds_at_every_order_and_is_nearly_reached(run: tr
     assert max(ratios) >= rho * 0.98
 
 
+@pytest.mark.parametrize("run", [gaussian(4, batch(50, 1000), 10), laplace(4, batch(50, 1000), 10)], ids=repr)
+@pytest.mark.parametrize("largest", [3.0, 900.0, 1024.0, 1500.0, 5000.0, math.inf])
+def test_no_cover_is_concentrated_beyond_the_orders_it_bounds(run: tr.Run, largest: float) -> None:
+    """The published bounds end at an order: up to any higher one they say nothing, unless the unsampled step does."""
+    (branch,) = renyi(run, tr.SUBSTITUTE).branches
+    orders = 1 + np.geomspace(1e-3, min(largest, 1e5) - 1, 60)
+    for moments, _ in branch.covers:
+        rho = moments.zero_concentrated(largest)
+        if largest < math.inf:
+            assert max(moments.divergence(order) / order for order in orders) <= rho * (1 + 1e-9)
+        assert max(branch.covers[0][0].divergence(order) / order for order in orders) <= rho * 1.03  # the envelope's own
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(100, 1), (1000, 1), (50, 3)])
+def test_orders_beyond_a_published_bound_do_not_disturb_the_search(noise: float, steps: int) -> None:
+    run = gaussian(noise, batch(1, 1000), steps)
+    lower = tr.epsilon(run, delta=1e-9, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+    for bound in renyi(run, tr.SUBSTITUTE).bounds(1e-9)[0]:
+        assert lower <= bound.upper < math.inf
+
+
 def test_infinite_losses_leave_delta_finite() -> None:
     run = finite(*LOPSIDED, EVERY, 3)
     add = renyi(run, tr.REMOVE)  # the record's own output betrays it
@@ -368,3 +389,5 @@ def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) ->
         assert 0 <= excess <= 1
     for pair in (laplace_pair, laplace_pair.reverse):
         assert log_moment_above(pair, 1e8) == pytest.approx(1e8 * pair.loss_range[1], rel=1e-6)
+    nearly_all = remove(Noise.NORMAL, 1 - 1e-12, 3.0).reverse  # e^-loss - (1 - rate) loses its digits there
+    assert cells_above(nearly_all, c) >= log_moment_above(nearly_all, c)

@@ -63,8 +63,10 @@ class RenyiBound:
         order = 1 + c
         if self._log_total_variation < value:
             value, order = self._log_total_variation, 1.0
-        total = max(value, log_infinite) + math.log1p(math.exp(-abs(value - log_infinite))) if self.infinite_mass else value
-        return min(total, 0.0), order
+        if self.infinite_mass:
+            value = max(value, log_infinite) + math.log1p(math.exp(-abs(value - log_infinite)))
+            value += 8 * UNIT_ROUNDOFF * (1 + abs(value))
+        return min(value, 0.0), order
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """An upper bound of the smallest epsilon >= 0 with delta(epsilon) <= `delta`, and the order that gives it."""
@@ -73,7 +75,7 @@ class RenyiBound:
         left = delta - self.infinite_mass
         if left <= 0:
             return math.inf, math.inf
-        log_left = math.log(left) - 4 * UNIT_ROUNDOFF * (1 + delta / left)
+        log_left = math.log(left) - 16 * UNIT_ROUNDOFF * (1 + delta / left)
         if self._log_total_variation <= log_left:
             return 0.0, 1.0
 
@@ -110,6 +112,8 @@ class RenyiBound:
                 return max(best, far)
             step = min(c * SCALE, last)
             next_value = self.log_moment(step)
+            if next_value == math.inf:  # beyond the orders that a published bound knows
+                return math.inf
             best = max(best, _peak_of_chord(c, value, step, next_value))
             c, value = step, next_value
         return best if largest_order < math.inf else max(best, square / 2 + bounded / (1 + c))

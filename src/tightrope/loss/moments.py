@@ -84,8 +84,11 @@ def cells_above(pair: ShiftPair | Envelope, c: float) -> float:
     narrowest = min(NARROWEST / c, span)
     count = math.ceil(math.log(span / narrowest) / math.log(WIDENED)) + 1
     levels: Floats = (high - narrowest * WIDENED ** np.arange(count, dtype=float))[::-1]
-    log_masses, _ = pair.cells(pair.output_at(levels))
-    ends = np.append(levels, high)
+    edges = pair.output_at(levels)
+    log_masses, _ = pair.cells(edges)
+    # the losses at the edges as they are, not as they were meant: inverting loses digits where nearly all is sampled
+    inside, beyond = np.isfinite(edges), np.where(edges > 0, high, levels)
+    ends = np.append(np.where(inside, pair.loss(np.where(inside, edges, 0.0)), beyond), high)
     return log_sum(log_masses + c * ends) + 8 * UNIT_ROUNDOFF * c * (high + span) + 1e-12
 
 
