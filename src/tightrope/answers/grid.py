@@ -3,7 +3,7 @@
 import itertools
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.files import as_path, read_text
 from tightrope.setting.accountant import Accountant
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.tables import Problems, Table, placed
 
 T = TypeVar("T")
 
@@ -71,14 +71,8 @@ class Grid:
 
 
 def _grid(table: Table) -> Grid:
-    problems: dict[str, None] = {}  # what several blocks share is wrong once
-
-    def tried(read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except ValueError as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
-            problems[str(problem)] = None
-            return None
+    problems = Problems()
+    tried = problems.tried
 
     def read_values(part: Table) -> dict[str, list[Any]]:
         read = {key: tried(partial(_values, part, key)) for key in part.entries if key in CELL_KEYS}
@@ -94,7 +88,7 @@ def _grid(table: Table) -> Grid:
         own_values.append(read_values(block))
     unused = set(shared_values)
     spans: list[tuple[Cell, Values]] = []
-    if not problems:
+    if not problems.found:
         for block, own in zip(blocks, own_values, strict=True):
             values = {**_DEFAULTS, **shared_values, **own}
             found = tried(partial(_spans, block, values)) or []
@@ -103,14 +97,10 @@ def _grid(table: Table) -> Grid:
             for key in own.keys() - used if found else ():
                 tried(partial(_refuse_unused, block, key))
             spans += found
-    if not problems:
+    if not problems.found:
         for key in sorted(unused):
             tried(partial(_refuse_unused, shared, key))
-    if len(problems) > 1:
-        place = table.where.rstrip(": ")
-        raise InvalidSetting("\n  ".join([f"{place} has {len(problems)} problems:", *problems]))
-    if problems:
-        raise InvalidSetting(*problems)
+    problems.refuse(table.where.rstrip(": "))
     return Grid(_cells(table, spans))
 
 

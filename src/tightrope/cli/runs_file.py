@@ -1,7 +1,6 @@
 """Several named runs from a TOML file, or a refusal that lists everything wrong with it."""
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from tightrope.setting.plain import PART_KEYS, part_of, run_of
 from tightrope.setting.relation import ADD, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.spelling import RELATION_SPELLINGS
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.tables import Problems, Table, placed
 
 T = TypeVar("T")
 
@@ -47,15 +46,8 @@ class RunsFile:
 def read_runs(path: Path) -> RunsFile:
     """Read the file; a refusal lists each problem with its place, counted from 0: runs.toml: run[1].rate."""
     table = Table.of(_parsed(path), f"{path}: ")
-    problems: dict[str, None] = {}  # a setting shared by several runs is wrong once
-
-    def tried(read: Callable[[], T]) -> T | None:
-        try:
-            return read()
-        except ValueError as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
-            problems[str(problem)] = None
-            return None
-
+    problems = Problems()
+    tried = problems.tried
     tried(lambda: table.keep_to(_FILE_KEYS))
     if "relation" in table.entries:
         tried(lambda: table.choice("relation", RELATION_SPELLINGS))
@@ -67,11 +59,10 @@ def read_runs(path: Path) -> RunsFile:
         place = table.place("run", i)
         run = tried(partial(_named_run, entry, place, table))
         if run is not None and run.name in {other.name for other in runs}:
-            problems[f"{place}name must be new, got {run.name!r} again. Give each run a name of its own."] = None
+            problems.found[f"{place}name must be new, got {run.name!r} again. Give each run a name of its own."] = None
         elif run is not None:
             runs.append(run)
-    if problems:
-        raise InvalidSetting(_listed(path, list(problems)))
+    problems.refuse(str(path))
     return RunsFile(path, tuple(runs), accuracy or DEFAULT_ACCURACY, epsilons)
 
 
@@ -81,12 +72,6 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         raise InvalidSetting(f"{path} must be a TOML file, got: {problem}. Correct it there.") from None
-
-
-def _listed(path: Path, problems: list[str]) -> str:
-    if len(problems) == 1:
-        return problems[0]
-    return "\n  ".join([f"{path} has {len(problems)} problems:", *problems])
 
 
 def _accuracy(table: Table) -> float:

@@ -1,6 +1,6 @@
 """Tables of keys as JSON and TOML hold them, read with refusals that name the place, the key and the expected form."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,6 +26,28 @@ def placed(where: str) -> Iterator[None]:
     except TightropeError as refusal:
         refusal.args = (where + str(refusal),)
         raise
+
+
+class Problems:
+    """Everything wrong with a file, each problem once however many parts share it, so that one refusal lists them all."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, None] = {}
+
+    def tried(self, read: Callable[[], T]) -> T | None:
+        """What was read, or None where it is refused, which is kept."""
+        try:
+            return read()
+        except ValueError as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
+            self.found[str(problem)] = None
+            return None
+
+    def refuse(self, where: str) -> None:
+        """Refuse `where` if there are any."""
+        if len(self.found) > 1:
+            raise InvalidSetting("\n  ".join([f"{where} has {len(self.found)} problems:", *self.found]))
+        if self.found:
+            raise InvalidSetting(*self.found)
 
 
 @dataclass(frozen=True)
