@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+import opendp.mod as mod
 import pytest
 
 import tightrope as tr
@@ -145,7 +146,6 @@ def test_composing_the_release_costs_less_than_adding_it() -> None:
 
 
 def test_opendp_exceeds_the_true_size_as_often_as_the_law_says() -> None:
-    pytest.importorskip("opendp")
     sizes = [private_size(1000, epsilon=0.1, beta=0.05) for _ in range(2000)]
     low, high = chernoff(2000, np.array([float(sum(size.estimate > 1000 for size in sizes))]), 1e-9)
     assert low[0] <= sizes[0].chance_above <= high[0]
@@ -153,7 +153,6 @@ def test_opendp_exceeds_the_true_size_as_often_as_the_law_says() -> None:
 
 
 def test_what_opendp_allows_is_left_as_it_was() -> None:
-    mod = pytest.importorskip("opendp.mod")
     before = set(mod.GLOBAL_FEATURES)
     private_size(10, epsilon=1, beta=0.1)
     assert set(mod.GLOBAL_FEATURES) == before
@@ -167,7 +166,6 @@ def test_what_opendp_allows_is_left_as_it_was() -> None:
 
 
 def test_a_size_of_nothing_is_not_negative() -> None:
-    pytest.importorskip("opendp")
     assert {private_size(0, epsilon=1, beta=1e-6).estimate for _ in range(20)} == {0}
 
 
@@ -205,7 +203,6 @@ def test_bad_input_is_refused_by_name_before_anything_is_released(
 
 
 def test_an_estimate_that_no_batch_fits_into_is_refused_without_telling_the_true_size() -> None:
-    pytest.importorskip("opendp")
     with pytest.raises(tr.InvalidSetting, match="batch must be below the private estimate") as refusal:
         private_size(54_321, epsilon=1, beta=1e-6, batch=60_000)
     assert "54321" not in str(refusal.value)

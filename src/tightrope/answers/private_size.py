@@ -67,7 +67,8 @@ class PrivateSize:
         if self.estimate <= size:
             raise InvalidSetting(
                 f"batch must be below the private estimate of the size, got batch={size} and estimate={self.estimate}. "
-                "Take smaller batches, or release nothing more: that many records may not be there."
+                "Take smaller batches with this estimate (another one costs epsilon again), or release nothing more: that many "
+                "records may not be there."
             )
         return WithoutReplacement(batch=size, population=self.estimate)
 

@@ -67,7 +67,9 @@ class Point:
     @property
     def noise(self) -> tr.Bracket:
         """Where the smallest noise lies."""
-        return tr.Bracket(self.found.value if self.found.beyond is None else self.found.beyond, self.found.value)
+        if self.found.beyond is None:
+            raise ArithmeticError(f"nothing below noise {self.found.value!r} is known to miss the target")
+        return tr.Bracket(self.found.beyond, self.found.value)
 
 
 def batches(count: int) -> list[int]:

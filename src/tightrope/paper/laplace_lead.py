@@ -24,11 +24,6 @@ class Lead:
     steps: int
     crossing: Bracket | None
 
-    @property
-    def said(self) -> str:
-        """The crossing with as many digits as its two ends agree on, and one more."""
-        return "none" if self.crossing is None else str(self.crossing)
-
 
 def lead(step: LaplaceStep, steps: int, cells: int) -> Lead:
     """The order of the two curves at every epsilon > 0, proved; refused where it is not one of the two of `Lead`."""
@@ -47,6 +42,8 @@ def crossing_of(coarse: Lattice, fine: Lattice) -> Bracket:
     low, high = roughly - AROUND, roughly + AROUND
     lower = bisected(lambda epsilon: fine.lead_of_add(epsilon).lower > 0, low, high)
     upper = -bisected(lambda opposite: fine.lead_of_add(-opposite).upper < 0, -high, -low)
+    if not (fine.lead_of_add(lower).lower > 0 > fine.lead_of_add(upper).upper):
+        raise ArithmeticError(f"the crossing near {roughly!r} is not certain at {lower!r} and {upper!r}")
     return Bracket(lower, upper)
 
 
