@@ -1,12 +1,14 @@
 # Needs make, Python 3.11 or newer and its pip. Everything else goes into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
+# The torch that the integrations are tested with; name a CPU build of your own if this one pulls in GPU libraries.
+TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper figure-2 figure-3 findings accountants test bench docs clean
+.PHONY: help run paper figure-2 figure-3 findings accountants training test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -29,6 +31,8 @@ findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitutio
 
 accountants: $(VENV)/.installed-cli ## set up, then write docs/findings/accountants.md: every accountant on many runs (rows that are known are kept)
 	@$(BIN)/python examples/accountants.py --out docs/findings
+
+training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check
@@ -58,6 +62,13 @@ clean: ## remove the virtual environment, caches and builds
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@echo "Installing tightrope[$*] into $(VENV)" >&2
 	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+# torch before whatever wants one, so that its version is ours
+$(VENV)/.installed-training: pyproject.toml | $(BIN)/python
+	@echo "Installing $(TORCH) and tightrope[training] into $(VENV)" >&2
+	@$(PIP) install $(TORCH)
+	@$(PIP) install --editable '.[training]'
 	@touch $@
 
 # A venv without pip is half made and would look finished next time: remove it.

@@ -15,15 +15,16 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
     ("numerics",),
     ("setting", "pairs", "curve"),
-    ("theorems", "loss"),
+    ("theorems", "loss", "samplers"),
     ("compose",),
     ("answers",),
     ("report",),
+    ("audit",),
     ("integrations", "paper"),
     ("cli",),
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
-OUTERMOST = ("report", "integrations", "paper", "cli")
+OUTERMOST = ("report", "audit", "integrations", "paper", "cli")
 
 
 def package_of(path: Path) -> str:
@@ -94,8 +95,8 @@ def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str
 
 
 def test_importing_tightrope_loads_no_outer_library() -> None:
-    outer = ("matplotlib", "cyclopts", "rich", "joblib", "distributed", "pyarrow", "scipy.stats", "scipy.optimize")
-    heavy = (*outer, "tightrope.cli", "tightrope.report")
+    outer = ("matplotlib", "cyclopts", "rich", "joblib", "distributed", "pyarrow", "torch", "scipy.stats", "scipy.optimize")
+    heavy = (*outer, "tightrope.cli", "tightrope.report", "tightrope.audit", "tightrope.samplers")
     script = f"import sys, tightrope; print([name for name in {heavy!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

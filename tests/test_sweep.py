@@ -229,7 +229,7 @@ def test_a_cell_whose_worker_died_is_tried_again_and_one_that_was_refused_is_not
     grid = {**QUICK_GRID, "noise_multiplier": [1, -1], "steps": 1}
     rows = sweep(grid, out=path, workers=1)
     text = path.read_text()
-    died = ",".join(written(rows[0][key]) for key in CELL_KEYS) + ",,,,,,,WorkerDied: gone,0.5.0\n"
+    died = ",".join(written(rows[0][key]) for key in CELL_KEYS) + ",,,,,,,WorkerDied: gone," + f"{tr.__version__}\n"
     path.write_text(text.replace(text.splitlines(keepends=True)[1], died))
     tallies: list[Tally] = []
     again = sweep(grid, out=path, resume=True, workers=1, progress=tallies.append)

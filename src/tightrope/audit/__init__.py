@@ -1,0 +1,1 @@
+"""Which sampling a training really runs, set against what was accounted."""

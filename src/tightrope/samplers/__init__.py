@@ -1,0 +1,1 @@
+"""Samplers that carry their accounting: what is drawn is what is accounted."""
