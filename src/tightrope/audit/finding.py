@@ -57,9 +57,11 @@ class Finding:
 
     * `records`: the size of the dataset that is drawn from;
     * `batch`: the size of one logical, global batch where it is fixed (a last one may be smaller);
-    * `epoch`: batches per epoch where each record comes at most once per epoch;
+    * `epoch`: batches per epoch, where each record comes at most `times` times per epoch (once, unless epochs are padded);
+    * `drops_last`: whether an incomplete last batch of an epoch is left out;
     * `share`: the largest probability that one draw takes a given record, for draws with replacement or with weights;
-    * `draws`: how many Poisson draws make one step, each at `rate`.
+    * `draws`: how many Poisson draws make one step, each at `rate`;
+    * `rate_range`: rates that agree with what was watched (confidence 0.999), where the rate was estimated.
     """
 
     scheme: Scheme
@@ -69,9 +71,12 @@ class Finding:
     records: int | None = None
     batch: int | None = None
     epoch: int | None = None
+    times: int = 1
+    drops_last: bool | None = None
     share: float | None = None
     draws: int | None = None
     rate: float | None = None
+    rate_range: tuple[float, float] | None = None
     tests: tuple[Test, ...] = ()
     notes: tuple[str, ...] = ()
 

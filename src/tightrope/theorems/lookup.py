@@ -20,6 +20,7 @@ from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_
 from tightrope.theorems.dataset_size import BIASED_DOWN
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.moments import RENYI_THEOREMS
+from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, Played, analyse_exchange, is_exchange
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
@@ -157,5 +158,6 @@ def every_theorem() -> tuple[Evidence, ...]:
         *RENYI_THEOREMS,
         CENTRAL_LIMIT,
         BIASED_DOWN,
+        *BATCHING_THEOREMS,
         *REFUTED_BELIEFS,
     )
