@@ -1,0 +1,97 @@
+"""One batch from uniform bytes, with exactly the law that is accounted."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightrope.samplers.entropy import ByteSource
+
+Indices = NDArray[np.int64]
+
+RECORDS_AT_ONCE = 1 << 20  # a megabyte of bytes stays in the cache; part of what a seed means, so not to be changed
+MASK_UP_TO = 64  # a flag per record beats sorting until there are about this many records for each one drawn
+
+
+def base_256_digits(rate: float) -> tuple[int, ...]:
+    """The digits of a rate below 1 after the point in base 256; every float has finitely many.
+
+    >>> base_256_digits(0.5), base_256_digits(1 / 1024)
+    ((128,), (0, 64))
+    """
+    rest, whole = rate.as_integer_ratio()
+    digits = []
+    while rest:
+        digit, rest = divmod(rest * 256, whole)
+        digits.append(digit)
+    return tuple(digits) or (0,)
+
+
+def poisson_batch(*, records: int, rate: float, draw: ByteSource) -> Indices:
+    """Each record with probability exactly `rate`, as a real number, in ascending order.
+
+    A record joins when a uniform real number U lies below the rate. The two are compared digit by digit in base 256
+    and almost every record is decided by its first byte. A float in place of U would round the rate: 24 random bits,
+    as in a float32, turn 1e-7 into 2 / 2^24, which is 19 % more, and the run is less private than accounted.
+    """
+    if rate == 1:
+        return np.arange(records, dtype=np.int64)
+    digits = base_256_digits(rate)
+    starts = range(0, records, RECORDS_AT_ONCE)
+    return np.concatenate([start + _joining(min(RECORDS_AT_ONCE, records - start), digits, draw) for start in starts])
+
+
+def _joining(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices:
+    first = draw(records)
+    joins = first < digits[0]
+    undecided = np.flatnonzero(first == digits[0])
+    for digit in digits[1:]:
+        if not undecided.size:
+            break
+        byte = draw(undecided.size)
+        joins[undecided[byte < digit]] = True
+        undecided = undecided[byte == digit]
+    return np.flatnonzero(joins)  # still undecided after the last digit: U >= rate, so out
+
+
+def without_replacement_batch(*, records: int, batch: int, draw: ByteSource) -> Indices:
+    """One of the subsets of exactly `batch` records, each equally likely, in ascending order.
+
+    The first k distinct values of a sequence of independent uniform ones are a uniform subset of size k. For more
+    than half of the records the ones left out are drawn instead.
+    """
+    if 2 * batch > records:
+        return np.flatnonzero(~_drawn_flags(records, records - batch, draw))
+    if batch * MASK_UP_TO < records:
+        return _drawn_sorted(records, batch, draw)
+    return np.flatnonzero(_drawn_flags(records, batch, draw))
+
+
+# Both draw as many values as are still missing, never more, and keep the distinct ones: so they stop at the very value
+# that completes the set, and agree about it.
+
+
+def _drawn_flags(records: int, count: int, draw: ByteSource) -> NDArray[np.bool_]:
+    flags = np.zeros(records, dtype=np.bool_)
+    missing = count
+    while missing:
+        flags[_uniform_below(records, missing, draw)] = True
+        missing = count - int(np.count_nonzero(flags))
+    return flags
+
+
+def _drawn_sorted(records: int, count: int, draw: ByteSource) -> Indices:
+    chosen = np.empty(0, dtype=np.int64)
+    while chosen.size < count:
+        ordered = np.sort(np.concatenate([chosen, _uniform_below(records, count - chosen.size, draw)]))
+        chosen = ordered[np.diff(ordered, prepend=-1) > 0]
+    return chosen
+
+
+def _uniform_below(bound: int, tries: int, draw: ByteSource) -> Indices:
+    """Independent uniform values below `bound`: of `tries` masked words those in range, which is at least half of them.
+
+    Reducing modulo the bound instead would favour the small values.
+    """
+    bits = (bound - 1).bit_length()
+    size = next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
+    words = draw(tries * size).view(f"<u{size}") & ((1 << bits) - 1)
+    return words[words < bound].astype(np.int64)

@@ -1,0 +1,57 @@
+"""Uniform random bytes: from the operating system, or a pure function of a seed and a batch number."""
+
+import os
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+
+SEED_BITS = 128  # the key of Philox: every bit of the seed counts, and a longer one would not fit
+
+Bytes = NDArray[np.uint8]
+ByteSource = Callable[[int], Bytes]
+
+
+def fresh_seed() -> int:
+    """128 secret bits from the operating system, for samplers that must agree: make one, send it to every rank.
+
+    >>> fresh_seed() == fresh_seed()
+    False
+    """
+    return secrets.randbits(SEED_BITS)
+
+
+def checked_seed(seed: object) -> int | None:
+    """The seed as an int of at most 128 bits, or None; a refusal does not repeat a number that may be a secret."""
+    if seed is None:
+        return None
+    value = check.whole(remedy="Use fresh_seed(), or leave it out for the operating system's entropy.", seed=seed)
+    if value.bit_length() > SEED_BITS:
+        raise InvalidSetting(
+            f"seed must be below 2^{SEED_BITS}, got a number of {value.bit_length()} bits. Use fresh_seed(), which fits."
+        )
+    return value
+
+
+def system_bytes(count: int) -> Bytes:
+    """`count` bytes of the operating system's entropy: nothing to remember, nothing to leak, nothing to replay."""
+    return np.frombuffer(os.urandom(count), dtype=np.uint8)
+
+
+def seeded_bytes(*, seed: int, number: int) -> ByteSource:
+    """The byte stream of batch `number` under `seed`.
+
+    The seed is the key of a counter-based generator and the batch number the upper half of its 256-bit counter, so
+    two different pairs never share a block: under one key each batch owns 2^128 blocks of 32 bytes.
+    """
+    generator = np.random.Philox(key=seed, counter=number << 128)
+
+    def draw(count: int) -> Bytes:
+        words = generator.random_raw(-(-count // 8))
+        return words.astype("<u8", copy=False).view(np.uint8)[:count]  # little-endian: the same batch on every machine
+
+    return draw

@@ -1,0 +1,44 @@
+"""Batches of a fixed size, every subset of that size equally likely."""
+
+from typing import final
+
+from tightrope.samplers.draws import Indices, without_replacement_batch
+from tightrope.samplers.entropy import ByteSource
+from tightrope.samplers.sampler import Sampler
+from tightrope.setting.sampling import WithoutReplacement
+
+
+@final
+class WithoutReplacementSampler(Sampler):
+    """Exactly `batch` of `records` per batch, a fresh uniform subset at each step: not a shuffle cut into batches.
+
+    `steps` is the number of batches in one pass and `drawn` the number handed out before, by a run to go on with.
+    Without a seed every bit comes from the operating system. With one, batch t is a pure function of the seed and t,
+    by a generator that is no cipher: whoever knows the seed knows the batches, and amplification is void. For a
+    release leave it out, or keep a `fresh_seed()` secret and use it for one run only.
+
+    >>> sampler = WithoutReplacementSampler(records=1000, batch=50, steps=20)
+    >>> sampler.sampling, [len(batch) for batch in sampler] == 20 * [50]
+    (WithoutReplacement(batch=50, population=1000), True)
+    """
+
+    def __init__(self, *, records: int, batch: int, steps: int, seed: int | None = None, drawn: int = 0) -> None:
+        super().__init__(records=records, steps=steps, seed=seed, drawn=drawn)
+        self._sampling = WithoutReplacement(batch=batch, population=self.records)
+
+    @property
+    def sampling(self) -> WithoutReplacement:
+        """The value the accountant takes: `batch` out of `population` records."""
+        return self._sampling
+
+    @property
+    def expected_batch(self) -> float:
+        """The batch size: the number to divide the noisy sum of gradients by, on every rank."""
+        return self._sampling.batch
+
+    @property
+    def _scheme(self) -> dict[str, object]:
+        return {"kind": "without_replacement", "records": self.records, "batch": self._sampling.batch}
+
+    def _draw(self, source: ByteSource) -> Indices:
+        return without_replacement_batch(records=self.records, batch=self._sampling.batch, draw=source)
