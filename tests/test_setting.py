@@ -1,7 +1,9 @@
 """The question: steps, runs and their arithmetic; which questions have an answer; what an answer carries."""
 
+import copy
 import itertools
 import math
+import pickle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -297,3 +299,11 @@ def test_a_bracket_holds_what_lies_between_its_ends(ends: tuple[float, float], v
     assert (value in bracket) is (min(ends) <= value <= max(ends))
     assert bracket.width == max(ends) - min(ends)
     assert bracket.relative_width * bracket.upper == pytest.approx(bracket.width)
+
+
+@pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE], ids=repr)
+def test_a_copied_relation_is_the_relation_itself(relation: tr.Relation) -> None:
+    """How far a neighbour moves the sum is decided by identity: a copy that is not the relation would halve SUBSTITUTE."""
+    assert copy.deepcopy(relation) is relation
+    assert copy.copy(relation) is relation
+    assert pickle.loads(pickle.dumps(relation)) is relation

@@ -1,5 +1,6 @@
 """Which datasets count as neighbours: four relations and the one-directional branches each consists of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -13,6 +14,9 @@ class Relation:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> "tuple[Callable[[str], Relation], tuple[str]]":
+        return _named, (self.name,)  # copies and pickles are the relation itself: code asks `relation is SUBSTITUTE`
 
     @property
     def branches(self) -> "tuple[Relation, ...]":
@@ -29,5 +33,10 @@ ADD = Relation("ADD", "D' has one record more than D", ("ADD",))
 REMOVE = Relation("REMOVE", "D' has one record fewer than D", ("REMOVE",))
 ADD_OR_REMOVE = Relation("ADD_OR_REMOVE", "D' has one record more or one fewer than D", ("ADD", "REMOVE"))
 SUBSTITUTE = Relation("SUBSTITUTE", "D' has one record of D exchanged for another", ("SUBSTITUTE",))
+
+
+def _named(name: str) -> Relation:
+    return RELATIONS[name]
+
 
 RELATIONS = {relation.name: relation for relation in (ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE)}

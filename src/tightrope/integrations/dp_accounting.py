@@ -1,0 +1,115 @@
+"""A certified accountant where dp_accounting expects one of its own."""
+
+from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.answers.ledger import Ledger
+from tightrope.curve.bracket import Bracket
+from tightrope.errors import TightropeError
+from tightrope.integrations.dp_events import (
+    PER_RECORD,
+    PER_SENSITIVITY,
+    NoiseUnit,
+    from_dp_event,
+    neighboring_relation_of,
+    noise_unit,
+    relation_of,
+    releases,
+    step_of,
+    to_dp_event,
+)
+from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
+from tightrope.theorems.lookup import analyse
+
+try:
+    from dp_accounting import DpEvent, NeighboringRelation, PrivacyAccountant
+except ImportError as missing:
+    raise ImportError("tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'") from missing
+
+__all__ = [
+    "PER_RECORD",
+    "PER_SENSITIVITY",
+    "NoiseUnit",
+    "TightropeAccountant",
+    "from_dp_event",
+    "neighboring_relation_of",
+    "relation_of",
+    "to_dp_event",
+]
+
+
+class TightropeAccountant(PrivacyAccountant):
+    """Composes events of dp_accounting and answers with certified upper ends, to the last digit those of `tightrope.epsilon`.
+
+    Events that no theorem covers under the relation are not supported, and say why. Under REPLACE_ONE `noise` must say how the
+    events' noise multipliers are meant. An accountant is asked often, so the effort is QUICK unless another is asked for; it
+    matters for batches without replacement under REPLACE_ONE.
+
+    >>> import dp_accounting
+    >>> accountant = TightropeAccountant(neighboring_relation=dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> event = dp_accounting.PoissonSampledDpEvent(0.001, dp_accounting.GaussianDpEvent(0.8))
+    >>> print(accountant.compose(event, 10_000).epsilon_bracket(1e-6))
+    [0.94719..., 0.94719...]
+    """
+
+    def __init__(
+        self,
+        *,
+        neighboring_relation: NeighboringRelation,
+        noise: NoiseUnit | None = None,
+        accuracy: float = DEFAULT_ACCURACY,
+        effort: Effort = QUICK,
+    ) -> None:
+        relation = relation_of(neighboring_relation)
+        super().__init__(neighboring_relation)
+        self._noise = noise_unit(relation, noise)
+        self._effort = checked_effort(effort)
+        self._spent = Ledger(relation=relation, accuracy=accuracy)
+
+    @property
+    def relation(self) -> Relation:
+        """Who counts as a neighbour."""
+        return relation_of(self.neighboring_relation)
+
+    @property
+    def run(self) -> Run:
+        """Everything composed so far, noise in units of C."""
+        return self._spent.run
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest epsilon that is certain to hold at `target_delta`."""
+        return self.epsilon_bracket(target_delta).upper
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """The smallest delta that is certain to hold at `target_epsilon`."""
+        return self.delta_bracket(target_epsilon).upper
+
+    def epsilon_bracket(self, target_delta: float) -> Bracket:
+        """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
+        return self._spent.epsilon(target_delta, effort=self._effort)
+
+    def delta_bracket(self, target_epsilon: float) -> Bracket:
+        """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
+        return self._spent.delta(target_epsilon, effort=self._effort)
+
+    def _maybe_compose(self, event: DpEvent, count: int, do_compose: bool) -> PrivacyAccountant.CompositionErrorDetails | None:
+        # dp_accounting asks without composing first, and its own ledger has the event by the time it asks to compose: what
+        # could be refused must be refused the first time
+        refusal = self._refusal(event, count)
+        if refusal is None and do_compose:
+            self._spent.record(from_dp_event(event, self.relation, noise=self._noise) * count)
+        return refusal
+
+    def _refusal(self, event: DpEvent, count: int) -> PrivacyAccountant.CompositionErrorDetails | None:
+        refused, run = event, Run()
+        try:
+            for release, times in releases(event):
+                refused = release
+                step = step_of(release, self.relation, self._noise)
+                analyse(step * 1, self.relation, effort=QUICK)
+                run += step * times
+            refused = event
+            analyse(self.run + run * count, self.relation, effort=QUICK)
+        except TightropeError as why:
+            return self.CompositionErrorDetails(invalid_event=refused, error_message=str(why))
+        return None
