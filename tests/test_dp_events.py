@@ -22,7 +22,14 @@ from dp_accounting import (
 )
 
 import tightrope as tr
-from tightrope.integrations.dp_accounting import PER_RECORD, NoiseUnit, TightropeAccountant, from_dp_event, to_dp_event
+from tightrope.integrations.dp_accounting import (
+    PER_RECORD,
+    PER_SENSITIVITY,
+    NoiseUnit,
+    TightropeAccountant,
+    from_dp_event,
+    to_dp_event,
+)
 
 
 def add_or_remove() -> TightropeAccountant:

@@ -18,7 +18,7 @@ GRID = np.linspace(-9.0, 9.0, 721)
 
 
 def found(scheme: Scheme, **numbers: object) -> Finding:
-    return Finding(scheme=scheme, how=How.INSPECTED, sentence="", **numbers)  # type: ignore[arg-type]
+    return Finding(scheme=scheme, how=How.INSPECTED, sentence="", reshuffles=True, **numbers)  # type: ignore[arg-type]
 
 
 def run_of(steps: int, noise: float = NOISE) -> tr.Run:

@@ -255,8 +255,9 @@ def _event_of(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_even
             f"truth_probability must be at least 1/2 to become an event, got {mechanism.truth_probability!r}. "
             "Swap the two answers: that is the same release with 1 - truth_probability."
         )
+    under = f" under {relation.name}" if relation else ""
     raise InvalidSetting(
-        f"run must consist of steps that an event can say, got {step!r}{f' under {relation.name}' if relation else ''}. Events are known for Gaussian and "
+        f"run must consist of steps that an event can say, got {step!r}{under}. Events are known for Gaussian and "
         "Laplace with every sampling, and for RandomizedResponse with EveryRecord under SUBSTITUTE."
     )
 
