@@ -1,0 +1,237 @@
+"""The engine with our samplers: what is drawn is what is recorded; and the examples that show it."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: make training")
+pytest.importorskip("opacus", reason="opacus is not installed: make training")
+
+import torch
+from opacus.accountants import create_accountant
+from opacus.schedulers import ExponentialNoise
+from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+import tightrope as tr
+from opacus_training import (
+    DELTA,
+    GAUSSIAN,
+    NOISE,
+    RECORDS,
+    asked,
+    dataset,
+    module_and_optimizer,
+    poisson,
+    shuffled,
+    train,
+    trained,
+    without_replacement,
+)
+from tightrope import InvalidSetting, NoTheorem
+from tightrope.audit import inspect_loader
+from tightrope.integrations.opacus import TightropeEngine
+
+pytestmark = [
+    # what Opacus says of itself each time an engine is made
+    pytest.mark.filterwarnings("ignore:Secure RNG turned off:UserWarning"),
+    # what torch says of the hooks of Opacus where no input needs a gradient
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning"),
+]
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SMALL = ["--records", "300", "--batch", "30", "--epochs", "1"]
+
+
+def engine_and_parts(
+    sampler: Any, relation: tr.Relation = tr.ADD_OR_REMOVE, **options: Any
+) -> tuple[TightropeEngine, Any, Any, Any]:
+    engine = TightropeEngine(relation=relation)
+    common = {"dataset": dataset(), "sampler": sampler, "noise_multiplier": NOISE, "max_grad_norm": 1.0}
+    module, optimizer, loader = engine.make_private(**module_and_optimizer(), **{**common, **options})
+    return engine, module, optimizer, loader
+
+
+@pytest.mark.parametrize("make", [poisson, without_replacement])
+@pytest.mark.parametrize("relation", [tr.ADD_OR_REMOVE, tr.SUBSTITUTE])
+def test_the_engine_records_what_its_sampler_draws(make: Callable[[], Any], relation: tr.Relation) -> None:
+    sampler = make()
+    engine, module, optimizer, loader = engine_and_parts(sampler, relation)
+    assert train(module, optimizer, loader) == len(sampler)
+    assert engine.ledger.run == sampler.run(GAUSSIAN)
+    assert engine.epsilon(DELTA) == asked(sampler.run(GAUSSIAN), relation)
+    assert engine.get_epsilon(DELTA) == engine.epsilon(DELTA).upper
+    assert inspect_loader(loader).sampling == sampler.sampling
+
+
+def test_gradients_are_divided_by_the_expected_batch() -> None:
+    _, _, optimizer, _ = engine_and_parts(poisson())
+    assert optimizer.expected_batch_size == 0.11 * RECORDS
+    _, _, optimizer, _ = engine_and_parts(poisson().share(rank=0, ranks=2))
+    assert optimizer.expected_batch_size == 0.11 * RECORDS / 2
+
+
+def test_empty_batches_are_steps() -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson(rate=0.002, steps=20))
+    sizes = [len(labels) for _, labels in loader]
+    assert 0 in sizes
+    train(module, optimizer, loader)
+    assert engine.ledger.steps == 20
+    assert all(torch.isfinite(parameter).all() for parameter in module.parameters())
+    named = trained("tightrope", shuffled(records=4, batch=1))
+    assert len(named) == 4
+
+
+def test_the_engine_works_in_pieces_and_with_a_noise_scheduler() -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson())
+    with BatchMemoryManager(data_loader=loader, max_physical_batch_size=2, optimizer=optimizer) as pieces:
+        assert train(module, optimizer, pieces) > 7
+    scheduler = ExponentialNoise(optimizer, gamma=2.0)
+    scheduler.step()
+    train(module, optimizer, loader)
+    louder = tr.Gaussian(noise_multiplier=2 * NOISE)
+    sampling = tr.Poisson(rate=0.11)
+    assert engine.ledger.run == tr.Step(GAUSSIAN, sampling) * 7 + tr.Step(louder, sampling) * 7
+
+
+def test_the_engine_bounds_accumulated_batches() -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson(steps=8))
+    module.allow_grad_accumulation()
+    train(module, optimizer, loader, accumulate=4)
+    ((step, times),) = engine.ledger.run
+    assert times == 8
+    assert step.mechanism.noise_multiplier == pytest.approx(NOISE / 2, rel=1e-14)  # type: ignore[union-attr]
+    assert engine.epsilon(DELTA) == tr.Bracket(0.0, engine.ledger.epsilon(DELTA).upper)
+
+
+@pytest.mark.parametrize("make", [poisson, without_replacement])
+def test_the_engine_finds_the_smallest_noise_and_counts_what_is_spent(make: Callable[[], Any]) -> None:
+    engine, module, optimizer, loader = engine_and_parts(make(), noise_multiplier=5.0)
+    steps = train(module, optimizer, loader)
+    module, optimizer, loader = engine.make_private_with_epsilon(
+        **module_and_optimizer(),
+        dataset=loader.dataset,
+        sampler=make(),
+        target_epsilon=3.0,
+        target_delta=DELTA,
+        steps=steps,
+        max_grad_norm=1.0,
+    )
+    train(module, optimizer, loader)
+    assert engine.get_epsilon(DELTA) <= 3.0
+    assert engine.get_epsilon(DELTA) == pytest.approx(3.0, rel=1e-3)
+
+
+def test_the_engine_goes_on_from_a_checkpoint_with_the_next_batch(tmp_path: Path) -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson())
+    train(module, optimizer, loader)
+    engine.save_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer, checkpoint_dict={"epoch": 3})
+
+    sampler = poisson()
+    later, module, optimizer, loader = engine_and_parts(sampler)
+    rest = later.load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+    assert rest["epoch"] == 3
+    assert later.epsilon(DELTA) == engine.epsilon(DELTA)
+    assert sampler.drawn == 7
+    assert later.ledger == engine.ledger
+    train(module, optimizer, loader)
+    assert later.ledger.run == sampler.run(GAUSSIAN)
+    assert sampler.drawn == 14
+
+    elsewhere, module, optimizer, _ = engine_and_parts(poisson(), relation=tr.SUBSTITUTE)
+    with pytest.raises(InvalidSetting, match="relation must be SUBSTITUTE"):
+        elsewhere.load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+    with pytest.raises(InvalidSetting, match="Call make_private first"):
+        TightropeEngine(relation=tr.ADD_OR_REMOVE).load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+    with pytest.raises(InvalidSetting, match="mechanism must be 'tightrope-ledger'"):
+        later.accountant.load_state_dict(create_accountant("tightrope").state_dict())
+
+
+def test_the_engine_saves_a_ledger_file(tmp_path: Path) -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson())
+    train(module, optimizer, loader)
+    engine.ledger.save(tmp_path / "ledger.json")
+    assert tr.Ledger.load(tmp_path / "ledger.json") == engine.ledger
+    assert engine.accountant.history == [(NOISE, 0.11, 7)]
+    assert len(engine.accountant) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"poisson_sampling": False}, "poisson_sampling must be left out"),
+        ({"data_loader": None}, "data_loader must be left out"),
+        ({"rand_on_empty": True}, "rand_on_empty must be left out"),
+        ({"clipping": "adaptive"}, "clipping must be"),
+        ({"noise_multiplier": 0.0}, "noise_multiplier"),
+        ({"loader_options": {"shuffle": True}}, "shuffle must be left out"),
+        ({"sampler": None}, "sampler must be"),
+    ],
+)
+def test_the_engine_refuses_by_name_what_its_sampler_decides(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidSetting, match=named):
+        engine_and_parts(**{"sampler": poisson(), **options})
+
+
+def test_the_engine_refuses_before_training_what_no_theorem_covers() -> None:
+    with pytest.raises(NoTheorem):
+        engine_and_parts(without_replacement(batch=RECORDS), tr.ADD_OR_REMOVE)
+
+
+def test_a_step_by_rate_alone_is_refused_by_the_engine() -> None:
+    with pytest.raises(InvalidSetting, match="does not say how batches are drawn"):
+        TightropeEngine(relation=tr.ADD_OR_REMOVE).accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+
+
+# --- the examples
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module
+
+
+def test_the_example_before_shows_an_epsilon_that_is_too_small(
+    example: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert example("opacus_before").main(SMALL) == 0
+    told = capsys.readouterr().out
+    assert "Opacus reports epsilon" in told
+    assert "shuffles the 300 records" in told
+    assert "TOO_SMALL" in told or "NOT_PROVEN" in told
+
+
+def test_the_example_after_matches_and_is_repeatable(
+    example: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert example("opacus_after").main(SMALL) == 0
+    told = capsys.readouterr().out
+    assert "MATCHES" in told
+    assert "a certified bracket" in told
+    assert example("opacus_after").main(SMALL) == 0
+    assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize("name", ["opacus_before", "opacus_after"])
+def test_the_examples_explain_themselves(
+    name: str, example: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        example(name).main(["--help"])
+    assert ended.value.code == 0
+    assert "--seed" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        example(name).main(["--batch", "0"])
+
+
+def test_without_opacus_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [name for name in sys.modules if name.partition(".")[0] == "opacus" or "integrations.opacus" in name]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    with pytest.raises(ImportError, match=r"pip install 'tightrope\[opacus\]'"):
+        importlib.import_module("tightrope.integrations.opacus")
