@@ -8,20 +8,45 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^```(?:python|pycon|py)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?:python|pycon|py)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"needs=([\w,]+)")  # a block opened by ```python needs=torch runs where torch is installed
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def python_blocks(text: str) -> list[tuple[int, str]]:
-    """Every fenced Python block of a page with the number of its first line."""
-    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in FENCE.finditer(text)]
+def python_blocks(text: str, needs: str = "") -> list[tuple[int, str]]:
+    """Every fenced Python block of a page that needs these libraries, with the number of its first line."""
+    return [
+        (text.count("\n", 0, match.start(2)), match.group(2)) for match in FENCE.finditer(text) if libraries(match[1]) == needs
+    ]
 
 
-def run_examples(text: str, name: str) -> doctest.TestResults:
+def libraries(opening: str) -> str:
+    """The libraries that the opening line of a block names."""
+    named = NEEDS.search(opening)
+    return named[1] if named else ""
+
+
+def needy() -> list[tuple[Path, str]]:
+    """Every page with the sets of libraries its blocks need."""
+    return [
+        (page, needs) for page in PAGES for needs in sorted({libraries(m[1]) for m in FENCE.finditer(page.read_text())} - {""})
+    ]
+
+
+@pytest.mark.parametrize(("page", "needs"), needy(), ids=lambda part: part.name if isinstance(part, Path) else part)
+@pytest.mark.filterwarnings("ignore:Secure RNG turned off")  # Opacus says so to everyone without torchcsprng
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # and torch so to everyone who uses Opacus
+def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:
+    for library in needs.split(","):
+        pytest.importorskip(library, reason=f"{library} is not installed: make training")
+    assert run_examples(page.read_text(), page.name, needs).failed == 0
+
+
+def run_examples(text: str, name: str, needs: str = "") -> doctest.TestResults:
     """All `>>>` examples of a page, in order and in one namespace."""
     # everything that is not a Python block becomes blank lines, so that line numbers stay those of the page
     lines = [""] * (text.count("\n") + 1)
-    for first, block in python_blocks(text):
+    for first, block in python_blocks(text, needs):
         if ">>>" in block:
             for offset, line in enumerate(block.splitlines()):
                 lines[first + offset] = line

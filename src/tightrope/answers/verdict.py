@@ -49,16 +49,16 @@ def verdict_on(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
         if epsilon.lower > claim.upper and (other[0] is not EveryRecord or sampling is EveryRecord)
     ]
     if not worse:
-        (least,) = _written([claim])
+        (least,) = written([claim])
         least = f"one, {least}" if _is_wide(claim) else least
         return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {least}."
     mistaken, epsilon = max(worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower))
     truly = [_SAMPLED[mistaken[0]]] * (mistaken[0] is not sampling) + [_RELATED[mistaken[1]]] * (mistaken[1] is not relation)
-    larger, smaller = _written([epsilon, claim])
+    larger, smaller = written([epsilon, claim])
     return f"If {' and '.join(truly)}, epsilon is {larger}, not {smaller}."
 
 
-def _written(brackets: list[Bracket]) -> list[str]:
+def written(brackets: list[Bracket]) -> list[str]:
     """Each as one number to which both its ends round, different brackets differently; as two numbers where it is wide."""
     for decimals in _DECIMALS:
         texts = [_range(bracket) if _is_wide(bracket) else _rounded(bracket, decimals) for bracket in brackets]

@@ -58,6 +58,7 @@ class Finding:
     * `records`: the size of the dataset that is drawn from;
     * `batch`: the size of one logical, global batch where it is fixed (a last one may be smaller);
     * `epoch`: batches per epoch, where each record comes at most `times` times per epoch (once, unless epochs are padded);
+    * `reshuffles`: whether every epoch is known to draw a new order;
     * `drops_last`: whether an incomplete last batch of an epoch is left out;
     * `share`: the largest probability that one draw takes a given record, for draws with replacement or with weights;
     * `draws`: how many Poisson draws make one step, each at `rate`;
@@ -73,6 +74,7 @@ class Finding:
     epoch: int | None = None
     times: int = 1
     drops_last: bool | None = None
+    reshuffles: bool | None = None
     share: float | None = None
     draws: int | None = None
     rate: float | None = None

@@ -192,7 +192,7 @@ def _shuffle_witness(question: _Question) -> float:
     if not seen:
         return 0.0
     witness = Epochs(
-        epochs=max(whole_epochs, 1),
+        epochs=max(whole_epochs, 1) if finding.reshuffles else 1,  # epochs that share one order are not independent
         batches=seen,
         weight=seen * finding.batch / finding.records,
         with_record=2.0,

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from cyclopts import App
 
 from tightrope import __version__
+from tightrope.cli.audit import EXAMPLE as AUDIT
+from tightrope.cli.audit import audit
 from tightrope.cli.compare import EXAMPLE as COMPARE
 from tightrope.cli.compare import compare
 from tightrope.cli.contrast import EXAMPLE as CONTRAST
@@ -31,12 +33,13 @@ from tightrope.cli.sweep import sweep
 from tightrope.cli.theorems import EXAMPLE as THEOREMS
 from tightrope.cli.theorems import theorems
 
-COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
+COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (
     (epsilon, EPSILON),
     (delta, DELTA),
     (curve, CURVE),
     (risk, RISK),
     (contrast, CONTRAST),
+    (audit, AUDIT),
     (compare, COMPARE),
     (noise, NOISE),
     (steps, STEPS),
@@ -53,8 +56,8 @@ The upper end of a bracket is guaranteed; the lower end is reached by real neigh
 _WIDTH = 110  # of help that is piped; examples fit
 
 
-def run(words: list[str]) -> None:
-    """Parse the words and run the command they name; refusals are exceptions."""
+def run(words: list[str]) -> int:
+    """Parse the words and run the command they name; its exit code, where it has one of its own. Refusals are exceptions."""
     app = App(
         name="tightrope",
         help=_ABOUT,
@@ -65,4 +68,5 @@ def run(words: list[str]) -> None:
     )
     for place, (command, example) in enumerate(COMMANDS):
         app.command(command, sort_key=place, help_epilogue=f"Example:\n\n{example}")
-    app(words, console=StandardOutput(_WIDTH), print_error=False, exit_on_error=False, result_action="return_value")
+    code = app(words, console=StandardOutput(_WIDTH), print_error=False, exit_on_error=False, result_action="return_value")
+    return code if isinstance(code, int) else 0

@@ -12,7 +12,9 @@ _NEEDS = ("cyclopts", "rich")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 fine, 1 internal error, 2 bad input, no theorem or no such value, 4 not certified.
+    """Run one command and exit.
+
+    0 fine, 1 internal error, 2 bad input, no theorem or no such value, 3 a claim is not met, 4 not certified.
 
     Results go to standard output; whatever else there is to say is one sentence on standard error.
     """
@@ -29,7 +31,7 @@ def _exit_code(words: list[str]) -> int:
             raise
         return _say(f"the command line needs {missing.name}, which is not installed; install tightrope[cli].", USAGE)
     try:
-        app.run(words)
+        code = app.run(words)
         sys.stdout.flush()
     except CycloptsError as wrong:
         return _say(refusals.of_usage(wrong), USAGE)
@@ -48,7 +50,7 @@ def _exit_code(words: list[str]) -> int:
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
         return _say(f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.", INTERNAL)
-    return FINE
+    return code
 
 
 def _say(sentence: str, code: int) -> int:

@@ -21,6 +21,7 @@ _OPTIONS = {
     "confidence": "--confidence",
     "seed": "--seed",
     "workers": "--workers",
+    "records": "--records",
 }
 _REMEDIES = {
     "--sampling": "the guarantee depends on how batches are drawn: pass poisson, without-replacement or every-record",
