@@ -1,0 +1,137 @@
+"""Batches written as they are drawn: a crash loses at most one, and what is damaged is refused by line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tightrope.audit.recording import read_recording, record
+from tightrope.errors import InvalidSetting
+
+HEADER = '{"format":"tightrope-batches","version":1,"records":10}\n'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "batches.jsonl"
+
+
+def test_batches_pass_through_unchanged_and_come_back(path: Path) -> None:
+    batches = [[1, 2], np.array([3, 4, 9]), (), range(2)]
+    for passed, batch in zip(record(batches, path, records=10), batches, strict=True):
+        assert passed is batch
+    records, found = read_recording(path)
+    assert (records, [batch.tolist() for batch in found]) == (10, [[1, 2], [3, 4, 9], [], [0, 1]])
+    assert path.read_text() == HEADER + "[1,2]\n[3,4,9]\n[]\n[0,1]\n"
+
+
+def test_a_line_is_written_before_its_batch_is_used(path: Path) -> None:
+    for number, _ in enumerate(record([[1], [2], [3]], path, records=10)):
+        assert len(read_recording(str(path))[1]) == number + 1
+
+
+def test_batches_are_drawn_one_by_one(path: Path) -> None:
+    drawn = []
+
+    def sampler() -> Iterator[list[int]]:
+        for index in range(5):
+            drawn.append(index)
+            yield [index]
+
+    recorded = record(sampler(), path, records=10)
+    next(recorded)
+    next(recorded)
+    assert drawn == [0, 1]
+    recorded.close()  # type: ignore[attr-defined]
+    assert len(read_recording(path)[1]) == 2
+
+
+def test_a_crash_loses_nothing_that_was_used(path: Path) -> None:
+    script = (
+        "import os, sys\nfrom tightrope.audit.recording import record\n"
+        "for number, _ in enumerate(record(([k] for k in range(10)), sys.argv[1], records=10)):\n"
+        "    if number == 6: os._exit(1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == 1
+    assert [batch.tolist() for batch in read_recording(path)[1]] == [[k] for k in range(7)]
+
+
+def test_a_half_written_last_line_is_named(path: Path) -> None:
+    path.write_text(HEADER + "[1,2]\n[3,")
+    with pytest.raises(InvalidSetting, match=r"batches.jsonl, line 3, has no end: .* Delete this line"):
+        read_recording(path)
+    path.write_text(HEADER + "[1,2]\n")
+    assert len(read_recording(path)[1]) == 1
+
+
+def test_a_file_that_exists_is_left_alone(path: Path) -> None:
+    path.write_text("mine")
+    with pytest.raises(InvalidSetting, match=r"which exists. Recordings are never overwritten"):
+        record([[1]], path, records=10)
+    assert path.read_text() == "mine"
+
+
+def test_a_bad_batch_is_refused_and_not_written(path: Path) -> None:
+    recorded = record([[1], [10]], path, records=10)
+    next(recorded)
+    with pytest.raises(InvalidSetting, match=r"batches\[1\] holds the index 10, but records is 10"):
+        next(recorded)
+    assert len(read_recording(path)[1]) == 1
+
+
+def test_what_cannot_be_recorded_is_refused_at_once(path: Path, tmp_path: Path) -> None:
+    for records, message in ((0, "at least 1"), (2.5, "a whole number"), (10**13, "at most 1e[+]12")):
+        with pytest.raises(InvalidSetting, match=f"records must be {message}"):
+            record([[1]], path, records=records)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSetting, match="batches must be an iterable of batches, got 5"):
+        record(5, path, records=10)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSetting, match="path must be a string or a Path, got 5"):
+        record([[1]], 5, records=10)  # type: ignore[arg-type]
+    for place in (tmp_path / "nowhere" / "x", tmp_path / "a\0b"):
+        with pytest.raises(InvalidSetting, match=r"could not be written: .* Choose another place"):
+            record([[1]], place, records=10)
+    assert not path.exists()
+
+
+REFUSED = {
+    "empty": ("", "holds no whole line"),
+    "half a header": (HEADER[:-5], "holds no whole line"),
+    "not ours": ('{"a": 1}\n', "is no recording: line 1 must be"),
+    "no JSON": ("hello\n", "is no recording"),
+    "other version": (HEADER.replace("1,", "2,"), "line 1: version must be 1, got 2"),
+    "version as bool": (HEADER.replace("1,", "true,"), "line 1: version must be 1, got True"),
+    "unknown key": (HEADER.replace("}", ',"seed":5}'), "line 1: unknown 'seed'. Known are format, version, records"),
+    "no records": (HEADER.replace(',"records":10', ""), "line 1: records must be a whole number, got None"),
+    "records as text": (HEADER.replace("10", '"10"'), "line 1: records must be a whole number, got '10'"),
+    "too many records": (HEADER.replace("10", "1" + "0" * 13), "line 1: records must be at most"),
+    "line that is no list": (HEADER + '[1]\n{"a":1}\n', r"is damaged[\s\S]*line 3: batches\[1\] must be a list of indices"),
+    "line that is no JSON": (HEADER + "[1]\n[2\n[3]\n", r"line 3: batches\[1\] is no JSON"),
+    "empty line": (HEADER + "[1]\n\n[3]\n", r"line 3: batches\[1\] is no JSON"),
+    "out of range": (HEADER + "[1]\n[2]\n[10]\n", r"line 4: batches\[2\] holds the index 10"),
+    "floats": (HEADER + "[1.5]\n", r"line 2: batches\[0\] holds 1.5"),
+    "bool": (HEADER + "[1, true]\n", r"line 2: batches\[0\] holds True"),
+    "nested": (HEADER + "[[1, 2]]\n", r"line 2: batches\[0\] must be one flat sequence"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_damaged_file_is_refused(path: Path, case: str) -> None:
+    text, message = REFUSED[case]
+    path.write_text(text)
+    with pytest.raises(InvalidSetting, match=message):
+        read_recording(path)
+
+
+def test_all_wrong_lines_are_named_up_to_ten(path: Path) -> None:
+    path.write_text(HEADER + "".join(json.dumps([k]) + "\n" for k in range(30)))
+    with pytest.raises(InvalidSetting, match=r"line 12: [\s\S]*line 21: [\s\S]*and 10 more lines"):
+        read_recording(path)
+
+
+def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    with pytest.raises(InvalidSetting, match=r"batches.jsonl could not be read: No such file"):
+        read_recording(path)
