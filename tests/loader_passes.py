@@ -77,6 +77,9 @@ def inspected(loader: Any, steps: Callable[[], Steps], records: int) -> Finding 
     if finding.scheme is Scheme.UNKNOWN:
         # a record twice in one batch, if not in this pass then in another, or batches with all records next to others
         seen = list(itertools.chain.from_iterable(steps() for _ in range(50)))
+        if "with one record fewer" in finding.sentence:
+            assert {len(step) for step in seen} == {records}
+            return finding
         assert any(twice(step) for step in seen) or {len(step) == records for step in seen} == {True, False}
     else:
         agrees(finding, steps(), records)

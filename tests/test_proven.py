@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from precise import mp, mpf
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.largest_sum import Epochs
-from tightrope.audit.proven import _equally_many_batches, _most_squares, proven
+from tightrope.audit.proven import _most_squares, proven
 
 NOISE = 0.9
 GRID = np.linspace(-9.0, 9.0, 721)
@@ -60,8 +61,8 @@ SHUFFLES = [(4, 2), (5, 2), (6, 3), (5, 3)]
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)
 def test_no_dataset_exceeds_the_bound_for_shuffled_batches(records: int, batch: int, relation: tr.Relation) -> None:
     rng = np.random.default_rng(records * 10 + batch)
-    drops = records == 5 and batch == 2  # one record of five is left out of each epoch
-    finding = found(Scheme.SHUFFLE, records=records, batch=batch, epoch=2, drops_last=drops)
+    # of five records in batches of two one is left out of each epoch
+    finding = found(Scheme.SHUFFLE, records=records, batch=batch, epoch=2, full=records // batch, alike=True)
     for trial in range(6):
         shared = tuple(rng.uniform(-1, 1, records - 1)) if trial else (-1.0,) * (records - 1)
         others = sums_of_orders((*shared, -1.0), batch) if relation is tr.SUBSTITUTE else sums_of_orders(shared, batch)
@@ -103,7 +104,7 @@ def test_no_dataset_exceeds_the_bound_for_balls_in_bins(relation: tr.Relation) -
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)
 def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Relation) -> None:
     rng = np.random.default_rng(11)
-    finding = found(Scheme.WITH_REPLACEMENT, records=3, batch=2, share=1 / 3)
+    finding = found(Scheme.WITH_REPLACEMENT, records=3, batch=2, share=1 / 3, alike=True)
     for _ in range(6):
         shared = tuple(rng.uniform(-1, 1, 2))
 
@@ -122,14 +123,14 @@ def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Re
 
 
 def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() -> None:
-    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, drops_last=False)
+    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, alike=True)
     answer = proven(run_of(25), finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord()) * 3, delta=1e-6, relation=tr.SUBSTITUTE)
     assert answer.epsilon == full  # two whole epochs and a third that was begun
 
 
 def test_the_fixed_order_moves_every_batch_when_a_record_leaves() -> None:
-    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, drops_last=False)
+    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, alike=True)
     answer = proven(run_of(20), finding, delta=1e-6, relation=tr.REMOVE)
     halved = tr.Step(tr.Gaussian(noise_multiplier=NOISE / 2), tr.EveryRecord()) * 20
     assert answer.epsilon.upper == tr.epsilon(halved, delta=1e-6, relation=tr.REMOVE).upper
@@ -158,38 +159,87 @@ def test_a_sum_over_two_poisson_draws_costs_at_most_two_steps_of_smaller_noise()
 
 def test_the_hardest_steps_are_those_of_smallest_noise_and_are_counted_once_per_epoch() -> None:
     mixed = run_of(8, noise=2.0) + run_of(2, noise=1.0)
-    finding = found(Scheme.SHUFFLE, records=100, batch=25, epoch=4, drops_last=False)
+    finding = found(Scheme.SHUFFLE, records=100, batch=25, epoch=4)
     answer = proven(mixed, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.EveryRecord()
     hardest = tr.Step(tr.Gaussian(noise_multiplier=1.0), full) * 2 + tr.Step(tr.Gaussian(noise_multiplier=2.0), full)
     assert answer.epsilon.upper == tr.epsilon(hardest, delta=1e-6, relation=tr.SUBSTITUTE).upper
 
 
+def test_neighbours_that_are_cut_differently_have_no_bound() -> None:
+    finding = found(Scheme.SHUFFLE, records=100, batch=10, epoch=10, full=10)
+    for relation in (tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE):
+        answer = proven(run_of(20), finding, delta=1e-6, relation=relation)
+        assert math.isinf(answer.epsilon.upper)
+        assert answer.epsilon.lower > 0
+        assert "one record fewer" in answer.why_not
+    assert math.isfinite(proven(run_of(20), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper)
+
+
 @pytest.mark.parametrize(
-    ("records", "batch", "epoch", "drops", "same"),
+    ("scheme", "relation"),
     [
-        (100, 10, 10, False, True),
-        (100, 10, 10, True, False),
-        (100, 10, 10, None, False),
-        (101, 10, 11, False, False),
-        (101, 10, 10, True, True),
-        (105, 10, 11, False, True),
-        (105, 10, 10, True, True),
-        (105, 10, 10, None, True),
-        (101, 10, 10, None, False),
-        (100, 10, 5, None, True),
-        (10, 1, 10, False, False),
+        (Scheme.SHUFFLE, tr.SUBSTITUTE),
+        (Scheme.SHUFFLE, tr.ADD_OR_REMOVE),
+        (Scheme.BALLS_IN_BINS, tr.SUBSTITUTE),
+        (Scheme.BALLS_IN_BINS, tr.ADD_OR_REMOVE),
+        (Scheme.FIXED_PARTITION, tr.SUBSTITUTE),
     ],
 )
-def test_neighbours_with_another_number_of_batches_have_no_bound(
-    records: int, batch: int, epoch: int, drops: bool | None, same: bool
-) -> None:
-    finding = found(Scheme.SHUFFLE, records=records, batch=batch, epoch=epoch, drops_last=drops)
-    assert _equally_many_batches(finding) is same
-    answer = proven(run_of(20), finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
-    assert math.isfinite(answer.epsilon.upper) is same
-    assert same or "counting" in answer.why_not
-    assert math.isfinite(proven(run_of(20), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper)
+def test_an_epoch_of_unknown_length_has_no_bound(scheme: Scheme, relation: tr.Relation) -> None:
+    answer = proven(run_of(1000), found(scheme, records=2000, batch=20, alike=True), delta=1e-6, relation=relation)
+    assert math.isinf(answer.epsilon.upper)
+    assert "epoch" in answer.why_not or "record fewer" in answer.why_not
+
+
+def test_a_run_that_was_watched_may_begin_in_the_middle_of_an_epoch() -> None:
+    finding = found(Scheme.SHUFFLE, records=100, batch=10, epoch=10, full=9)
+    watched = replace(finding, how=How.WATCHED)
+    full = tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord())
+    for steps, inspected_visits, watched_visits in ((10, 1, 2), (11, 2, 2), (12, 2, 3), (1, 1, 1)):
+        for seen, visits in ((finding, inspected_visits), (watched, watched_visits)):
+            upper = proven(run_of(steps), seen, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper
+            assert upper == tr.epsilon(full * visits, delta=1e-6, relation=tr.SUBSTITUTE).upper
+
+
+def test_orders_that_may_be_the_same_count_as_one_epoch_from_below() -> None:
+    finding = found(Scheme.SHUFFLE, records=1000, batch=10, epoch=100, full=100)
+    once = proven(run_of(100), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    ten_times = proven(run_of(1000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    same_order = proven(run_of(1000), replace(finding, reshuffles=None), delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    assert same_order == once < ten_times
+
+
+def test_an_estimated_rate_counts_with_its_whole_range() -> None:
+    finding = found(Scheme.POISSON, sampling=tr.Poisson(rate=0.01), rate_range=(0.009, 0.011))
+    answer = proven(run_of(100), finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    for rate, end in ((0.009, answer.epsilon.lower), (0.011, answer.epsilon.upper)):
+        run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.Poisson(rate=rate)) * 100
+        assert end in tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+
+
+@pytest.mark.parametrize(("batches", "noise"), [(10, 0.22), (10, 0.25), (1000, 0.19), (100, 1.0), (10, 4.0)])
+def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> None:
+    epochs = Epochs(epochs=1, batches=batches, weight=0.9, with_record=2.0, without=0.0, noise=noise)
+    edges = epochs.edges()
+    for shift, masses in zip((2.0, 0.0), epochs.masses(), strict=True):
+        with mp.workdps(400):
+            below = [mpf(0)]
+            for edge in edges:
+                plain, moved = mp.ncdf(mpf(float(edge)) / mpf(noise)), mp.ncdf((mpf(float(edge)) - shift) / mpf(noise))
+                weight = mpf(0.9)
+                below.append((1 - weight) * plain**batches + weight * plain ** (batches - 1) * moved)
+            exact = [float(high - low) for low, high in itertools.pairwise([*below, mpf(1)])]
+        for mine, truth in zip(masses, exact, strict=True):
+            assert mine == pytest.approx(truth, rel=1e-9, abs=1e-290)
+
+
+def test_noise_too_small_to_be_halved_has_no_bound() -> None:
+    finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11, alike=True)
+    answer = proven(run_of(20, noise=1e-6), finding, delta=1e-6, relation=tr.REMOVE)
+    assert math.isinf(answer.epsilon.upper)
+    with pytest.raises(tr.InvalidSetting, match="delta"):
+        proven(run_of(20), finding, delta=1.5, relation=tr.REMOVE)
 
 
 def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
@@ -210,7 +260,7 @@ def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
 
 def test_shuffling_costs_far_more_than_the_poisson_sampling_that_was_accounted() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    finding = found(Scheme.SHUFFLE, records=64_000, batch=64, epoch=1000, drops_last=False)
+    finding = found(Scheme.SHUFFLE, records=64_000, batch=64, epoch=1000, full=1000, alike=True)
     claimed = tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     truly = proven(run, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE).epsilon
     assert claimed.upper < 0.95
@@ -221,7 +271,7 @@ def test_shuffling_costs_far_more_than_the_poisson_sampling_that_was_accounted()
 @pytest.mark.parametrize("scheme", [s for s in Scheme if s.value and s not in list(Scheme)[:3]], ids=repr)
 def test_what_is_not_proved_is_infinite_and_says_why(scheme: Scheme) -> None:
     response = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 20
-    finding = found(scheme, records=105, batch=10, epoch=11, drops_last=False, share=1 / 105, draws=2, rate=0.1)
+    finding = found(scheme, records=105, batch=10, epoch=11, alike=True, share=1 / 105, draws=2, rate=0.1)
     answer = proven(response, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     assert answer.epsilon == tr.Bracket(0.0, math.inf)
     assert answer.why_not
@@ -229,7 +279,7 @@ def test_what_is_not_proved_is_infinite_and_says_why(scheme: Scheme) -> None:
 
 def test_laplace_noise_is_bounded_once_per_epoch() -> None:
     run = tr.Step(tr.Laplace(noise_multiplier=3.0), tr.Poisson(rate=0.1)) * 20
-    finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11, drops_last=False)
+    finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11)
     full = tr.Step(tr.Laplace(noise_multiplier=3.0), tr.EveryRecord()) * 2
     answer = proven(run, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     assert answer.epsilon == tr.Bracket(0.0, tr.epsilon(full, delta=1e-6, relation=tr.SUBSTITUTE).upper)

@@ -59,7 +59,9 @@ class Finding:
     * `batch`: the size of one logical, global batch where it is fixed (a last one may be smaller);
     * `epoch`: batches per epoch, where each record comes at most `times` times per epoch (once, unless epochs are padded);
     * `reshuffles`: whether every epoch is known to draw a new order;
-    * `drops_last`: whether an incomplete last batch of an epoch is left out;
+    * `full`: how many batches at the start of an epoch are known to have the full size;
+    * `alike`: whether one record fewer is known to change one place of an epoch and no other. Bounds under ADD and REMOVE need
+      that wherever batches share an order or a number of draws;
     * `share`: the largest probability that one draw takes a given record, for draws with replacement or with weights;
     * `draws`: how many Poisson draws make one step, each at `rate`;
     * `rate_range`: rates that agree with what was watched (confidence 0.999), where the rate was estimated.
@@ -73,7 +75,8 @@ class Finding:
     batch: int | None = None
     epoch: int | None = None
     times: int = 1
-    drops_last: bool | None = None
+    full: int | None = None
+    alike: bool = False
     reshuffles: bool | None = None
     share: float | None = None
     draws: int | None = None

@@ -7,12 +7,13 @@ from enum import Enum
 from tightrope.answers.certified import DEFAULT_ACCURACY
 from tightrope.answers.spend import epsilon
 from tightrope.answers.verdict import written
-from tightrope.audit.finding import Finding, Scheme
+from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders import inspect_loader
-from tightrope.audit.proven import Proven, proven
+from tightrope.audit.proven import Proven, drawn_by, proven
 from tightrope.curve.bracket import Bracket, rounded
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -41,6 +42,7 @@ class Verdict(Enum):
 class Audit:
     """A claim and a finding, with the epsilons of both: `claimed` as accounted, `truly` as proved for what is run.
 
+    `provided` is what the upper end takes for granted besides the finding, `why_not` why there is none.
     `without_replacement` is what epsilon would be if batches of the size that was found were drawn afresh: the nearest scheme
     that is understood, where the one that runs is not.
     """
@@ -53,6 +55,7 @@ class Audit:
     truly: Bracket
     verdict: Verdict
     because: tuple[Evidence, ...] = ()
+    provided: str = ""
     why_not: str = ""
     without_replacement: Bracket | None = None
 
@@ -73,11 +76,14 @@ class Audit:
             return f"So epsilon is{sure} {truly}, not {claimed}."
         most = rounded(self.truly.upper, 4, down=False)
         if self.verdict is Verdict.COVERED:
-            return f"What runs costs no more: epsilon is at most {most}."
+            return f"What runs costs no more: epsilon is at most {most}{self._condition()}."
         least = f"epsilon is certainly at least {rounded(self.truly.lower, 4, down=True)}; " if self.truly.lower > 0 else ""
         if math.isinf(self.truly.upper):
             return _capital(f"{least}no bound is proved: {self.why_not.removesuffix('.')}.")
-        return _capital(f"{least}no bound better than {most} is proved.")
+        return _capital(f"{least}no bound better than {most} is proved{self._condition()}.")
+
+    def _condition(self) -> str:
+        return f", provided that {self.provided}" if self.provided else ""
 
     def _otherwise(self) -> str:
         if self.without_replacement is None:
@@ -90,10 +96,19 @@ class Audit:
         return "\n".join([f"{self.verdict.name}: {self.verdict.value}.", self.sentence, *noted, *proofs])
 
 
-def audit(loader: object, run: Run | Step, *, delta: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY) -> Audit:
+def audit(
+    loader: object,
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    effort: Effort = QUICK,
+) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
     `loader` is a torch DataLoader, whose structure is read, or a `Finding`, for example what `watch` made of index batches.
+    `effort` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
     >>> from tightrope.audit import watch
@@ -110,12 +125,12 @@ def audit(loader: object, run: Run | Step, *, delta: float, relation: Relation, 
         )
     check.open_probability(delta=delta)
     finding = loader if isinstance(loader, Finding) else inspect_loader(loader)
-    claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy)
+    claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
     if all(_agrees(step.sampling, finding) for step, _ in accounted):
         truly, verdict = Proven(epsilon=claimed), Verdict.MATCHES
     else:
-        truly = _truly(accounted, finding, delta, relation, accuracy)
-        verdict = _judged(claimed, truly.epsilon, finding)
+        truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+        verdict = _judged(claimed, truly, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -126,8 +141,9 @@ def audit(loader: object, run: Run | Step, *, delta: float, relation: Relation, 
         truly=truly.epsilon,
         verdict=verdict,
         because=truly.because,
+        provided=truly.provided,
         why_not=truly.why_not,
-        without_replacement=_drawn_afresh(accounted, finding, delta, relation, accuracy) if unsettled else None,
+        without_replacement=_drawn_afresh(accounted, finding, delta, relation, accuracy, effort) if unsettled else None,
     )
 
 
@@ -141,34 +157,25 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
 
 
-def _judged(claimed: Bracket, truly: Bracket, finding: Finding) -> Verdict:
-    if truly.upper <= claimed.upper:
+def _judged(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
+    # what was watched, or hangs on weights, takes more for granted than that a training loop runs its passes to the end
+    certain = finding.sampling is not None or (finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED)
+    if truly.epsilon.upper <= claimed.upper and certain:
         return Verdict.COVERED
-    if truly.lower > claimed.upper:
+    if truly.epsilon.lower > claimed.upper:
         return Verdict.TOO_SMALL
     return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
 
 
-def _truly(run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float) -> Proven:
-    if finding.rate_range is None:
-        return proven(run, finding, delta=delta, relation=relation, accuracy=accuracy)
-    low, high = (
-        epsilon(_drawn(run, Poisson(rate=rate)), delta=delta, relation=relation, accuracy=accuracy) for rate in finding.rate_range
-    )
-    return Proven(epsilon=Bracket(low.lower, high.upper))
-
-
-def _drawn(run: Run, sampling: Sampling) -> Run:
-    return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
-
-
-def _drawn_afresh(run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float) -> Bracket | None:
+def _drawn_afresh(
+    run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float, effort: Effort
+) -> Bracket | None:
     """epsilon if batches of the size that was found were drawn without replacement; None where that cannot be said."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return epsilon(_drawn(run, sampling), delta=delta, relation=relation, accuracy=accuracy)
+        return epsilon(drawn_by(run, sampling), delta=delta, relation=relation, accuracy=accuracy, effort=effort)
     except (NoTheorem, NotPreciseEnough):
         return None
 

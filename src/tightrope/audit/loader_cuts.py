@@ -1,6 +1,6 @@
 """A pass over indices, cut into batches, as a finding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loader_words import counted, unknown
@@ -13,7 +13,8 @@ class Stream:
     """The indices of one pass of all processes together, in the order they come.
 
     `kind` is what the stream becomes when cut into several batches. Of the `length` indices the last `repeated` are those the
-    pass began with. `renewed` says that each pass is drawn afresh whatever the training loop does.
+    pass began with. `renewed` says that each pass is drawn afresh whatever the training loop does. `follows` says whether the
+    length is that of the dataset, and would be one less for a neighbour; None where that is not known.
     """
 
     kind: Scheme
@@ -22,6 +23,7 @@ class Stream:
     whose: str
     repeated: int = 0
     renewed: bool = True
+    follows: bool | None = None
     share: float | None = None
     ranks: int = 1
     notes: tuple[str, ...] = ()
@@ -67,6 +69,19 @@ class Cut:
         """How many indices come once more at the end of a pass."""
         return self.filled + self.used - self.distinct
 
+    @property
+    def alike(self) -> bool:
+        """Whether one record fewer changes one place of a pass and no other: as many batches, none of them filled up."""
+        stream = self.stream
+        if stream.follows is None or stream.repeated or self.filled or not stream.renewed:
+            return False
+        if not stream.follows:
+            return stream.length < stream.records or stream.share is not None
+        fewer = replace(self, stream=replace(stream, records=stream.records - 1, length=stream.length - 1))
+        lost = self.used - fewer.used
+        # draws one by one must be as many: there is no order of which a neighbour could leave out one place
+        return fewer.steps == self.steps and fewer.filled == 0 and lost <= (1 if stream.share is None else 0)
+
 
 def found(cut: Cut) -> Finding:
     """What a cut stream runs."""
@@ -100,6 +115,8 @@ def _unknown(cut: Cut, reason: str) -> Finding:
 
 
 def _every_record(cut: Cut) -> Finding:
+    if cut.drop_last or not cut.stream.follows:
+        return _unknown(cut, "Every batch holds all records, but with one record fewer it would be dropped or filled up")
     return Finding(
         scheme=Scheme.EVERY_RECORD,
         how=How.INSPECTED,
@@ -152,7 +169,8 @@ def _partition(cut: Cut) -> Finding:
         batch=min(cut.batch, cut.used),
         epoch=cut.steps,
         times=2 if cut.repeats else 1,
-        drops_last=cut.drop_last,
+        full=cut.used // cut.batch,
+        alike=cut.alike,
         reshuffles=True if stream.kind is Scheme.SHUFFLE and stream.renewed else None,
         notes=_notes(cut, *notes),
     )
@@ -171,6 +189,18 @@ def _reshuffled_within_a_pass(cut: Cut) -> Finding:
             f"{cut.batch:,} may join the end of one with the start of another, and hold a record twice",
         )
     epoch = stream.records // cut.batch
+    if cut.used % stream.records:  # two passes would meet in the middle of a shuffle: count them as passes
+        times = -(-cut.used // stream.records)
+        return Finding(
+            scheme=Scheme.SHUFFLE,
+            how=How.INSPECTED,
+            sentence=f"This loader shuffles {stream.whose} again and again and cuts them into {_pieces(cut)}.",
+            records=stream.records,
+            batch=cut.batch,
+            epoch=cut.steps,
+            times=times,
+            notes=_notes(cut, f"A record comes up to {times} times in a pass of {counted(cut.steps, 'batch')}."),
+        )
     return Finding(
         scheme=Scheme.SHUFFLE,
         how=How.INSPECTED,
@@ -178,9 +208,9 @@ def _reshuffled_within_a_pass(cut: Cut) -> Finding:
         records=stream.records,
         batch=cut.batch,
         epoch=epoch,
-        drops_last=cut.drop_last,
+        full=epoch,
         reshuffles=True if stream.renewed else None,
-        notes=_notes(cut, f"One pass is {cut.distinct / stream.records:.4g} epochs, each shuffled anew."),
+        notes=_notes(cut, f"One pass is {cut.distinct // stream.records} epochs, each shuffled anew."),
     )
 
 
@@ -200,5 +230,6 @@ def _drawn_one_by_one(cut: Cut) -> Finding:
         batch=size,
         share=stream.share,
         epoch=cut.steps if stream.share is None else None,  # drawn without replacement: once per pass
+        alike=cut.alike,
         notes=_notes(cut),
     )

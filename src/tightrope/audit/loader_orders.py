@@ -23,16 +23,24 @@ def _all(records: int) -> str:
 
 def _sequential(sampler: Any, records: int) -> Stream:
     refuse_other_size(sampler, len(sampler.data_source), records)
-    return Stream(kind=Scheme.FIXED_PARTITION, records=records, length=records, whose=_all(records))
+    return Stream(kind=Scheme.FIXED_PARTITION, records=records, length=records, whose=_all(records), follows=True)
 
 
 def _random(sampler: Any, records: int) -> Stream:
     refuse_other_size(sampler, len(sampler.data_source), records)
-    if sampler.replacement:
-        return Stream(
-            kind=Scheme.WITH_REPLACEMENT, records=records, length=sampler.num_samples, whose=_all(records), share=1 / records
-        )
-    return Stream(kind=Scheme.SHUFFLE, records=records, length=sampler.num_samples, whose=_all(records))
+    return Stream(
+        kind=Scheme.WITH_REPLACEMENT if sampler.replacement else Scheme.SHUFFLE,
+        records=records,
+        length=sampler.num_samples,
+        whose=_all(records),
+        follows=True if sampler._num_samples is None else _set_by_hand(sampler.num_samples, records),
+        share=1 / records if sampler.replacement else None,
+    )
+
+
+def _set_by_hand(draws: int, records: int) -> bool | None:
+    """False: the number of draws does not follow the dataset. Where it equals its size, it may well have been taken from it."""
+    return None if draws == records else False
 
 
 def _seedable(sampler: Any, records: int) -> Stream:
@@ -66,7 +74,12 @@ def _subset(sampler: Any, records: int) -> Stream | Finding:
     whose = _all(records) if distinct == records else f"the {counted(distinct, 'record')} of a subset"
     note = f"The subset is {distinct:,} of the {counted(records, 'record')} of the dataset: the others are never used."
     return Stream(
-        kind=Scheme.SHUFFLE, records=distinct, length=distinct, whose=whose, notes=() if distinct == records else (note,)
+        kind=Scheme.SHUFFLE,
+        records=distinct,
+        length=distinct,
+        whose=whose,
+        follows=True,
+        notes=() if distinct == records else (note,),
     )
 
 
@@ -90,6 +103,7 @@ def _weighted(sampler: Any, records: int) -> Stream:
         records=records,
         length=sampler.num_samples,
         whose=_all(records),
+        follows=_set_by_hand(sampler.num_samples, records),
         share=max(weights) / total if afresh else None,
         notes=() if afresh else ("Within one pass no record is drawn twice, so later batches depend on earlier ones.",),
     )

@@ -31,8 +31,11 @@ def skipped(finding: Finding, batches: int, *, of: int) -> Finding:
         raise InvalidSetting(
             f"The loader skips {counted(batches, 'batch')} of the {of:,} of a pass, so none is left. Skip fewer batches."
         )
+    left = of - batches
+    # what is left of a pass is no epoch of the order: only that a record comes no more often in it is still known
+    cut_short = replace(finding, epoch=left if finding.epoch == of else None, full=None, alike=False, reshuffles=None)
     return noted(
-        finding, f"The first {counted(batches, 'batch')} of each pass over this loader are skipped, {of - batches:,} are left."
+        cut_short, f"The first {counted(batches, 'batch')} of each pass over this loader are skipped, {left:,} are left."
     )
 
 
@@ -50,7 +53,7 @@ def dispatched(inner: Cut | Finding, records: int, *, processes: int, split: boo
         return unknown("The batches do not divide evenly between the processes, and what is left over is lost", records=records)
     if split:
         return replace(inner, fill_to=processes, notes=(*inner.notes, f"Each batch is split between {processes} processes."))
-    stream = replace(inner.stream, length=inner.used)  # what is left of a pass once the inner batches have been cut
+    stream = replace(inner.stream, length=inner.used, follows=None)  # what is left of a pass once the inner batches have been cut
     several = f"One step uses {processes} batches of {inner.batch:,}, one for each process."
     return Cut(
         stream=stream,

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.spend import epsilon
-from tightrope.audit.finding import Finding, Scheme
+from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.largest_sum import Epochs
 from tightrope.curve.bracket import Bracket
-from tightrope.errors import NoTheorem, NotPreciseEnough
+from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
+from tightrope.numerics import check
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import LARGEST_SUM, REVEALED_BATCHES, SPLIT_NOISE
 
@@ -25,10 +27,14 @@ RARELY = 1e-3  # share of delta given to records that come more often than is co
 
 @dataclass(frozen=True, kw_only=True)
 class Proven:
-    """epsilon at one delta for what is really run: `upper` is infinite where nothing is proved, and `why_not` says why."""
+    """epsilon at one delta for what is really run: `upper` is infinite where nothing is proved, and `why_not` says why.
+
+    `provided` is what the bound takes for granted and nobody looked at; empty where it rests on theorems and the finding alone.
+    """
 
     epsilon: Bracket
     because: tuple[Evidence, ...] = ()
+    provided: str = ""
     why_not: str = ""
 
 
@@ -41,35 +47,74 @@ class _Question:
     delta: float
     relation: Relation
     accuracy: float
-
-    @property
-    def epochs(self) -> int:
-        """Epochs begun: the most often that a record came, if it comes once per epoch."""
-        return -(-self.run.steps // self.finding.epoch) if self.finding.epoch else 0
+    effort: Effort
 
     @property
     def directions(self) -> Sequence[Relation]:
         """From which of two neighbours one may look."""
         return (ADD, REMOVE) if self.relation is SUBSTITUTE else self.relation.branches
 
+    @property
+    def visits(self) -> int:
+        """The most often that a record came in the run, if it comes so often per epoch.
+
+        A run begins with a pass over its loader. Where batches were watched, nobody knows where in an epoch it began.
+        """
+        epoch, steps = self._epoch, self.run.steps
+        begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
+        return begun * self.finding.times
+
+    @property
+    def whole_epochs(self) -> int:
+        """How many epochs the run holds for certain, each with an order of its own; 1 where orders may be the same."""
+        epoch, steps = self._epoch, self.run.steps
+        whole = steps // epoch if self.finding.how is How.INSPECTED else max(steps - epoch + 1, 0) // epoch
+        return whole if self.finding.reshuffles else min(whole, 1)
+
+    @property
+    def _epoch(self) -> int:
+        if self.finding.epoch is None:
+            raise NoTheorem("how many batches make an epoch is not known")
+        return self.finding.epoch
+
     def asked(self, run: Run, relation: Relation | None = None) -> Bracket:
         """What the table of theorems says about a run that bounds this one."""
-        return epsilon(run, delta=self.delta, relation=relation or self.relation, accuracy=self.accuracy)
+        return epsilon(run, delta=self.delta, relation=relation or self.relation, accuracy=self.accuracy, effort=self.effort)
 
 
-def proven(run: Run, finding: Finding, *, delta: float, relation: Relation, accuracy: float = DEFAULT_ACCURACY) -> Proven:
+def proven(
+    run: Run,
+    finding: Finding,
+    *,
+    delta: float,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    effort: Effort = QUICK,
+) -> Proven:
     """What is proved about `run`'s epsilon if its batches are drawn as found: both ends, with the theorems, or why not.
 
     The run states mechanism and steps; how it says that batches are drawn is not believed.
     """
-    question = _Question(run, finding, delta, relation, accuracy)
+    check.open_probability(delta=delta)
+    question = _Question(run, finding, delta, relation, accuracy, checked_effort(effort))
     try:
         if finding.sampling is not None:
-            truly = Run(tuple((Step(step.mechanism, finding.sampling), times) for step, times in run))
-            return Proven(epsilon=question.asked(truly))
+            return Proven(epsilon=_sampled(question, finding.sampling))
         return _BOUNDS.get(finding.scheme, _nothing)(question)
-    except (NoTheorem, NotPreciseEnough) as refusal:
-        return Proven(epsilon=Bracket(0.0, math.inf), why_not=str(refusal))
+    except (NoTheorem, NotPreciseEnough, InvalidSetting) as refusal:  # noise so small that half of it is no setting
+        return _unproven(str(refusal))
+
+
+def drawn_by(run: Run, sampling: Sampling) -> Run:
+    """The same mechanisms on batches drawn in another way."""
+    return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
+
+
+def _sampled(question: _Question, sampling: Sampling) -> Bracket:
+    if question.finding.rate_range is None:
+        return question.asked(drawn_by(question.run, sampling))
+    low, high = (question.asked(drawn_by(question.run, Poisson(rate=rate))) for rate in question.finding.rate_range)
+    return Bracket(low.lower, high.upper)
 
 
 def _nothing(question: _Question) -> Proven:
@@ -83,50 +128,52 @@ def _unproven(why_not: str, lower: float = 0.0) -> Proven:
 
 def _shuffled(question: _Question) -> Proven:
     lower = _shuffle_witness(question)
-    once = question.finding.times == 1
+    hardest = _hardest(question.run, question.visits)
     if question.relation is SUBSTITUTE:
-        upper = question.asked(_hardest(question.run, question.epochs * question.finding.times)).upper
-    elif not once:
-        return _unproven("under ADD and REMOVE a loader that pads its epochs with repeated records has no theorem", lower)
-    elif not _equally_many_batches(question.finding):
-        return _unproven(_ANOTHER_COUNT, lower)
-    else:
-        hardest = _hardest(question.run, question.epochs)
-        upper = question.asked(_full_batches(hardest, moves=2) + hardest).upper
-    return _between(lower, upper)
+        return _between(question, lower, question.asked(hardest).upper)
+    if not question.finding.alike:
+        return _unproven(_another_cut(question), lower)
+    return _between(question, lower, question.asked(_full_batches(hardest, moves=2) + hardest).upper)
 
 
 def _balls_in_bins(question: _Question) -> Proven:
     noise, finding = _largest_noise(question.run), question.finding
-    lower = 0.0
-    if noise and finding.epoch:
-        witness = Epochs(
-            epochs=question.run.steps // finding.epoch,
-            batches=finding.epoch,
-            weight=1.0,
-            with_record=1.0,
-            without=-1.0 if question.relation is SUBSTITUTE else 0.0,
-            noise=noise,
-        )
-        lower = witness.epsilon(question.delta, directions=question.directions)
-    return _between(lower, question.asked(_hardest(question.run, question.epochs)).upper)
+    upper = question.asked(_hardest(question.run, question.visits)).upper
+    if not (noise and finding.epoch):
+        return _between(question, 0.0, upper)
+    witness = Epochs(
+        epochs=question.whole_epochs,
+        batches=finding.epoch,
+        weight=1.0,
+        with_record=1.0,
+        without=-1.0 if question.relation is SUBSTITUTE else 0.0,
+        noise=noise,
+    )
+    return _between(question, witness.epsilon(question.delta, directions=question.directions), upper)
 
 
 def _fixed_partition(question: _Question) -> Proven:
-    if question.relation is SUBSTITUTE:
-        found = question.asked(_hardest(question.run, question.epochs * question.finding.times))
-        # the record of the first batch comes in every epoch begun: with one noise the bound is reached
-        lower = found.lower if len(question.run.parts) == 1 and question.finding.times == 1 else 0.0
-        return Proven(epsilon=Bracket(lower, found.upper), because=(REVEALED_BATCHES,))
-    if not _equally_many_batches(question.finding):
-        return _unproven(_ANOTHER_COUNT)
-    return _between(0.0, question.asked(_full_batches(question.run, moves=2)).upper)
-
-
-def _with_replacement(question: _Question) -> Proven:
     finding, run = question.finding, question.run
+    if question.relation is SUBSTITUTE:
+        once = finding.times == 1
+        # wherever the run begins, the records of one batch come in ceil(steps / epoch) steps, and none comes in more
+        visits = -(-run.steps // (finding.epoch or 1)) if once and finding.epoch else question.visits
+        found = question.asked(_hardest(run, visits))
+        return _between(question, found.lower if once and len(run.parts) == 1 else 0.0, found.upper, of=())
+    if not finding.alike:
+        return _unproven(_another_cut(question))
+    return _between(question, 0.0, question.asked(_full_batches(run, moves=2)).upper)
+
+
+def _one_by_one(question: _Question) -> Proven:
+    finding, run = question.finding, question.run
+    if question.relation is not SUBSTITUTE and not finding.alike:
+        return _unproven(_another_cut(question))
     if finding.share is None or finding.batch is None:
-        return _weighted_once(question)
+        if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
+            return _unproven("the weights are not known")
+        visits = _hardest(run, question.visits) if question.relation is SUBSTITUTE else _full_batches(run, moves=2)
+        return _between(question, 0.0, question.asked(visits).upper)
     if not _all_gaussian(run):
         return _unproven("for records that come several times in a batch only Gaussian noise has a theorem")
     most = _most_squares(finding.batch, finding.share, run.steps, RARELY * question.delta)
@@ -136,15 +183,7 @@ def _with_replacement(question: _Question) -> Proven:
     bound = epsilon(
         Step(nearer, EveryRecord()), delta=question.delta * (1 - RARELY), relation=ADD_OR_REMOVE, accuracy=question.accuracy
     )
-    return _between(0.0, bound.upper)
-
-
-def _weighted_once(question: _Question) -> Proven:
-    if not question.finding.epoch:
-        return _unproven("the weights are not known")
-    if question.relation is SUBSTITUTE:
-        return _between(0.0, question.asked(_hardest(question.run, question.epochs)).upper)
-    return _between(0.0, question.asked(_full_batches(question.run, moves=2)).upper)
+    return _between(question, 0.0, bound.upper)
 
 
 def _several_draws(question: _Question) -> Proven:
@@ -155,7 +194,7 @@ def _several_draws(question: _Question) -> Proven:
         return _unproven("noise that is shared between several draws has a theorem for Gaussian noise only")
     split = Run(
         tuple(
-            (Step(Gaussian(noise_multiplier=noise / math.sqrt(draws)), Poisson(rate=rate)), times * draws)
+            (Step(Gaussian(noise_multiplier=noise / math.sqrt(draws) * (1 - 2**-50)), Poisson(rate=rate)), times * draws)
             for noise, times in _noises(question.run)
         )
     )
@@ -166,33 +205,47 @@ _BOUNDS: dict[Scheme, Callable[[_Question], Proven]] = {
     Scheme.SHUFFLE: _shuffled,
     Scheme.BALLS_IN_BINS: _balls_in_bins,
     Scheme.FIXED_PARTITION: _fixed_partition,
-    Scheme.WITH_REPLACEMENT: _with_replacement,
-    Scheme.WEIGHTED: _with_replacement,
+    Scheme.WITH_REPLACEMENT: _one_by_one,
+    Scheme.WEIGHTED: _one_by_one,
     Scheme.SEVERAL_DRAWS: _several_draws,
 }
-_ANOTHER_COUNT = (
-    "one record fewer, and an epoch has another number of batches: neighbours can be told apart by counting. "
-    "SUBSTITUTE has a bound; so has a dataset of another size"
-)
 
 
-def _between(lower: float, upper: float) -> Proven:
-    because = (LARGEST_SUM,) * bool(lower) + (REVEALED_BATCHES,)
-    return Proven(epsilon=Bracket(min(lower, upper), upper), because=because)
+def _between(question: _Question, lower: float, upper: float, of: tuple[Evidence, ...] = (LARGEST_SUM,)) -> Proven:
+    finding = question.finding
+    assumed = []
+    if finding.epoch is not None:
+        assumed.append("every pass over the loader is run to its end")
+    if finding.scheme is Scheme.WEIGHTED:
+        assumed.append("the weights do not depend on the records")
+    if finding.how is How.WATCHED:
+        assumed.append("the order does not depend on what the records hold")
+    because = of * bool(lower) + (REVEALED_BATCHES,)
+    return Proven(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
+
+
+def _another_cut(question: _Question) -> str:
+    if question.finding.how is How.WATCHED:
+        return (
+            "batches do not tell how a dataset of one record fewer would be cut, so only SUBSTITUTE has a bound; "
+            "inspect_loader may know"
+        )
+    return "with one record fewer this loader would change more than one place of an epoch. SUBSTITUTE has a bound"
 
 
 def _shuffle_witness(question: _Question) -> float:
     """What the largest sum of the full batches of each whole epoch tells; 0 where the noise is not Gaussian."""
     noise, finding = _largest_noise(question.run), question.finding
-    if not (noise and finding.batch and finding.epoch and finding.records) or finding.times != 1:
+    if not (noise and finding.batch and finding.full and finding.records) or finding.times != 1:
         return 0.0
-    shared = finding.records if question.relation is SUBSTITUTE else finding.records - 1
-    whole_epochs = question.run.steps // finding.epoch
-    seen = min(shared // finding.batch, finding.epoch, question.run.steps)
-    if not seen:
-        return 0.0
+    # one record fewer leaves the first batches full, but perhaps not the last of them
+    shrinks = question.relation is not SUBSTITUTE and finding.full * finding.batch > finding.records - 1
+    seen = finding.full - shrinks
+    begun = finding.how is How.INSPECTED and question.run.steps < (finding.epoch or 0)  # an epoch, from its first batch on
+    if begun:
+        seen = min(seen, question.run.steps)
     witness = Epochs(
-        epochs=max(whole_epochs, 1) if finding.reshuffles else 1,  # epochs that share one order are not independent
+        epochs=1 if begun else question.whole_epochs,
         batches=seen,
         weight=seen * finding.batch / finding.records,
         with_record=2.0,
@@ -200,20 +253,6 @@ def _shuffle_witness(question: _Question) -> float:
         noise=noise,
     )
     return witness.epsilon(question.delta, directions=question.directions)
-
-
-def _equally_many_batches(finding: Finding) -> bool:
-    """Whether one record fewer leaves the number of batches per epoch as it is."""
-    records, batch, epoch = finding.records, finding.batch, finding.epoch
-    if records is None or batch is None or epoch is None or records < 2:
-        return False
-    if (epoch + 1) * batch <= records:  # an epoch is a part of a random order, of a size that is set
-        return True
-    if finding.drops_last is None:  # either could be: both must agree
-        return -(-records // batch) == -(-(records - 1) // batch) and records // batch == (records - 1) // batch
-    if finding.drops_last:
-        return records // batch == (records - 1) // batch
-    return -(-records // batch) == -(-(records - 1) // batch)
 
 
 def _most_squares(batch: int, share: float, steps: int, beta: float) -> int:
@@ -226,11 +265,12 @@ def _most_squares(batch: int, share: float, steps: int, beta: float) -> int:
         return batch * batch * steps
     log_masses = gammaln(batch + 1) - gammaln(counts + 1) - gammaln(batch - counts + 1)
     log_masses += counts * math.log(share) + (batch - counts) * math.log1p(-share)
+    rounding = 2.0**-50 * float(gammaln(batch + 1) + 1)  # of each exponent, which the number of steps magnifies
     best = float(batch) ** 2 * steps
     for theta in np.geomspace(1e-6, 30, 300):
         exponents = log_masses + theta * counts.astype(float) ** 2
         top = exponents.max()
-        log_moment = top + math.log(np.exp(exponents - top).sum())
+        log_moment = top + math.log(np.exp(exponents - top).sum()) + rounding
         best = min(best, (steps * log_moment - math.log(beta)) / theta * (1 + 1e-9))
     return max(math.floor(best), 1)
 

@@ -126,17 +126,20 @@ def _decided(tests: Tests, verdict: Verdict) -> Finding:
         return _with(batches, scheme, sentence, batch=b, epoch=epochs.length)
     # a second epoch in the same order would have been a fixed partition
     seen_again = [] if epochs.segment(batches.count)[-1] > epochs.segment(batches.count)[0] else [reused]
+    # of an epoch only the last batch may be short
+    full = epochs.length - 1 if epochs.length else None
+    once = {"epoch": epochs.length, "full": full, "reshuffles": not seen_again or None}
     if scheme is Scheme.SHUFFLE:
         sentence = (
             f"These batches are shuffled and cut: no record came twice {within}, which independent draws would do with "
             f"probability {chance}."
         )
-        return _with(batches, scheme, sentence, *seen_again, batch=b, epoch=epochs.length, reshuffles=not seen_again or None)
+        return _with(batches, scheme, sentence, *seen_again, batch=b, **once)
     sentence = (
         f"Each record comes in one random batch of each epoch: no record came twice {within}, which independent draws would do "
         f"with probability {chance}, and sizes vary from {batches.sizes.min():,} to {b:,}."
     )
-    return _with(batches, scheme, sentence, *seen_again, epoch=epochs.length, reshuffles=not seen_again or None)
+    return _with(batches, scheme, sentence, *seen_again, **once)
 
 
 def _with(batches: Batches, scheme: Scheme, sentence: str, *notes: str, **known: object) -> Finding:
