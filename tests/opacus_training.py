@@ -18,6 +18,12 @@ from tightrope.integrations.opacus import TightropeAccountant
 from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers.torch import data_loader
 
+USUAL_WARNINGS = [
+    # what Opacus says of itself each time an engine is made
+    pytest.mark.filterwarnings("ignore:Secure RNG turned off:UserWarning"),
+    # what torch says of the hooks of Opacus where no input needs a gradient
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning"),
+]
 RECORDS, BATCH, NOISE, DELTA = 60, 6, 1.1, 1e-5
 GAUSSIAN = tr.Gaussian(noise_multiplier=NOISE)
 

@@ -12,6 +12,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, record, watch
+from tightrope.audit.loader_rates import float32_rate
 from tightrope.curve.bracket import rounded
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 
@@ -202,3 +203,27 @@ def test_a_missing_recording_is_refused(tmp_path: Path, shell: Shell) -> None:
     code, out, err = shell(f"audit {tmp_path / 'nothing.jsonl'} {CLAIM}")
     assert (code, out) == (2, "")
     assert "could not be read" in err
+
+
+def test_a_rate_that_torch_rounds_up_by_little_is_the_rate_that_was_meant() -> None:
+    rounded_up = found(scheme=Scheme.POISSON, sampling=tr.Poisson(rate=float32_rate(1e-3)))
+    result = judged(rounded_up)
+    assert result.verdict is Verdict.MATCHES
+    assert result.truly.upper > result.claimed.upper
+    assert "state epsilon 0.9472" in result.sentence
+    far_up = found(scheme=Scheme.POISSON, sampling=tr.Poisson(rate=float32_rate(1e-7)))
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-7)) * 10_000
+    assert judged(far_up, run).verdict is Verdict.TOO_SMALL
+
+
+def test_a_watched_match_says_what_the_batches_leave_open() -> None:
+    finding = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
+    result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 500)
+    assert result.verdict is Verdict.MATCHES
+    assert result.truly.lower < result.claimed.lower < result.claimed.upper < result.truly.upper
+    assert "as far as the batches tell: with confidence 0.999 the rate lies between" in result.sentence
+
+
+def test_a_recording_can_be_audited_by_its_path(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "batches.jsonl", shuffled(990, 20, 4), 990)
+    assert audit(str(path), ANCHOR, delta=1e-6, relation=tr.ADD).finding == watch(path)

@@ -115,17 +115,29 @@ def four_ranks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return sampler
 
 
-def test_distributed_poisson_is_poisson_only_if_no_batch_is_empty(four_ranks: Callable[..., Any]) -> None:
-    large = over(8000, batch_sampler=four_ranks(total_size=8000, sample_rate=0.0625))
-    assert (large.scheme, large.sampling) == (Scheme.POISSON, Poisson(rate=0.0625))
-    assert "drops a batch that is empty" in " ".join(large.notes)
-    small = over(80, batch_sampler=four_ranks(total_size=80, sample_rate=0.0625))
-    assert small.scheme is Scheme.UNKNOWN
-    assert small.sampling is None
-    assert "ranks drop empty batches" in small.sentence
-    # 16 batches, and 4 ranks of 20, 20, 20, 19 records that are all left out
-    odd = over(79, batch_sampler=four_ranks(total_size=79, sample_rate=0.5))
-    assert f"probability {2 * (3 * 0.5**20 + 0.5**19):.2g} or less" in odd.sentence
+def test_ranks_that_may_be_seeded_alike_are_not_called_poisson(four_ranks: Callable[..., Any]) -> None:
+    finding = over(8000, batch_sampler=four_ranks(total_size=8000, sample_rate=0.0625))
+    assert (finding.scheme, finding.sampling) == (Scheme.UNKNOWN, None)
+    assert "with equal seeds records join together" in finding.sentence
+
+
+def test_one_rank_is_poisson_only_if_no_batch_is_empty(four_ranks: Callable[..., Any]) -> None:
+    alone = four_ranks(total_size=8000, sample_rate=0.0625)
+    alone.num_replicas = 1
+    assert over(8000, batch_sampler=alone).sampling == Poisson(rate=0.0625)
+    few = four_ranks(total_size=20, sample_rate=0.5)
+    few.num_replicas = 1
+    finding = over(20, batch_sampler=few)
+    assert finding.scheme is Scheme.UNKNOWN
+    assert f"probability {2 * 0.5**20:.2g}" in finding.sentence
+
+
+def test_processes_that_shuffle_by_seeds_of_their_own_are_not_read(accelerated: Any) -> None:
+    data = dataset(96)
+    batches = BatchSampler(accelerated.SeedableRandomSampler(data, data_seed=1), 8, False)
+    finding = over(96, batch_sampler=accelerated.BatchSamplerShard(batches, 2, 0))
+    assert finding.scheme is Scheme.UNKNOWN
+    assert "unless all seeds are equal" in finding.sentence
 
 
 # --- Accelerate

@@ -27,6 +27,7 @@ from opacus_training import (
     GAUSSIAN,
     NOISE,
     RECORDS,
+    USUAL_WARNINGS,
     asked,
     dataset,
     drawn_by,
@@ -44,12 +45,7 @@ from tightrope.integrations import opacus as integration
 from tightrope.integrations.opacus import SamplerMismatch, TightropeAccountant
 from tightrope.theorems.other_batchings import SPLIT_NOISE
 
-pytestmark = [
-    # what Opacus says of itself each time an engine is made
-    pytest.mark.filterwarnings("ignore:Secure RNG turned off:UserWarning"),
-    # what torch says of the hooks of Opacus where no input needs a gradient
-    pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning"),
-]
+pytestmark = USUAL_WARNINGS
 
 NAMES = {
     "tightrope": tr.ADD_OR_REMOVE,
@@ -396,3 +392,21 @@ def test_a_name_that_is_taken_is_refused() -> None:
             integration._register(integration.PoissonAccountant)
     finally:
         register_accountant("tightrope", integration.PoissonAccountant, force=True)
+
+
+def test_every_restart_counts_as_a_pass_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten starts of one step each: a record can have come in all ten, though ten steps are one epoch."""
+    file = tmp_path / "state"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplerMismatch)
+        for start in range(10):
+            engine = PrivacyEngine(accountant="tightrope-substitute")
+            module, optimizer, loader = made_private(engine, shuffled(), poisson_sampling=False)
+            if start:
+                engine.load_checkpoint(path=file, module=module, optimizer=optimizer)
+            train(module, optimizer, [next(iter(loader))])
+            engine.save_checkpoint(path=file, module=module, optimizer=optimizer)
+        spent = engine.get_epsilon(DELTA)
+    ten = tr.Step(GAUSSIAN, tr.EveryRecord()) * 10
+    assert spent >= asked(ten, tr.SUBSTITUTE).upper
+    assert "provided that every pass over the loader is run to its end" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ from opacus_training import (
     GAUSSIAN,
     NOISE,
     RECORDS,
+    USUAL_WARNINGS,
     asked,
     dataset,
     module_and_optimizer,
@@ -35,13 +37,9 @@ from opacus_training import (
 from tightrope import InvalidSetting, NoTheorem
 from tightrope.audit import inspect_loader
 from tightrope.integrations.opacus import TightropeEngine
+from tightrope.integrations.opacus_engine import _ranks
 
-pytestmark = [
-    # what Opacus says of itself each time an engine is made
-    pytest.mark.filterwarnings("ignore:Secure RNG turned off:UserWarning"),
-    # what torch says of the hooks of Opacus where no input needs a gradient
-    pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning"),
-]
+pytestmark = USUAL_WARNINGS
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SMALL = ["--records", "300", "--batch", "30", "--epochs", "1"]
 
@@ -235,3 +233,52 @@ def test_without_opacus_the_import_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(ImportError, match=r"pip install 'tightrope\[opacus\]'"):
         importlib.import_module("tightrope.integrations.opacus")
+
+
+def test_steps_on_batches_that_the_sampler_did_not_draw_are_refused_before_they_are_taken() -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson())
+    before = [parameter.detach().clone() for parameter in module.parameters()]
+    with pytest.raises(InvalidSetting, match="a batch that the sampler did not draw"):
+        train(module, optimizer, shuffled())  # the loader of before, not the one that make_private returned
+    assert all(torch.equal(old, new) for old, new in zip(before, module.parameters(), strict=True))
+    assert engine.ledger.steps == 0
+    optimizer.zero_grad()
+    assert train(module, optimizer, loader) == engine.ledger.steps == 7
+
+
+def test_two_steps_on_one_batch_are_refused() -> None:
+    engine, module, optimizer, loader = engine_and_parts(without_replacement())
+    points, labels = next(iter(loader))
+    torch.nn.functional.cross_entropy(module(points), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(module(points), labels).backward()
+    with pytest.raises(InvalidSetting, match="one step for each of its batches"):
+        optimizer.step()
+    assert engine.ledger.steps == 1
+
+
+def test_a_refused_checkpoint_leaves_what_was_spent_on_record(tmp_path: Path) -> None:
+    engine, module, optimizer, loader = engine_and_parts(poisson())
+    train(module, optimizer, loader)
+    engine.save_checkpoint(path=tmp_path / "early", module=module, optimizer=optimizer)
+    train(module, optimizer, loader)
+    spent = engine.epsilon(DELTA)
+    with pytest.raises(InvalidSetting, match="drawn in the state must be at least 14"):
+        engine.load_checkpoint(path=tmp_path / "early", module=module, optimizer=optimizer)
+    assert (engine.ledger.steps, engine.epsilon(DELTA)) == (14, spent)
+
+
+def test_gradients_of_two_batches_are_not_accumulated() -> None:
+    _, module, optimizer, loader = engine_and_parts(poisson(rate=0.5))
+    with pytest.raises(ValueError, match="accumulat"):
+        train(module, optimizer, loader, accumulate=2)
+
+
+def test_an_optimizer_of_several_ranks_wants_a_share() -> None:
+    several = types.SimpleNamespace(world_size=2)
+    assert _ranks(several, poisson().share(rank=0, ranks=2)) == 2
+    assert _ranks(types.SimpleNamespace(), poisson()) == 1
+    for sampler in (poisson(), poisson().share(rank=0, ranks=3)):
+        with pytest.raises(InvalidSetting, match="a share for one of 2 ranks"):
+            _ranks(several, sampler)

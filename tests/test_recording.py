@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+from tightrope.audit.finding import Scheme
 from tightrope.audit.recording import read_recording, record
+from tightrope.audit.watching import _interval, watch
 from tightrope.errors import InvalidSetting
 
 HEADER = '{"format":"tightrope-batches","version":1,"records":10}\n'
@@ -135,3 +138,33 @@ def test_all_wrong_lines_are_named_up_to_ten(path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"batches.jsonl could not be read: No such file"):
         read_recording(path)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(3, 50), (12_800, 2_000_000), (0, 100), (100, 100)])
+def test_the_interval_of_a_rate_covers_it_as_often_as_is_said(successes: int, trials: int) -> None:
+    low, high = _interval(successes, trials)
+    # exact limits: at each of them the count seen, or one further off, has probability (1 - 0.999) / 2
+    assert low == 0 if successes == 0 else binom.sf(successes - 1, trials, low) == pytest.approx(0.0005, rel=1e-6)
+    assert high == 1 if successes == trials else binom.cdf(successes, trials, high) == pytest.approx(0.0005, rel=1e-6)
+
+
+@pytest.mark.parametrize("times", [15, 20])
+def test_one_record_that_comes_far_too_often_is_noticed(times: int) -> None:
+    rng = np.random.default_rng(times)
+    rates = np.full(10_000, 0.0064)
+    rates[77] *= times
+    finding = watch([np.flatnonzero(rng.random(10_000) < rates) for _ in range(200)], records=10_000)
+    assert finding.scheme is not Scheme.POISSON
+    assert any("one record came" in test.saw for test in finding.tests)
+
+
+def test_what_one_record_may_do_unnoticed_is_said() -> None:
+    rng = np.random.default_rng(3)
+    finding = watch([np.flatnonzero(rng.random(10_000) < 0.0064) for _ in range(200)], records=10_000)
+    assert finding.scheme is Scheme.POISSON
+    assert "one record that comes 11 times as often as the others may go unnoticed" in " ".join(finding.notes)
+
+
+def test_empty_batches_alone_say_nothing() -> None:
+    finding = watch([[]] * 50, records=10)
+    assert finding.sentence == "All batches are empty, so they do not tell how batches are drawn."

@@ -208,6 +208,14 @@ def test_the_digits_are_the_rate_exactly(rate: float) -> None:
     assert int.from_bytes(bytes(digits), "big") * denominator == numerator * 256 ** len(digits)
 
 
+def test_the_largest_rate_below_one_leaves_somebody_out() -> None:
+    def largest(count: int) -> Bytes:
+        return np.full(count, 255, dtype=np.uint8)
+
+    assert poisson_batch(records=9, rate=math.nextafter(1, 0), draw=largest).size == 0
+    assert poisson_batch(records=9, rate=1.0, draw=largest).size == 9
+
+
 @pytest.mark.parametrize("bound", [1, 2, 5, 128, 129, 256])
 def test_values_below_a_bound_are_equally_likely_over_all_bytes(bound: int) -> None:
     counts = np.bincount(_uniform_below(bound, 256, lambda count: np.arange(count).astype(np.uint8)), minlength=bound)

@@ -1,6 +1,6 @@
 """Which scheme drew these batches: decided from indices alone, right or UNKNOWN, by p-values that hold."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,21 @@ import pytest
 from numpy.typing import NDArray
 
 import tightrope as tr
+from draws import (
+    DRAWN,
+    Draw,
+    bins,
+    cut,
+    epochs,
+    partition,
+    poisson,
+    repeating,
+    shuffled,
+    shuffled_and_half_used,
+    shuffled_with_short_ones,
+    subsets,
+    weighted,
+)
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, judged
 from tightrope.audit.hypotheses_overlaps import shared
@@ -16,82 +31,6 @@ from tightrope.audit.hypotheses_schemes import verdicts
 from tightrope.audit.recording import record
 from tightrope.audit.watching import LEVEL, batches_needed, watch
 from tightrope.audit.watching_batches import joined
-
-Whole = NDArray[np.int64]
-Draw = Callable[[np.random.Generator, int, int, int], list[Whole]]
-
-
-def poisson(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return [rng.choice(n, size, replace=False) for size in rng.binomial(n, b / n, size=count)]
-
-
-def subsets(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return [rng.choice(n, b, replace=False) for _ in range(count)]
-
-
-def repeating(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return [rng.integers(n, size=b) for _ in range(count)]
-
-
-def weighted(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    steps = np.cumsum(rng.uniform(0.2, 1.8, size=n))
-    drawn = [np.unique(np.searchsorted(steps, rng.uniform(0, steps[-1], size=2 * b))) for _ in range(count)]
-    return [rng.permutation(inside)[:b] for inside in drawn]
-
-
-def epochs(epoch: Callable[[], Iterable[Whole]], count: int, start: int = 0) -> list[Whole]:
-    found: list[Whole] = []
-    while len(found) < start + count:
-        found += epoch()
-    return found[start : start + count]
-
-
-def cut(order: Whole, b: int, drop_last: bool = True) -> list[Whole]:
-    return [order[place : place + b] for place in range(0, len(order) - b + 1 if drop_last else len(order), b)]
-
-
-def shuffled(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return epochs(lambda: cut(rng.permutation(n), b), count)
-
-
-def shuffled_with_short_ones(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return epochs(lambda: cut(rng.permutation(n), b, drop_last=False), count, int(rng.integers(n // b)))
-
-
-def shuffled_and_half_used(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return epochs(lambda: cut(rng.permutation(n)[: n // 2], b), count, int(rng.integers(n // b)))
-
-
-def bins(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    def epoch() -> list[Whole]:
-        place = rng.integers(n // b, size=n)
-        order = np.argsort(place, kind="stable")
-        return np.split(order, np.searchsorted(place[order], np.arange(1, n // b)))
-
-    return epochs(epoch, count, int(rng.integers(n // b)))
-
-
-def partition(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    order = rng.permutation(n)
-    return epochs(lambda: cut(order, b), count)
-
-
-def in_order(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
-    return epochs(lambda: cut(np.arange(n), b, drop_last=False), count, int(rng.integers(n // b)))
-
-
-DRAWN: list[tuple[Draw, Scheme]] = [
-    (poisson, Scheme.POISSON),
-    (subsets, Scheme.WITHOUT_REPLACEMENT),
-    (shuffled, Scheme.SHUFFLE),
-    (shuffled_with_short_ones, Scheme.SHUFFLE),
-    (shuffled_and_half_used, Scheme.SHUFFLE),
-    (bins, Scheme.BALLS_IN_BINS),
-    (partition, Scheme.FIXED_PARTITION),
-    (in_order, Scheme.FIXED_PARTITION),
-    (repeating, Scheme.WITH_REPLACEMENT),
-    (weighted, Scheme.WEIGHTED),
-]
 
 
 def seen(draw: Draw, seed: int, n: int = 10_000, b: int = 64, count: int = 200) -> Finding:
@@ -259,8 +198,15 @@ def calibrated(draw: Draw, names: Iterable[str], n: int, b: int, count: int, rec
         assert np.mean(np.array(found) < 0.01) <= 0.01 + 0.4 / recordings**0.5, name
 
 
-UNIFORM = ("evenness", "neighbours", "spread", "top_index", "recurrence", "repeats")
-REPEATING = ("evenness_with_replacement", "neighbours_with_replacement", "repeats_within", "spread", "top_index")
+UNIFORM = ("evenness", "favourite", "neighbours", "spread", "top_index", "recurrence", "repeats")
+REPEATING = (
+    "evenness_with_replacement",
+    "favourite_with_replacement",
+    "neighbours_with_replacement",
+    "repeats_within",
+    "spread",
+    "top_index",
+)
 SIZES = [(30, 3, 12), (100, 2, 50), (20, 10, 40), (300, 10, 40)]
 
 

@@ -28,7 +28,7 @@ from tightrope.audit.watching_batches import Batches, Whole
 
 UNEVEN = 0.3  # the standard deviation of weights, relative to their mean, that must be excluded before draws count as uniform
 EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights lie closer together than anything else does
-SHARE = 1 / 32  # of the level, for each of at most eight other tests
+SHARE = 1 / 36  # of the level, for each of at most nine other tests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +108,27 @@ class Tests:
     def evenness_with_replacement(self) -> Clue:
         """The same for draws that may repeat within a batch."""
         return _evenness(self.pairs, equal_draws(np.array([self.batches.total]), self.records))
+
+    @cached_property
+    def favourite(self) -> Clue:
+        """No record comes far more often than the others: one that does is no matter to evenness, and all to its own privacy.
+
+        A record's count is a sum of independent events of mean probability rate; above its mean such a sum is at most as likely
+        to be large as a binomial one (Hoeffding 1956).
+        """
+        return self._favourite(self.count, self.batches.total / self.count / self.records)
+
+    @cached_property
+    def favourite_with_replacement(self) -> Clue:
+        """The same for draws that may repeat within a batch."""
+        return self._favourite(self.batches.total, 1 / self.records)
+
+    def _favourite(self, trials: int, rate: float) -> Clue:
+        most = int(self.batches.inclusions.max())
+        saw = f"one record came {most:,} times where {trials * rate:,.2g} are expected"
+        if most < trials * rate + 1:
+            return Clue(p_value=1.0, saw=saw)
+        return Clue(p_value=min(1.0, self.records * float(special.bdtrc(most - 1, trials, min(rate, 1.0)))), saw=saw)
 
     @cached_property
     def neighbours(self) -> Clue:

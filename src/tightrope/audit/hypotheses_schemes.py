@@ -38,7 +38,8 @@ def without_replacement(tests: Tests) -> Verdict:
 
 
 def _independent(tests: Tests) -> list[Clue]:
-    return [tests.evenness, tests.neighbours, tests.spread, tests.top_index, tests.recurrence, tests.repeats]
+    subsets = [tests.evenness, tests.favourite, tests.neighbours]
+    return [*subsets, tests.spread, tests.top_index, tests.recurrence, tests.repeats]
 
 
 def shuffle(tests: Tests) -> Verdict:
@@ -93,7 +94,15 @@ def with_replacement(tests: Tests) -> Verdict:
     evenness, neighbours = tests.evenness_with_replacement, tests.neighbours_with_replacement
     return judged(
         Scheme.WITH_REPLACEMENT,
-        [evenness, tests.repeats_within, neighbours, tests.spread, tests.top_index, tests.repeats],
+        [
+            evenness,
+            tests.favourite_with_replacement,
+            tests.repeats_within,
+            neighbours,
+            tests.spread,
+            tests.top_index,
+            tests.repeats,
+        ],
     )
 
 

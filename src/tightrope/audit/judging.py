@@ -3,13 +3,16 @@
 import math
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from tightrope.answers.certified import DEFAULT_ACCURACY
 from tightrope.answers.spend import epsilon
 from tightrope.answers.verdict import written
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.loader_rates import float32_rate, float64_rate
 from tightrope.audit.loaders import inspect_loader
 from tightrope.audit.proven import Proven, drawn_by, proven
+from tightrope.audit.watching import CONFIDENCE, watch
 from tightrope.curve.bracket import Bracket, rounded
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
@@ -18,6 +21,8 @@ from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
+
+GRID = 1e-4  # relative: a rate that torch rounds up by less is still the rate that was meant
 
 
 class Verdict(Enum):
@@ -69,10 +74,10 @@ class Audit:
 
     def _proved(self) -> str:
         if self.verdict is Verdict.MATCHES:
-            return "That is what was accounted."
+            return self._agreement()
         if self.finding.sampling is not None and math.isfinite(self.truly.upper):
             truly, claimed = written([self.truly, self.claimed])
-            sure = "" if self.finding.rate_range is None else f", with confidence {0.999:g},"
+            sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
             return f"So epsilon is{sure} {truly}, not {claimed}."
         most = rounded(self.truly.upper, 4, down=False)
         if self.verdict is Verdict.COVERED:
@@ -81,6 +86,20 @@ class Audit:
         if math.isinf(self.truly.upper):
             return _capital(f"{least}no bound is proved: {self.why_not.removesuffix('.')}.")
         return _capital(f"{least}no bound better than {most} is proved{self._condition()}.")
+
+    def _agreement(self) -> str:
+        if self.finding.rate_range is not None:
+            low, high = self.finding.rate_range
+            return (
+                f"That agrees with what was accounted, as far as the batches tell: with confidence {CONFIDENCE:g} the rate lies "
+                f"between {low:.4g} and {high:.4g}, and epsilon {written([self.truly])[0]}."
+            )
+        if self.truly.upper > self.claimed.upper:
+            return (
+                "That is what was accounted, but for the rate, which torch rounds up: "
+                f"state epsilon {rounded(self.truly.upper, 9, down=False)}."
+            )
+        return "That is what was accounted."
 
     def _condition(self) -> str:
         return f", provided that {self.provided}" if self.provided else ""
@@ -107,7 +126,7 @@ def audit(
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader, whose structure is read, or a `Finding`, for example what `watch` made of index batches.
+    `loader` is a torch DataLoader, whose structure is read, the path of a recording, which is watched, or a `Finding`.
     `effort` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
@@ -124,13 +143,11 @@ def audit(
             "run must hold at least one step, got none. Pass what was accounted: Step(mechanism, sampling) * times."
         )
     check.open_probability(delta=delta)
-    finding = loader if isinstance(loader, Finding) else inspect_loader(loader)
+    finding = _found(loader)
     claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
-    if all(_agrees(step.sampling, finding) for step, _ in accounted):
-        truly, verdict = Proven(epsilon=claimed), Verdict.MATCHES
-    else:
-        truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
-        verdict = _judged(claimed, truly, finding)
+    truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+    matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
+    verdict = Verdict.MATCHES if matches else _judged(claimed, truly, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -147,11 +164,19 @@ def audit(
     )
 
 
+def _found(loader: object) -> Finding:
+    if isinstance(loader, Finding):
+        return loader
+    return watch(loader) if isinstance(loader, str | Path) else inspect_loader(loader)
+
+
 def _agrees(claimed: Sampling, finding: Finding) -> bool:
     found = finding.sampling
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
-        low, high = finding.rate_range or (found.rate, found.rate)
-        return low <= claimed.rate <= high
+        if finding.rate_range is not None:
+            return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
+        rounded_up = found.rate in (float32_rate(claimed.rate), float64_rate(claimed.rate))
+        return found.rate == claimed.rate or (rounded_up and found.rate <= claimed.rate * (1 + GRID))
     if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
         return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)

@@ -1,6 +1,5 @@
 """A batch sampler that draws for itself, as a cut stream or as a finding."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,36 +61,26 @@ def _opacus(sampler: Any, records: int) -> Finding:
 
 def _opacus_distributed(sampler: Any, records: int) -> Finding:
     refuse_other_size(sampler, sampler.total_size, records)
-    ranks = sampler.num_replicas
-    finding = _poisson(
-        sampler.sample_rate,
-        records,
-        batches=_some_batches(sampler, sampler.num_batches),
-        notes=(
-            f"Each of {counted(ranks, 'rank')} draws from its own part of the records and drops a batch that is empty.",
-            "With equally seeded generators all ranks draw the same positions of their parts; this cannot be seen from here.",
-        ),
-    )
+    batches = _some_batches(sampler, sampler.num_batches)
+    if sampler.num_replicas > 1:
+        return unknown(
+            f"Each of {sampler.num_replicas} ranks draws from its own part of the records: Poisson batches only if their "
+            "generators are seeded differently, which cannot be seen from here; with equal seeds records join together. "
+            "Empty batches are dropped besides",
+            records=records,
+        )
+    finding = _poisson(sampler.sample_rate, records, batches=batches)
     if finding.rate is None:
         return finding
-    empty = sampler.num_batches * _some_rank_is_empty(finding.rate, records, ranks)
+    empty = batches * (1 - finding.rate) ** records
     if empty <= NEGLIGIBLE:
         return finding
     return unknown(
-        f"Each record joins each batch on its own, but ranks drop empty batches, which in a pass happens with probability "
-        f"{min(1.0, empty):.2g} or less, and then parts of different batches meet in one step",
+        f"Each record joins each batch on its own, but empty batches are dropped, which in a pass happens with probability "
+        f"{min(1.0, empty):.2g}",
         records=records,
         notes=finding.notes,
     )
-
-
-def _some_rank_is_empty(rate: float, records: int, ranks: int) -> float:
-    """A bound on the probability that some rank draws nothing in one step: the sum over ranks of (1 - rate)^size."""
-    small, larger_ranks = divmod(records, ranks)
-    if rate >= 1:
-        return 0.0 if small else 1.0
-    nothing = math.exp(small * math.log1p(-rate))
-    return (ranks - larger_ranks) * nothing + larger_ranks * nothing * (1 - rate)
 
 
 def _some_batches(sampler: object, batches: int) -> int:

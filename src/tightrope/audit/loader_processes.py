@@ -98,6 +98,13 @@ def _ranks(batch_sampler: Any) -> int:
 
 def _shared_cut(shard: Any, cut: Cut) -> Cut | Finding:
     processes = shard.num_processes
+    if processes > 1 and not cut.stream.renewed:
+        return unknown(
+            f"Each of {processes} processes shuffles by a seed of its own: unless all seeds are equal, which cannot be seen from "
+            "here, the parts of a batch overlap",
+            records=cut.stream.records,
+            notes=cut.stream.notes,
+        )
     if shard.batch_size != cut.batch or shard.drop_last != cut.drop_last:
         return unknown(
             f"The BatchSamplerShard was made for batches of {shard.batch_size}, but its batch sampler now cuts {cut.batch:,}",

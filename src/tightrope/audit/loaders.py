@@ -29,7 +29,7 @@ def inspect_loader(loader: object) -> Finding:
     if not _looks_like_a_loader(loader):
         raise InvalidSetting(
             f"loader must be a torch DataLoader, got {called(loader)}. "
-            "Pass the DataLoader that the training iterates over, or watch the index batches."
+            "Pass the DataLoader that the training iterates over, or what watch(batches, records=...) finds of the index batches."
         )
     return unread(loader, role="loader")
 

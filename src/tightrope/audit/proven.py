@@ -48,6 +48,7 @@ class _Question:
     relation: Relation
     accuracy: float
     effort: Effort
+    starts: int
 
     @property
     def directions(self) -> Sequence[Relation]:
@@ -62,13 +63,14 @@ class _Question:
         """
         epoch, steps = self._epoch, self.run.steps
         begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
-        return begun * self.finding.times
+        return (begun + self.starts - 1) * self.finding.times  # each further start may cut one epoch in two
 
     @property
     def whole_epochs(self) -> int:
         """How many epochs the run holds for certain, each with an order of its own; 1 where orders may be the same."""
         epoch, steps = self._epoch, self.run.steps
         whole = steps // epoch if self.finding.how is How.INSPECTED else max(steps - epoch + 1, 0) // epoch
+        whole = max(whole - (self.starts - 1), 0)
         return whole if self.finding.reshuffles else min(whole, 1)
 
     @property
@@ -90,13 +92,15 @@ def proven(
     relation: Relation,
     accuracy: float = DEFAULT_ACCURACY,
     effort: Effort = QUICK,
+    starts: int = 1,
 ) -> Proven:
     """What is proved about `run`'s epsilon if its batches are drawn as found: both ends, with the theorems, or why not.
 
-    The run states mechanism and steps; how it says that batches are drawn is not believed.
+    The run states mechanism and steps; how it says that batches are drawn is not believed. `starts` is how often training began
+    with a new pass over the loader: more than once where it was interrupted and resumed.
     """
     check.open_probability(delta=delta)
-    question = _Question(run, finding, delta, relation, accuracy, checked_effort(effort))
+    question = _Question(run, finding, delta, relation, accuracy, checked_effort(effort), check.whole(least=1, starts=starts))
     try:
         if finding.sampling is not None:
             return Proven(epsilon=_sampled(question, finding.sampling))
@@ -157,9 +161,10 @@ def _fixed_partition(question: _Question) -> Proven:
     if question.relation is SUBSTITUTE:
         once = finding.times == 1
         # wherever the run begins, the records of one batch come in ceil(steps / epoch) steps, and none comes in more
-        visits = -(-run.steps // (finding.epoch or 1)) if once and finding.epoch else question.visits
+        uncut = once and question.starts == 1
+        visits = -(-run.steps // finding.epoch) if uncut and finding.epoch else question.visits
         found = question.asked(_hardest(run, visits))
-        return _between(question, found.lower if once and len(run.parts) == 1 else 0.0, found.upper, of=())
+        return _between(question, found.lower if uncut and len(run.parts) == 1 else 0.0, found.upper, of=())
     if not finding.alike:
         return _unproven(_another_cut(question))
     return _between(question, 0.0, question.asked(_full_batches(run, moves=2)).upper)
@@ -241,7 +246,9 @@ def _shuffle_witness(question: _Question) -> float:
     # one record fewer leaves the first batches full, but perhaps not the last of them
     shrinks = question.relation is not SUBSTITUTE and finding.full * finding.batch > finding.records - 1
     seen = finding.full - shrinks
-    begun = finding.how is How.INSPECTED and question.run.steps < (finding.epoch or 0)  # an epoch, from its first batch on
+    begun = (
+        finding.how is How.INSPECTED and question.starts == 1 and question.run.steps < (finding.epoch or 0)
+    )  # an epoch, from its first batch on
     if begun:
         seen = min(seen, question.run.steps)
     witness = Epochs(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from tightrope.audit.finding import Finding, How, Scheme, Test
-from tightrope.audit.hypotheses import UNEVEN, Tests, Verdict
+from tightrope.audit.hypotheses import SHARE, UNEVEN, Tests, Verdict
 from tightrope.audit.hypotheses_schemes import verdicts
 from tightrope.audit.recording import read_recording
 from tightrope.audit.watching_batches import Batches, batches_from
@@ -52,13 +52,11 @@ def watch(batches: Iterable[object] | str | Path, *, records: int | None = None,
 def _found(batches: Batches) -> Finding:
     if batches.first_repeat is None and batches.sizes.min() == batches.records:
         return _everything(batches)
-    if batches.count < FEWEST or batches.records < FEWEST or batches.total == 0:
-        what = (
-            "All batches are empty"
-            if batches.total == 0
-            else f"{_count(batches)} of {batches.records:,} records are too few to tell"
-        )
-        return _finding(batches, Scheme.UNKNOWN, f"{what} how batches are drawn{_enough(batches)}.")
+    if batches.total == 0:
+        return _finding(batches, Scheme.UNKNOWN, "All batches are empty, so they do not tell how batches are drawn.")
+    if batches.count < FEWEST or batches.records < FEWEST:
+        few = f"{_count(batches)} of {batches.records:,} records are too few to tell how batches are drawn"
+        return _finding(batches, Scheme.UNKNOWN, f"{few}{_enough(batches)}.")
     tests = Tests(batches)
     found = verdicts(tests)
     fitting = [verdict for verdict in found if verdict.p_value >= LEVEL]
@@ -94,7 +92,10 @@ def _decided(tests: Tests, verdict: Verdict) -> Finding:
     batches, scheme, epochs = tests.batches, verdict.scheme, verdict.epochs
     n, b = batches.records, int(batches.sizes.max())
     rate = batches.total / (batches.count * n)
-    uniform = f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones may go unnoticed."
+    uniform = (
+        f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones, or one record that comes "
+        f"{_unnoticed(batches):.2g} times as often as the others may go unnoticed."
+    )
     reused = "Whether the next epoch draws a new order was not seen: the recording holds no more than one."
     if scheme is Scheme.POISSON:
         low, high = _interval(batches.total, batches.count * n)
@@ -145,6 +146,15 @@ def _decided(tests: Tests, verdict: Verdict) -> Finding:
 def _with(batches: Batches, scheme: Scheme, sentence: str, *notes: str, **known: object) -> Finding:
     finding = _finding(batches, scheme, sentence)
     return dataclasses.replace(finding, notes=(*notes, *finding.notes), **known)  # type: ignore[arg-type]
+
+
+def _unnoticed(batches: Batches) -> float:
+    """How many times as often as the others one record may come before its count alone tells."""
+    rate = batches.total / (batches.count * batches.records)
+    counts = np.arange(batches.count + 1)
+    told = batches.records * special.bdtrc(counts - 1.0, batches.count, rate) < LEVEL * SHARE
+    fewest = int(np.argmax(told)) if told.any() else batches.count
+    return max(fewest / (batches.count * rate), 1.0)
 
 
 def _interval(successes: int, trials: int) -> tuple[float, float]:

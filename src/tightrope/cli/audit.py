@@ -89,6 +89,8 @@ def _object(found: Audit) -> dict[str, Any]:
         "finding": finding_object(found.finding),
         "claimed": bracket_object(found.claimed),
         "proved": bracket_object(found.truly),
+        "provided": found.provided,
+        "why_not": found.why_not,
         "if_without_replacement": None if afresh is None else bracket_object(afresh),
         "theorems": [theorem_object(evidence) for evidence in found.because],
     }
@@ -105,6 +107,10 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "records": finding.records,
         "batch": finding.batch,
         "batches_per_epoch": finding.epoch,
+        "times_per_epoch": finding.times,
+        "reshuffles": finding.reshuffles,
+        "share": finding.share,
+        "draws_per_step": finding.draws,
         "rate_range": finding.rate_range,
         "tests": [
             {"hypothesis": test.hypothesis, "p_value": number_object(test.p_value), "saw": test.saw} for test in finding.tests

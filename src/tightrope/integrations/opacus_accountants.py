@@ -80,6 +80,7 @@ class TightropeAccountant(IAccountant):
         self._drawn: list[Finding | None] = []  # one for each entry of the history
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
+        self._starts = 0  # how often training began with a new pass over a loader
         self._answered_for: object = None
         self._answers: dict[Question, Proven] = {}
 
@@ -104,6 +105,7 @@ class TightropeAccountant(IAccountant):
                 "A rate that was estimated from batches is not the exact one: use tightrope.audit.audit for that."
             )
         self._found = finding
+        self._starts += 1
         if not self._accounts(finding):
             _warn_in_a_box(self._mismatch(finding), f"What to do: {REMEDIES[self.kind]} {UNTIL_THEN}")
         elif opacus_rate is not None and finding.sampling is not None and self._is_unlike(opacus_rate, finding.sampling.rate):
@@ -226,6 +228,7 @@ class TightropeAccountant(IAccountant):
         if mismatches:
             at_most = f"at most {rounded(spent.upper, 4, down=False)}" if math.isfinite(spent.upper) else "infinite"
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
+            why += f", provided that {found.provided}" if found.provided else ""
             _warn(f"{self._mismatch(mismatches[0])} What is proved: epsilon is {at_most} at delta {delta:g}{why}.")
         return spent
 
@@ -250,7 +253,7 @@ class TightropeAccountant(IAccountant):
         return privacy_curve(self.run, relation=self.relation, accuracy=accuracy, effort=effort)
 
     def _proven(self, question: Question) -> Proven:
-        history = tuple(self.history), tuple(self._aligned())
+        history = tuple(self.history), tuple(self._aligned()), self._starts
         if history != self._answered_for:
             self._answers.clear()
             self._answered_for = history
@@ -266,7 +269,15 @@ class TightropeAccountant(IAccountant):
             return Proven(epsilon=self._curve(question.accuracy, question.effort).epsilon(question.at))
         if len(set(self._aligned())) > 1 or any(finding.sampling is not None for finding in unproven):
             return Proven(epsilon=Bracket(0.0, math.inf), why_not="loaders of which one has no sampling have no bound together")
-        return proven(self.run, unproven[0], delta=question.at, relation=self.relation, accuracy=question.accuracy)
+        return proven(
+            self.run,
+            unproven[0],
+            delta=question.at,
+            relation=self.relation,
+            accuracy=question.accuracy,
+            effort=question.effort,
+            starts=max(self._starts, 1),
+        )
 
     def _is_only_bounded(self) -> bool:
         """Whether the steps that are accounted are worse than those that were run: then no lower end is attained."""
@@ -294,6 +305,7 @@ class TightropeAccountant(IAccountant):
             "relation": self.relation.name,
             "drawn": plain,
             "shared_noise": self._shared_noise,
+            "starts": self._starts,
         }
         return state
 
@@ -313,6 +325,7 @@ class TightropeAccountant(IAccountant):
         self.history = [(noise, rate, steps) for noise, rate, steps in self.history]
         self._drawn = [None] * len(self.history) if drawn is None else drawn
         self._shared_noise = bool(ours and ours["shared_noise"])
+        self._starts += int(ours["starts"]) if ours else 0  # what resumes begins with a new pass
         self._answered_for = None
 
 

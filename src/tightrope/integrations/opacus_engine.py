@@ -17,7 +17,6 @@ from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.plain import plain_run, run_of
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Step
-from tightrope.setting.sampling import Sampling
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
 
@@ -55,6 +54,7 @@ class LedgerAccountant(IAccountant):
 
     def __init__(self, ledger: TrainingLedger) -> None:
         self.ledger = ledger
+        self.used = 0  # batches of the sampler on which steps were taken, or which came before
         self.shared_noise = False  # whether several draws of some step shared its noise, so that the ledger is only a bound
 
     @classmethod
@@ -78,15 +78,25 @@ class LedgerAccountant(IAccountant):
             "Record it in the ledger: engine.ledger.step(noise_multiplier=..., sampling=...)."
         )
 
-    def hook(self, sampling: Sampling) -> Callable[[Any], None]:
-        """What an optimizer calls after each step on batches drawn by `sampling`, with the noise it had at that step."""
+    def hook(self, sampler: Passes) -> Callable[[Any], None]:
+        """What an optimizer calls before each update on batches drawn by `sampler`, with the noise it had at that step.
+
+        More steps than batches that were drawn are refused before they are taken: they used other batches, or one twice.
+        """
+        self.used = sampler.drawn
 
         @lru_cache(maxsize=8)  # the noise rarely changes
         def taken(noise: float, draws: int) -> Step:
-            return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampling)
+            return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
             draws = optimizer.accumulated_iterations
+            if sampler.drawn - self.used < draws:
+                raise InvalidSetting(
+                    "a step was to be taken on a batch that the sampler did not draw for it. Iterate over the loader that "
+                    "make_private returned, and take one step for each of its batches."
+                )
+            self.used += draws
             self.shared_noise |= draws > 1
             self.ledger.count(taken(float(optimizer.noise_multiplier), draws), draws)
 
@@ -188,7 +198,7 @@ class TightropeEngine(PrivacyEngine):
         private_module, private_optimizer, *criterion_and_loader = made
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
         private_optimizer.expected_batch_size = sampler.expected_batch / _ranks(private_optimizer, sampler)
-        private_optimizer.attach_step_hook(self.accountant.hook(sampler.sampling))
+        private_optimizer.attach_step_hook(self.accountant.hook(sampler))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
 
@@ -234,12 +244,18 @@ class TightropeEngine(PrivacyEngine):
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
         """Load all of it; the sampler, given to `make_private` before, goes on with the batch after the last one drawn."""
-        checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
-        state = checkpoint.pop(SAMPLER_KEY, None)
-        if state is not None:
-            if self._sampler is None:
-                raise InvalidSetting("load_checkpoint needs the sampler to go on with, got none. Call make_private first.")
-            self._sampler.load_state_dict(state)
+        ledger, shared_noise = self.accountant.ledger, self.accountant.shared_noise
+        try:
+            checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
+            state = checkpoint.pop(SAMPLER_KEY, None)
+            if state is not None:
+                if self._sampler is None:
+                    raise InvalidSetting("load_checkpoint needs the sampler to go on with, got none. Call make_private first.")
+                self._sampler.load_state_dict(state)
+                self.accountant.used = self._sampler.drawn
+        except BaseException:  # what was spent stays on record when a checkpoint is refused
+            self.accountant.ledger, self.accountant.shared_noise = ledger, shared_noise
+            raise
         return checkpoint
 
 
