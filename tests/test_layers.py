@@ -18,8 +18,8 @@ LAYERS = (
     ("theorems", "loss", "samplers"),
     ("compose",),
     ("answers",),
-    ("report",),
     ("audit",),
+    ("report",),
     ("integrations", "paper"),
     ("cli",),
 )
