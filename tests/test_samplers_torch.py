@@ -84,8 +84,10 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
     assert next(iter(resumed)) == sampler.batch_at(7).tolist()
 
 
-# newer Pythons warn of forking a process with threads, of which torch has some
-may_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def may_fork(test: Any) -> Any:
+    """Newer Pythons warn of forking a process with threads, of which torch has some; so does JAX where other tests import it."""
+    test = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")(test)
+    return pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")(test)
 
 
 @may_fork
