@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper figure-2 figure-3 findings accountants training test bench docs clean
+.PHONY: help run paper figure-2 figure-3 findings accountants statements training test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -31,6 +31,15 @@ findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitutio
 
 accountants: $(VENV)/.installed-cli ## set up, then write docs/findings/accountants.md: every accountant on many runs (rows that are known are kept)
 	@$(BIN)/python examples/accountants.py --out docs/findings
+
+statements: $(VENV)/.installed-cli,statement ## set up, then render the examples of docs/statements.md and the recheck of published results
+	@mkdir -p docs/statements
+	@for pair in statement:digits laplace_release:visits; do \
+	  for kind in json:json md:md latex:tex registry:yaml; do \
+	    $(BIN)/tightrope statement examples/$${pair%%:*}.toml --format $${kind%%:*} > docs/statements/$${pair##*:}.$${kind##*:} || exit 1; \
+	  done; done
+	@$(BIN)/tightrope schema > docs/tightrope-statement-1.schema.json
+	@$(BIN)/tightrope recheck examples/papers.toml --markdown > docs/findings/published.md
 
 training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 

@@ -29,7 +29,7 @@ from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TI
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 # in pipeline order: the question, the relation, the answers, what they are made of, the refusals
 __all__ = [  # noqa: RUF022

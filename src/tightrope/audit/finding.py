@@ -27,6 +27,7 @@ class Scheme(Enum):
 class How(Enum):
     """What a finding rests on."""
 
+    DECLARED = "declared"  # somebody says so
     INSPECTED = "inspected"  # the structure of the loader was read
     WATCHED = "watched"  # index batches were tested
 

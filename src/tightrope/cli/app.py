@@ -24,8 +24,12 @@ from tightrope.cli.paper import EXAMPLE as PAPER
 from tightrope.cli.paper import paper
 from tightrope.cli.rate import EXAMPLE as RATE
 from tightrope.cli.rate import rate
+from tightrope.cli.recheck import EXAMPLE as RECHECK
+from tightrope.cli.recheck import recheck
 from tightrope.cli.risk import EXAMPLE as RISK
 from tightrope.cli.risk import risk
+from tightrope.cli.statement import EXAMPLE as STATEMENT
+from tightrope.cli.statement import SCHEMA_EXAMPLE, VERIFY_EXAMPLE, schema, statement, verify
 from tightrope.cli.steps import EXAMPLE as STEPS
 from tightrope.cli.steps import steps
 from tightrope.cli.sweep import EXAMPLE as SWEEP
@@ -40,6 +44,7 @@ COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (
     (risk, RISK),
     (contrast, CONTRAST),
     (audit, AUDIT),
+    (recheck, RECHECK),
     (compare, COMPARE),
     (noise, NOISE),
     (steps, STEPS),
@@ -47,6 +52,9 @@ COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (
     (sweep, SWEEP),
     (paper, PAPER),
     (theorems, THEOREMS),
+    (statement, STATEMENT),
+    (verify, VERIFY_EXAMPLE),
+    (schema, SCHEMA_EXAMPLE),
 )
 
 _ABOUT = """\

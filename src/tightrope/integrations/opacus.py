@@ -23,9 +23,10 @@ from tightrope.integrations.opacus_accountants import (
     TightropeAccountant,
     WithoutReplacementAccountant,
     WithoutReplacementSubstituteAccountant,
-    made_up_record,
 )
 from tightrope.integrations.opacus_engine import TightropeEngine
+from tightrope.integrations.opacus_findings import made_up_record
+from tightrope.integrations.opacus_statement import audited
 
 try:
     from opacus import PrivacyEngine
@@ -41,6 +42,7 @@ __all__ = [
     "TightropeEngine",
     "WithoutReplacementAccountant",
     "WithoutReplacementSubstituteAccountant",
+    "audited",
 ]
 
 _LOOKS = "looks_at_the_loader_for_tightrope"

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loader_rates import float32_rate, rate_torch_runs
 from tightrope.audit.proven import Proven, proven
 from tightrope.curve.bracket import Bracket, rounded
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus_findings import finding_of, plain_finding
+from tightrope.integrations.opacus_findings import ADAPTIVE_CLIPPING, clips_adaptively, finding_of, plain_finding
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
@@ -153,6 +153,11 @@ class TightropeAccountant(IAccountant):
         elif missing < 0:
             del self._drawn[missing:]
         return self._drawn
+
+    @property
+    def findings(self) -> tuple[Finding | None, ...]:
+        """What was found of the loader, for each entry of the history; None where none was seen."""
+        return tuple(self._aligned())
 
     @property
     def run(self) -> Run:
@@ -336,26 +341,6 @@ REMEDIES: dict[type[Sampling], str] = {
     "that draws every batch afresh.",
 }
 UNTIL_THEN = "Until then get_epsilon returns only what is proved for this loader, which may be infinite."
-ADAPTIVE_CLIPPING = Finding(
-    scheme=Scheme.UNKNOWN,
-    how=How.INSPECTED,
-    sentence="Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and divides by the size "
-    "of the batch that was drawn, which is released without noise.",
-)
-
-
-def clips_adaptively(optimizer: Any) -> bool:
-    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
-    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
-
-
-def made_up_record(finding: Finding) -> Finding:
-    """What is found where an empty batch is replaced by a made-up record: it pushes a record out, and the sum moves by 2C."""
-    sentence = (
-        "With rand_on_empty=True an empty batch becomes a made-up record, which is not there if a record is drawn: the sum moves "
-        "by more than the clipping norm."
-    )
-    return Finding(scheme=Scheme.UNKNOWN, how=finding.how, sentence=sentence, records=finding.records, notes=finding.notes)
 
 
 def _in_words(kind: type[Sampling]) -> str:

@@ -57,3 +57,25 @@ def _sampling_of(plain: Any) -> Sampling:
     parameters = dict(plain)
     kind = parameters.pop("kind")
     return SAMPLING_SPELLINGS[kind](**parameters)
+
+
+ADAPTIVE_CLIPPING = Finding(
+    scheme=Scheme.UNKNOWN,
+    how=How.INSPECTED,
+    sentence="Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and divides by the size "
+    "of the batch that was drawn, which is released without noise.",
+)
+
+
+def clips_adaptively(optimizer: Any) -> bool:
+    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
+    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+
+
+def made_up_record(finding: Finding) -> Finding:
+    """What is found where an empty batch is replaced by a made-up record: it pushes a record out, and the sum moves by 2C."""
+    sentence = (
+        "With rand_on_empty=True an empty batch becomes a made-up record, which is not there if a record is drawn: the sum moves "
+        "by more than the clipping norm."
+    )
+    return Finding(scheme=Scheme.UNKNOWN, how=finding.how, sentence=sentence, records=finding.records, notes=finding.notes)

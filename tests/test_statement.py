@@ -1,0 +1,304 @@
+"""A statement loses nothing, is checked as a whole, and is computed anew by whoever doubts it."""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import tightrope as tr
+from shell import Shell
+from tightrope.audit import Finding, How, Scheme, audit, watch
+from tightrope.report.statement import Statement, json_schema
+from tightrope.report.statement_file import read_registry_facts
+from tightrope.report.statement_latex import latex
+from tightrope.report.statement_markdown import markdown
+from tightrope.report.statement_registry import registry
+from tightrope.report.stating import (
+    Facts,
+    declared_as_accounted,
+    ledger_statement,
+    proved_epsilon,
+    run_of_history,
+    statement,
+    statement_of,
+    verified,
+)
+from tightrope.samplers import PoissonSampler
+
+ROOT = Path(__file__).parent.parent
+RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+FACTS = Facts(
+    name="digits",
+    setting="central",
+    unit="example",
+    data_accesses="all passes",
+    tuning="none",
+    outputs="the last weights",
+    records=50_000,
+    batch=50,
+    epochs=10,
+)
+SHUFFLED = Finding(
+    scheme=Scheme.SHUFFLE,
+    how=How.INSPECTED,
+    sentence="This loader shuffles.",
+    records=50_000,
+    batch=50,
+    epoch=1000,
+    full=1000,
+    alike=True,
+    reshuffles=True,
+)
+
+
+def stated(**changed: Any) -> Statement:
+    how: dict[str, Any] = {"relation": tr.ADD_OR_REMOVE, "delta": 1e-6, "facts": FACTS, "implemented": declared_as_accounted(RUN)}
+    return statement(RUN, **{**how, **changed})
+
+
+def one_of_each() -> list[Statement]:
+    laplace = tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 1
+    response = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 3
+    finite = tr.Step(tr.Finite(observed=[0.75, 0.25], alternative=[0.25, 0.75]), tr.EveryRecord()) * 2
+    batches = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=50, population=50_000)) * 1000
+    plain = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
+    others = [
+        statement(run, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=plain, implemented=declared_as_accounted(run))
+        for run in (laplace, response, finite, batches)
+    ]
+    watched = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
+    rate = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 500
+    seen = statement(rate, relation=tr.SUBSTITUTE, delta=1e-6, facts=plain, implemented=watched)
+    unknown = Finding(scheme=Scheme.UNKNOWN, how=How.DECLARED, sentence="Not stated.")
+    return [stated(), stated(implemented=SHUFFLED), stated(implemented=unknown, epsilon=1.0), seen, *others]
+
+
+@pytest.mark.parametrize("made", one_of_each(), ids=lambda made: made.certified.verdict)
+def test_json_and_back_loses_nothing_and_fits_the_schema(made: Statement) -> None:
+    text = made.json_text()
+    again = Statement.from_json(text)
+    assert again == made
+    assert again.json_text() == text
+    assert json.loads(text) == json.loads(json.dumps(json.loads(text)))
+    jsonschema.Draft202012Validator(json_schema()).validate(json.loads(text))
+    assert again.accounted == made.accounted
+
+
+def test_the_published_schema_is_the_one_of_the_code() -> None:
+    assert json.loads((ROOT / "docs" / "tightrope-statement-1.schema.json").read_text()) == json_schema()
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The plain statement with one entry set, or left out where the value is `...`."""
+    entries: dict[str, Any] = json.loads(stated().json_text())
+    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    inner: Any = entries
+    for part in way:
+        inner = inner[part]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("outputs", ..., "outputs is missing"),
+        ("name", "", "name is wrong"),
+        ("colour", "red", "colour = 'red' is not a known field"),
+        ("unit/colour", "red", "unit.colour = 'red' is not a known field"),
+        ("setting", "moon", "setting is wrong"),
+        ("relation", "neighbours", "relation is wrong"),
+        ("run", [], "run is wrong"),
+        ("run/0/steps", 0, "run[0].steps is wrong"),
+        ("run/0/steps", "ten", "run[0].steps is wrong"),
+        ("run/0/mechanism/noise_multiplier", -1, "noise_multiplier is wrong"),
+        ("run/0/mechanism/kind", "uniform", "run[0].mechanism is wrong"),
+        ("run/0/sampling/rate", 2, "rate is wrong"),
+        ("run/0/sampling/batch", 5, "batch = 5 is not a known field"),
+        ("claim/epsilon", -1, "claim.epsilon is wrong"),
+        ("claim/delta", 0, "claim.delta is wrong"),
+        ("claim/epsilon", "1", "claim.epsilon is wrong"),
+        ("certified/verdict", "fine", "certified.verdict is wrong"),
+        ("implemented/scheme", "magic", "implemented.scheme is wrong"),
+        ("implemented/evidence", "hearsay", "implemented.evidence is wrong"),
+        ("theorems/0/standing", "likely", "theorems[0].standing is wrong"),
+        ("noise_convention", "s / sensitivity", "noise_convention is wrong"),
+    ],
+)
+def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, value: object, said: str) -> None:
+    entries = changed(path, value)
+    with pytest.raises(tr.InvalidSetting) as refused:
+        Statement.from_json(json.dumps(entries))
+    assert said in str(refused.value)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(json_schema()).validate(entries)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("version", 2, "version must be 1, got 2. Update tightrope"),
+        ("version", 0, "version must be 1, got 0. Make it anew"),
+        ("version", "1", "version must be 1, got '1'"),
+        ("format", "card", "format must be 'tightrope-statement'"),
+        ("dataset/epochs", 3, "10000 steps contradict dataset.epochs = 3"),
+        ("dataset/batch", 500, "run[0].sampling.rate = 0.001 contradicts dataset.batch / dataset.records"),
+        ("run/0/sampling/rate", 0.01, "contradicts dataset.batch / dataset.records"),
+        ("certified/accounted/lower", 3, "lower = 3 is above upper"),
+    ],
+)
+def test_versions_and_numbers_that_contradict_each_other_are_refused(path: str, value: object, said: str) -> None:
+    with pytest.raises(tr.InvalidSetting) as refused:
+        Statement.from_json(json.dumps(changed(path, value)))
+    assert said in str(refused.value)
+
+
+def test_everything_wrong_is_listed_at_once() -> None:
+    entries = changed("dataset/epochs", 3)
+    del entries["outputs"]
+    entries["colour"] = "red"
+    entries["claim"]["delta"] = 7
+    with pytest.raises(tr.InvalidSetting) as refused:
+        Statement.from_json(json.dumps(entries))
+    for said in ("has 4 problems", "outputs is missing", "colour", "claim.delta", "10000 steps contradict"):
+        assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '"x"', "[" * 100_000])
+def test_what_is_no_statement_is_refused(text: str) -> None:
+    with pytest.raises(tr.InvalidSetting):
+        Statement.from_json(text)
+
+
+def test_a_claim_is_verified_in_well_under_a_second() -> None:
+    made = stated()
+    before = time.process_time()
+    found = verified(Statement.from_json(made.json_text()))
+    assert found.holds
+    assert time.process_time() - before < 5  # measured: some milliseconds
+    assert "The claim holds: epsilon 0.9472 at delta 1e-06 under ADD_OR_REMOVE." in str(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("claim/epsilon", 0.947, "claim.epsilon = 0.947 is not proved"),
+        ("claim/delta", 1e-7, "is not proved"),
+        ("certified/accounted/upper", 0.96, "certified.accounted.upper"),
+        ("certified/runs/upper", None, "certified.runs.upper = nothing"),
+        ("certified/verdict", "covered", "certified.verdict = covered"),
+        ("relation", "substitute", "is not proved"),
+        ("run/0/mechanism/noise_multiplier", 0.7, "is not proved"),
+    ],
+)
+def test_a_statement_that_was_tampered_with_does_not_hold(path: str, value: object, said: str) -> None:
+    found = verified(Statement.from_json(json.dumps(changed(path, value))))
+    assert not found.holds
+    assert any(said in problem for problem in found.problems)
+
+
+def test_a_claim_about_poisson_batches_does_not_hold_for_a_loader_that_shuffles() -> None:
+    found = verified(stated(implemented=SHUFFLED, epsilon=0.9472))
+    assert not found.holds
+    assert "epsilon 80.2" in found.problems[0]
+    honest = stated(implemented=SHUFFLED)
+    assert honest.claim.epsilon > 80
+    assert verified(honest).holds
+    assert [a.holds for a in honest.assumptions] == ["no", "not checked", "not checked", "not checked"]
+
+
+def test_nothing_proved_means_no_claim_of_our_own() -> None:
+    unknown = Finding(scheme=Scheme.UNKNOWN, how=How.DECLARED, sentence="Not stated.")
+    with pytest.raises(tr.InvalidSetting, match="epsilon must be stated: nothing is proved for what runs"):
+        stated(implemented=unknown)
+    assert not verified(stated(implemented=unknown, epsilon=100.0)).holds
+
+
+def test_a_claim_of_our_own_is_rounded_up() -> None:
+    found = audit(declared_as_accounted(RUN), RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert found.truly.upper <= proved_epsilon(found) <= found.truly.upper + 1e-4
+
+
+def test_wrong_facts_are_listed_together() -> None:
+    wrong = dataclasses.replace(FACTS, setting="moon", epochs=3)
+    with pytest.raises(tr.InvalidSetting) as refused:
+        stated(facts=wrong)
+    assert "setting is wrong" in str(refused.value)
+    assert "contradict dataset.epochs" in str(refused.value)
+
+
+def test_a_ledger_becomes_a_statement_without_retyping(tmp_path: Path) -> None:
+    ledger = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+    ledger.record(RUN)
+    ledger.save(tmp_path / "ledger.json")
+    assert ledger_statement(tmp_path / "ledger.json", delta=1e-6, facts=FACTS) == stated()
+    assert ledger_statement(ledger, delta=1e-6, facts=FACTS, implemented=SHUFFLED) == stated(implemented=SHUFFLED)
+
+
+def test_an_audit_and_a_history_become_statements() -> None:
+    found = audit(SHUFFLED, RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert statement_of(found, facts=FACTS) == stated(implemented=SHUFFLED)
+    assert run_of_history([(0.8, 1e-3, 4000), (0.8, 1e-3, 6000)]) == RUN
+
+
+def test_the_command_makes_and_verifies_statements(shell: Shell, tmp_path: Path) -> None:
+    code, out, err = shell(f"statement {ROOT}/examples/statement.toml")
+    assert (code, err) == (0, "")
+    file = tmp_path / "statement.json"
+    file.write_text(out)
+    assert shell(f"verify {file}")[0] == 0
+    lying = json.loads(out)
+    lying["claim"]["epsilon"] = 0.5
+    file.write_text(json.dumps(lying))
+    code, out, err = shell(f"verify {file}")
+    assert (code, err) == (3, "")
+    assert "The claim does not hold" in out
+    code, out, _ = shell(f"verify {file} --json")
+    assert (code, json.loads(out)["holds"]) == (3, False)
+    code, out, _ = shell("schema")
+    assert (code, json.loads(out)) == (0, json_schema())
+
+
+def test_a_file_is_never_overwritten(shell: Shell, tmp_path: Path) -> None:
+    out_file = tmp_path / "statement.json"
+    asked = f"statement {ROOT}/examples/statement.toml --out {out_file}"
+    assert shell(asked)[0] == 0
+    before = out_file.read_bytes()
+    code, out, err = shell(asked)
+    assert (code, out) == (2, "")
+    assert "which exists" in err
+    assert out_file.read_bytes() == before
+
+
+def test_everything_wrong_with_a_file_is_listed_at_once(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "statement.toml"
+    file.write_text(
+        'name = ""\nsetting = "central"\ncolour = 1\ndelta = 2\nrelation = "nobody"\n[dataset]\nrecords = 0\n'
+        '[implemented]\nscheme = "magic"\n[[run]]\nmechanism = "gaussian"\nsampling = "poisson"\nrate = 7\nsteps = 1\n'
+    )
+    code, out, err = shell(f"statement {file}")
+    assert (code, out) == (2, "")
+    for said in ("name must be", "colour", "unit is missing", "tuning is missing", "delta must be", "relation must be"):
+        assert said in err
+    for said in ("dataset.records must be", "implemented.scheme must be", "noise_multiplier is missing"):
+        assert said in err
+
+
+@pytest.mark.parametrize("name", ["digits", "visits"])
+def test_the_examples_in_the_docs_hold_and_are_rendered_from_one_another(name: str) -> None:
+    folder = ROOT / "docs" / "statements"
+    made = Statement.from_json((folder / f"{name}.json").read_text())
+    assert verified(made).holds
+    assert made.json_text() == (folder / f"{name}.json").read_text()
+    assert markdown(made) == (folder / f"{name}.md").read_text()
+    assert latex(made) == (folder / f"{name}.tex").read_text()
+    facts = read_registry_facts(ROOT / "examples" / {"digits": "statement.toml", "visits": "laplace_release.toml"}[name])
+    assert registry(made, **facts) == (folder / f"{name}.yaml").read_text()
+    assert made.tightrope == tr.__version__
