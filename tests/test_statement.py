@@ -130,6 +130,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
         ("implemented/evidence", "hearsay", "implemented.evidence is wrong"),
         ("theorems/0/standing", "likely", "theorems[0].standing is wrong"),
         ("noise_convention", "s / sensitivity", "noise_convention is wrong"),
+        ("implemented/share", 0, "implemented.share is wrong"),
     ],
 )
 def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, value: object, said: str) -> None:
@@ -152,12 +153,65 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, val
         ("dataset/batch", 500, "run[0].sampling.rate = 0.001 contradicts dataset.batch / dataset.records"),
         ("run/0/sampling/rate", 0.01, "contradicts dataset.batch / dataset.records"),
         ("certified/accounted/lower", 3, "lower = 3 is above upper"),
+        ("implemented/scheme", "shuffle", "implemented.scheme = 'shuffle' contradicts implemented.sampling = 'poisson'"),
+        ("implemented/sampling", None, "implemented.scheme = 'poisson' contradicts"),
+        ("implemented/sampling/rate", 1e-6, "implemented.sampling.rate = 1e-06 contradicts dataset.batch"),
+        ("implemented/rate_range", [0.0, 0.0], "implemented.rate_range = [0.0, 0.0] contradicts"),
+        ("implemented/rate_range", [0.0, 1.0], "the range of a rate that was watched"),
+        ("dataset/batch", 100_000, "dataset.batch = 100000 contradicts dataset.records"),
+        ("dataset/epochs", 1e308, "dataset.epochs = 1e+308"),
+        ("dataset/records", 10**400, "dataset.records is wrong"),
     ],
 )
 def test_versions_and_numbers_that_contradict_each_other_are_refused(path: str, value: object, said: str) -> None:
     with pytest.raises(tr.InvalidSetting) as refused:
         Statement.from_json(json.dumps(changed(path, value)))
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("records", 777, "implemented.records = 777 contradicts dataset.records = 50000"),
+        ("batch", 3, "implemented.batch = 3 contradicts dataset.batch = 50"),
+        ("epoch", 10_000, "implemented.epoch = 10000 contradicts"),
+        ("full", 2000, "implemented.full = 2000 contradicts"),
+    ],
+)
+def test_numbers_of_a_shuffle_are_held_against_the_dataset(key: str, value: int, said: str) -> None:
+    entries = json.loads(stated(implemented=SHUFFLED).json_text())
+    entries["implemented"][key] = value
+    with pytest.raises(tr.InvalidSetting) as refused:
+        Statement.from_json(json.dumps(entries))
+    assert said in str(refused.value)
+
+
+def test_steps_are_held_against_epochs_by_the_rate_alone() -> None:
+    entries = changed("dataset/batch", None)
+    entries["dataset"]["epochs"] = 1
+    with pytest.raises(tr.InvalidSetting, match=r"10000 steps contradict dataset\.epochs = 1 at the rate 0\.001"):
+        Statement.from_json(json.dumps(entries))
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    text = stated().json_text().replace('"epsilon": 0.9472', '"epsilon": 0.5, "epsilon": 0.9472')
+    with pytest.raises(tr.InvalidSetting, match="'epsilon' stands twice"):
+        Statement.from_json(text)
+
+
+def test_what_runs_names_its_own_theorems() -> None:
+    drawn = tr.WithoutReplacement(batch=50, population=50_000)
+    finding = Finding(scheme=Scheme.WITHOUT_REPLACEMENT, how=How.INSPECTED, sentence="Drawn afresh.", sampling=drawn)
+    made = stated(implemented=finding)
+    assert made.theorems[0].name.startswith("without_replacement")
+    assert made.claim.epsilon > 15
+
+
+def test_what_was_watched_is_tested_and_not_known() -> None:
+    watched = one_of_each()[3]
+    assert watched.implemented.evidence == "watched"
+    assert watched.assumptions[0].holds == "tested"
+    assert "like those that were watched" in watched.certified.provided
 
 
 def test_everything_wrong_is_listed_at_once() -> None:
@@ -193,7 +247,11 @@ def test_a_claim_is_verified_in_well_under_a_second() -> None:
         ("claim/delta", 1e-7, "is not proved"),
         ("certified/accounted/upper", 0.96, "certified.accounted.upper"),
         ("certified/runs/upper", None, "certified.runs.upper = nothing"),
-        ("certified/verdict", "covered", "certified.verdict = covered"),
+        ("certified/verdict", "covered", "certified.verdict = 'covered'"),
+        ("certified/provided", "nothing", "certified.provided = 'nothing'"),
+        ("theorems", [], "theorems are not those"),
+        ("theorems/0/standing", "conjectured", "theorems are not those"),
+        ("assumptions", [], "assumptions are not those"),
         ("relation", "substitute", "is not proved"),
         ("run/0/mechanism/noise_multiplier", 0.7, "is not proved"),
     ],

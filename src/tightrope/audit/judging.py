@@ -111,7 +111,7 @@ class Audit:
 
     def __str__(self) -> str:
         noted = [f"  {line}" for line in (*map(str, self.finding.tests), *(f"Note: {note}" for note in self.finding.notes))]
-        proofs = [f"  {evidence}" for evidence in self.because]
+        proofs = [f"  {evidence}" for evidence in self.because if self.verdict is not Verdict.MATCHES]
         return "\n".join([f"{self.verdict.name}: {self.verdict.value}.", self.sentence, *noted, *proofs])
 
 

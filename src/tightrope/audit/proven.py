@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
-from tightrope.answers.spend import epsilon
+from tightrope.answers.spend import epsilon, privacy_curve
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.largest_sum import Epochs
 from tightrope.curve.bracket import Bracket
@@ -103,7 +103,7 @@ def proven(
     question = _Question(run, finding, delta, relation, accuracy, checked_effort(effort), check.whole(least=1, starts=starts))
     try:
         if finding.sampling is not None:
-            return Proven(epsilon=_sampled(question, finding.sampling))
+            return _sampled(question, finding.sampling)
         return _BOUNDS.get(finding.scheme, _nothing)(question)
     except (NoTheorem, NotPreciseEnough, InvalidSetting) as refusal:  # noise so small that half of it is no setting
         return _unproven(str(refusal))
@@ -114,11 +114,21 @@ def drawn_by(run: Run, sampling: Sampling) -> Run:
     return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
 
 
-def _sampled(question: _Question, sampling: Sampling) -> Bracket:
-    if question.finding.rate_range is None:
-        return question.asked(drawn_by(question.run, sampling))
-    low, high = (question.asked(drawn_by(question.run, Poisson(rate=rate))) for rate in question.finding.rate_range)
-    return Bracket(low.lower, high.upper)
+def _sampled(question: _Question, sampling: Sampling) -> Proven:
+    watched = question.finding.how is How.WATCHED
+    ends = tuple(Poisson(rate=rate) for rate in question.finding.rate_range or ()) or (sampling,)
+    curves = [
+        privacy_curve(
+            drawn_by(question.run, drawn), relation=question.relation, accuracy=question.accuracy, effort=question.effort
+        )
+        for drawn in ends
+    ]
+    low, high = curves[0].epsilon(question.delta).lower, curves[-1].epsilon(question.delta).upper
+    return Proven(
+        epsilon=Bracket(low, high),
+        because=tuple(one for one in curves[-1].because if isinstance(one, Evidence)),
+        provided="all batches are drawn like those that were watched" if watched else "",
+    )
 
 
 def _nothing(question: _Question) -> Proven:
@@ -174,7 +184,7 @@ def _one_by_one(question: _Question) -> Proven:
     finding, run = question.finding, question.run
     if question.relation is not SUBSTITUTE and not finding.alike:
         return _unproven(_another_cut(question))
-    if finding.share is None or finding.batch is None:
+    if not finding.share or finding.batch is None:
         if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
             return _unproven("the weights are not known")
         visits = _hardest(run, question.visits) if question.relation is SUBSTITUTE else _full_batches(run, moves=2)

@@ -284,6 +284,11 @@ class TightropeAccountant(IAccountant):
             starts=max(self._starts, 1),
         )
 
+    @property
+    def only_bounds(self) -> bool:
+        """Whether what is recorded bounds what was run and is not it, or hangs on how often training was resumed."""
+        return self._is_only_bounded() or (self._starts > 1 and bool(self._unproven()))
+
     def _is_only_bounded(self) -> bool:
         """Whether the steps that are accounted are worse than those that were run: then no lower end is attained."""
         pairs = zip(self.history, self._aligned(), strict=True)

@@ -7,7 +7,7 @@ from tightrope.audit.judging import Audit, audit
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus_accountants import TightropeAccountant
 from tightrope.integrations.opacus_engine import TightropeEngine
-from tightrope.report.stating import declared, declared_as_accounted, run_of_history
+from tightrope.report.stating import declared, run_of_history
 from tightrope.setting.relation import ADD_OR_REMOVE, Relation
 from tightrope.setting.sampling import Poisson
 
@@ -45,7 +45,12 @@ def _seen_by(accountant: TightropeAccountant) -> Finding:
             "accountant.epsilon(delta)."
         )
     found = seen.pop() if seen else None
-    return declared_as_accounted(accountant.run) if found is None else found
+    if accountant.only_bounds:
+        raise InvalidSetting(
+            "the accountant recorded bounds of what was run: batches accumulated into one step, rates given by hand, or training "
+            "that was resumed with a loader without a sampling. Ask accountant.epsilon(delta) for what is proved."
+        )
+    return declared(Scheme.UNKNOWN) if found is None else found
 
 
 def _drawn_by_the_engine(engine: TightropeEngine) -> Finding:

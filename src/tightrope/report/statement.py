@@ -27,7 +27,7 @@ VERSION: Final = 1
 CONVENTION: Final = "noise scale / C, where C bounds the norm of one record, under every relation"
 
 Words = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**15)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -130,7 +130,7 @@ class Implemented(Part):
     full: Annotated[int, Field(ge=0)] | None = None
     alike: bool = False
     reshuffles: bool | None = None
-    share: Share | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
     draws: Count | None = None
     rate: Share | None = None
     rate_range: tuple[Share, Share] | None = None
@@ -174,7 +174,7 @@ class Assumption(Part):
     """What the accounting takes for granted, and whether it holds."""
 
     says: Words
-    holds: Literal["yes", "no", "not checked"]
+    holds: Literal["yes", "tested", "no", "not checked"]
     because: Words
 
 
@@ -184,8 +184,8 @@ class Statement(Part):
     `of` in `tightrope.report.stating` makes one from a run, an audit and a few facts.
     """
 
-    format: Literal["tightrope-statement"] = FORMAT
-    version: Literal[1] = VERSION
+    format: Literal["tightrope-statement"]
+    version: Literal[1]
     name: Words
     description: str = ""
     setting: Literal["central", "local", "federated", "shuffle"]
@@ -194,7 +194,7 @@ class Statement(Part):
     data_accesses: Words
     tuning: Words
     outputs: Words
-    noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"] = CONVENTION
+    noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"]
     run: Annotated[tuple[Steps, ...], Field(min_length=1)]
     dataset: Dataset = Dataset()
     implemented: Implemented
@@ -214,7 +214,7 @@ class Statement(Part):
     def from_json(text: str, *, where: str = "statement") -> "Statement":
         """The statement in a text, or a refusal that lists everything wrong with it, each with its field."""
         try:
-            entries = json.loads(text)
+            entries = json.loads(text, object_pairs_hook=_each_once)
         except (ValueError, RecursionError) as problem:
             raise InvalidSetting(f"{where} must be JSON, got: {problem}. Pass a file written by tightrope statement.") from None
         return checked(entries, where=where)
@@ -239,6 +239,15 @@ class Statement(Part):
             how=How(self.implemented.evidence),
             sampling=None if self.implemented.sampling is None else _sampling(self.implemented.sampling),
         )
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different: of two equal ones every reader would take another."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        twice = next(key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1)
+        raise ValueError(f"{twice!r} stands twice in one object")
+    return entries
 
 
 _SHARED_FIELDS = tuple(

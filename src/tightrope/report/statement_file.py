@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from tightrope.audit.watching import watch
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.files import read_text
-from tightrope.report.statement import Statement
+from tightrope.report.statement import Statement, plain_steps
+from tightrope.report.statement_checks import contradictions
 from tightrope.report.stating import Facts, declared, declared_as_accounted, statement
 from tightrope.setting.plain import run_of
 from tightrope.setting.relation import Relation
@@ -30,8 +32,8 @@ TEXTS = {
 MORE_TEXTS = ("description", "unit_details", "code")
 KEYS = (*TEXTS, *MORE_TEXTS, "relation", "delta", "epsilon", "ledger", "run", "dataset", "implemented", "registry")
 REGISTRY_KEYS = (
-    *("slug", "curator", "curator_type", "description", "intended_use", "region", "publication_date", "product_type"),
-    *("sector", "authors", "tier", "status"),
+    *("slug", "curator", "curator_type", "intended_use", "region", "publication_date", "authors"),  # wanted
+    *("description", "product_type", "sector", "tier", "status"),
 )
 DATASET_KEYS = ("records", "batch", "epochs")
 SCHEMES = {scheme.name.lower().replace("_", "-"): scheme for scheme in Scheme}
@@ -52,13 +54,18 @@ def read_statement(path: Path) -> Statement:
     """The statement that a file asks for; all that is wrong with the file is listed at once, each with its key."""
     table = _table(path)
     problems = Problems()
-    problems.tried(lambda: table.keep_to(KEYS))
+    for key, value in table.entries.items():
+        problems.tried(partial(Table({key: value}, table.where).keep_to, KEYS))
     texts: dict[str, Any] = {key: problems.tried(lambda key=key: _words(table, key)) for key in TEXTS}  # type: ignore[misc]
     texts |= {key: problems.tried(lambda key=key: _text(table, key)) for key in MORE_TEXTS if key in table.entries}  # type: ignore[misc]
     delta = problems.tried(lambda: _probability(table, "delta"))
     epsilon = problems.tried(lambda: _epsilon(table)) if "epsilon" in table.entries else None
     dataset = problems.tried(lambda: _dataset(table)) or {}
     read = _run_and_batches(table, path, problems)
+    stated_parts = plain_steps(read.run) if read.run is not None else []
+    problems.found |= dict.fromkeys(
+        f"{path}: {problem}" for problem in contradictions({"dataset": dataset, "run": stated_parts, "implemented": None})
+    )
     problems.refuse(str(path))
     if read.run is None or read.relation is None or read.implemented is None or delta is None:
         raise AssertionError("what could not be read was refused")
@@ -74,7 +81,12 @@ def read_registry_facts(path: Path) -> dict[str, Any]:
     table = _table(path)
     wanted = table.wanted("registry", "The registry wants a table [registry] with slug, curator and more: docs/statements.md.")
     inner = Table.of(wanted, f"{path}: registry.")
-    inner.keep_to(REGISTRY_KEYS)
+    problems = Problems()
+    for key, value in inner.entries.items():
+        problems.tried(partial(Table({key: value}, inner.where).keep_to, REGISTRY_KEYS))
+    for key in REGISTRY_KEYS[:7]:
+        problems.tried(partial(inner.wanted, key, "The registry asks for it: see docs/statements.md."))
+    problems.refuse(str(path))
     return dict(inner.entries)
 
 

@@ -85,8 +85,8 @@ def statement(
 
 def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
     """The statement about what was audited; all that is wrong with the facts is listed at once."""
-    curve = privacy_curve(found.run, relation=found.relation, effort=QUICK)
-    theorems = dict.fromkeys(one for one in (*curve.because, *found.because) if isinstance(one, Evidence))
+    accounted = privacy_curve(found.run, relation=found.relation, effort=QUICK).because
+    theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
     return checked(
         {
             "format": FORMAT,
@@ -120,6 +120,24 @@ def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) ->
             "command": VERIFY,
             "tightrope": __version__,
         }
+    )
+
+
+def facts_of(stated: Statement) -> Facts:
+    """The facts that a statement was made with."""
+    return Facts(
+        name=stated.name,
+        description=stated.description,
+        setting=stated.setting,
+        unit=stated.unit.protects,
+        unit_details=stated.unit.details,
+        data_accesses=stated.data_accesses,
+        tuning=stated.tuning,
+        outputs=stated.outputs,
+        code=stated.code,
+        records=stated.dataset.records,
+        batch=stated.dataset.batch,
+        epochs=stated.dataset.epochs,
     )
 
 
@@ -182,16 +200,24 @@ def verified(stated: Statement) -> Verification:
         problems.append(
             f"claim.epsilon = {stated.claim.epsilon:g} is not proved: {at_most} is proved for what runs. {found.sentence}"
         )
-    for name, ends, now in (
+    for name, ends, bracket in (
         ("accounted", stated.certified.accounted, found.claimed),
         ("runs", stated.certified.runs, found.truly),
     ):
-        for end, before, after in (("lower", ends.lower, now.lower), ("upper", ends.upper, now.upper)):
+        for end, before, after in (("lower", ends.lower, bracket.lower), ("upper", ends.upper, bracket.upper)):
             if not _agree(before, after):
                 said = "nothing" if before is None else f"{before:.6g}"
                 problems.append(f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}.")
-    if stated.certified.verdict != found.verdict.name.lower():
-        problems.append(f"certified.verdict = {stated.certified.verdict} is not what is found now, {found.verdict.name.lower()}.")
+    again = statement_of(found, facts=facts_of(stated), epsilon=stated.claim.epsilon)
+    for name in ("verdict", "provided", "why_not"):
+        before, now = getattr(stated.certified, name), getattr(again.certified, name)
+        if before != now:
+            problems.append(f"certified.{name} = {before!r} is not what is found now, {now!r}.")
+    problems += [
+        f"{name} are not those that are found now. Make the statement anew."
+        for name in ("theorems", "assumptions")
+        if getattr(stated, name) != getattr(again, name)
+    ]
     return Verification(statement=stated, audit=found, problems=tuple(problems))
 
 
@@ -206,7 +232,7 @@ def _ends(bracket: Bracket) -> dict[str, float | None]:
 
 
 def _assumptions(found: Audit) -> list[dict[str, str]]:
-    drawn = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "yes"}[found.finding.how]
+    drawn = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}[found.finding.how]
     if not found.verdict.holds:
         drawn = "not checked" if found.finding.scheme is Scheme.UNKNOWN else "no"
     clipped = {"says": "The contribution of every record has norm at most C.", "holds": "not checked"}
