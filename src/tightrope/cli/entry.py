@@ -47,6 +47,8 @@ def _exit_code(words: list[str]) -> int:
         # the reader has seen enough; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
+    except ImportError as missing:  # an extra that a command needs; its message says which
+        return _say(f"{missing}.", USAGE)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
         return _say(f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.", INTERNAL)
