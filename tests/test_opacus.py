@@ -392,21 +392,3 @@ def test_a_name_that_is_taken_is_refused() -> None:
             integration._register(integration.PoissonAccountant)
     finally:
         register_accountant("tightrope", integration.PoissonAccountant, force=True)
-
-
-def test_every_restart_counts_as_a_pass_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten starts of one step each: a record can have come in all ten, though ten steps are one epoch."""
-    file = tmp_path / "state"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SamplerMismatch)
-        for start in range(10):
-            engine = PrivacyEngine(accountant="tightrope-substitute")
-            module, optimizer, loader = made_private(engine, shuffled(), poisson_sampling=False)
-            if start:
-                engine.load_checkpoint(path=file, module=module, optimizer=optimizer)
-            train(module, optimizer, [next(iter(loader))])
-            engine.save_checkpoint(path=file, module=module, optimizer=optimizer)
-        spent = engine.get_epsilon(DELTA)
-    ten = tr.Step(GAUSSIAN, tr.EveryRecord()) * 10
-    assert spent >= asked(ten, tr.SUBSTITUTE).upper
-    assert "provided that every pass over the loader is run to its end" in capsys.readouterr().err

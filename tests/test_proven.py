@@ -283,3 +283,10 @@ def test_laplace_noise_is_bounded_once_per_epoch() -> None:
     full = tr.Step(tr.Laplace(noise_multiplier=3.0), tr.EveryRecord()) * 2
     answer = proven(run, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     assert answer.epsilon == tr.Bracket(0.0, tr.epsilon(full, delta=1e-6, relation=tr.SUBSTITUTE).upper)
+
+
+def test_declared_numbers_that_cannot_be_reach_nothing() -> None:
+    finding = found(Scheme.SHUFFLE, records=100, batch=50, epoch=1000, full=999)
+    assert proven(run_of(2000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0
+    short = found(Scheme.SHUFFLE, records=1000, batch=10, epoch=10, full=50)
+    assert proven(run_of(100), short, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0

@@ -262,6 +262,13 @@ def test_a_statement_that_was_tampered_with_does_not_hold(path: str, value: obje
     assert any(said in problem for problem in found.problems)
 
 
+@pytest.mark.parametrize("name", ["accounted", "runs"])
+@pytest.mark.parametrize("ends", [{"lower": 0.94719, "upper": 0.947195}, {"lower": 0.947196, "upper": 0.9472}])
+def test_a_bracket_beside_the_truth_is_false_however_near(name: str, ends: dict[str, float]) -> None:
+    found = verified(Statement.from_json(json.dumps(changed(f"certified/{name}", ends))))
+    assert any(f"certified.{name}." in problem for problem in found.problems)
+
+
 def test_a_claim_about_poisson_batches_does_not_hold_for_a_loader_that_shuffles() -> None:
     found = verified(stated(implemented=SHUFFLED, epsilon=0.9472))
     assert not found.holds

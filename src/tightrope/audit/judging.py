@@ -39,7 +39,10 @@ class Verdict(Enum):
 
     @property
     def holds(self) -> bool:
-        """Whether the accounted epsilon is a guarantee for what is run."""
+        """Whether the accounted epsilon stands for what is run.
+
+        A match may leave the rate open by a little, as far as it was watched or torch rounds it: `truly.upper` is the guarantee.
+        """
         return self in (Verdict.MATCHES, Verdict.COVERED)
 
 

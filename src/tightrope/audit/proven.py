@@ -23,6 +23,7 @@ from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import LARGEST_SUM, REVEALED_BATCHES, SPLIT_NOISE
 
 RARELY = 1e-3  # share of delta given to records that come more often than is counted
+ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2^-53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,15 @@ def proven(
         return _unproven(str(refusal))
 
 
+def split_noise(noise_multiplier: float, draws: int) -> float:
+    """The noise of each of `draws` steps that together bound one step over as many draws: s / sqrt(draws), rounded down.
+
+    >>> split_noise(1.5, 1), split_noise(2.0, 4) <= 1.0
+    (1.5, True)
+    """
+    return noise_multiplier if draws == 1 else noise_multiplier / math.sqrt(draws) * ROUNDED_DOWN
+
+
 def drawn_by(run: Run, sampling: Sampling) -> Run:
     """The same mechanisms on batches drawn in another way."""
     return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
@@ -193,10 +203,13 @@ def _one_by_one(question: _Question) -> Proven:
         return _unproven("for records that come several times in a batch only Gaussian noise has a theorem")
     most = _most_squares(finding.batch, finding.share, run.steps, RARELY * question.delta)
     least_noise = min(noise for noise, _ in _noises(run))
-    nearer = Gaussian(noise_multiplier=least_noise / (2 * math.sqrt(most)))
+    nearer = Gaussian(noise_multiplier=least_noise / (2 * math.sqrt(most)) * ROUNDED_DOWN)
     # one full batch that moves by 1 at noise s / (2 sqrt(L)) is the pair 2 sqrt(L) / s apart, whatever the relation was
     bound = epsilon(
-        Step(nearer, EveryRecord()), delta=question.delta * (1 - RARELY), relation=ADD_OR_REMOVE, accuracy=question.accuracy
+        Step(nearer, EveryRecord()),
+        delta=question.delta * (1 - RARELY) * ROUNDED_DOWN,
+        relation=ADD_OR_REMOVE,
+        accuracy=question.accuracy,
     )
     return _between(question, 0.0, bound.upper)
 
@@ -209,7 +222,7 @@ def _several_draws(question: _Question) -> Proven:
         return _unproven("noise that is shared between several draws has a theorem for Gaussian noise only")
     split = Run(
         tuple(
-            (Step(Gaussian(noise_multiplier=noise / math.sqrt(draws) * (1 - 2**-50)), Poisson(rate=rate)), times * draws)
+            (Step(Gaussian(noise_multiplier=split_noise(noise, draws)), Poisson(rate=rate)), times * draws)
             for noise, times in _noises(question.run)
         )
     )
@@ -253,6 +266,8 @@ def _shuffle_witness(question: _Question) -> float:
     noise, finding = _largest_noise(question.run), question.finding
     if not (noise and finding.batch and finding.full and finding.records) or finding.times != 1:
         return 0.0
+    if finding.full * finding.batch > finding.records or finding.full > (finding.epoch or 0):
+        return 0.0  # numbers that somebody declared and that cannot be: no dataset reaches anything with them
     # one record fewer leaves the first batches full, but perhaps not the last of them
     shrinks = question.relation is not SUBSTITUTE and finding.full * finding.batch > finding.records - 1
     seen = finding.full - shrinks

@@ -14,7 +14,7 @@ from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loader_rates import float32_rate, rate_torch_runs
-from tightrope.audit.proven import Proven, proven
+from tightrope.audit.proven import Proven, proven, split_noise
 from tightrope.curve.bracket import Bracket, rounded
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
@@ -42,17 +42,6 @@ class SamplerMismatch(UserWarning):
     """The loader does not draw its batches as the accountant accounts them."""
 
 
-def split_noise(noise_multiplier: float, draws: int) -> float:
-    """The noise of each of `draws` steps that together bound one step over as many draws: s / sqrt(draws), rounded down.
-
-    >>> split_noise(1.5, 1), split_noise(2.0, 4) <= 1.0
-    (1.5, True)
-    """
-    if draws == 1:
-        return noise_multiplier
-    return noise_multiplier / math.sqrt(draws) * (1 - 2**-50)  # root, quotient and product each round by at most 2^-53
-
-
 @dataclass(frozen=True)
 class Question:
     """What is asked of the history as it is now."""
@@ -68,7 +57,8 @@ class TightropeAccountant(IAccountant):
     The subclasses at the end of this module fix `kind`, how batches are taken to be drawn, and `relation`, who counts as a
     neighbour. `history` is what Opacus keeps: (noise multiplier, rate, steps). Where the loader is known its own sampling is
     accounted, also where that is not of this `kind`, which is said each time; where nothing is proved about it, epsilon is
-    infinite. Without a loader the history is believed; Poisson rates are then those that torch really draws.
+    infinite. Without a loader the history is believed; Poisson rates are then those that torch really draws, if these are
+    larger.
     """
 
     name: ClassVar[str]
@@ -184,7 +174,8 @@ class TightropeAccountant(IAccountant):
     def _stated(self, rate: float) -> Sampling:
         if self.kind is Poisson:
             truly = rate_torch_runs(rate)
-            return Poisson(rate=max(rate, float32_rate(rate)) if truly is None else truly)
+            # nobody saw the loader: never below the rate that was told, should torch round it down
+            return Poisson(rate=max(rate, float32_rate(rate) if truly is None else truly))
         exact = Fraction(repr(rate))  # the fraction that was meant: 0.001 is 1/1000, not the nearest binary fraction
         return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
 

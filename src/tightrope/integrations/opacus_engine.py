@@ -6,9 +6,9 @@ from typing import Any
 
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
+from tightrope.audit.proven import split_noise
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus_accountants import split_noise
 from tightrope.samplers.passes import Passes
 from tightrope.samplers.sampler import Share
 from tightrope.samplers.torch import data_loader

@@ -204,8 +204,10 @@ def verified(stated: Statement) -> Verification:
         ("accounted", stated.certified.accounted, found.claimed),
         ("runs", stated.certified.runs, found.truly),
     ):
-        for end, before, after in (("lower", ends.lower, bracket.lower), ("upper", ends.upper, bracket.upper)):
-            if not _agree(before, after):
+        certainly_false = ends.lower > bracket.upper, ends.upper is not None and ends.upper < bracket.lower
+        both = (("lower", ends.lower, bracket.lower), ("upper", ends.upper, bracket.upper))
+        for false, (end, before, after) in zip(certainly_false, both, strict=True):
+            if false or not _agree(before, after):
                 said = "nothing" if before is None else f"{before:.6g}"
                 problems.append(f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}.")
     again = statement_of(found, facts=facts_of(stated), epsilon=stated.claim.epsilon)
