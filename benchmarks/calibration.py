@@ -87,7 +87,9 @@ def ask_tightrope(target: Target, repeats: int) -> Answer:
 
     def ask(target: Target) -> tuple[float, float]:
         sampling = tr.Poisson(rate=target.rate)
-        found = tr.smallest_noise(sampling, steps=STEPS, epsilon=target.epsilon, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+        found = tr.smallest_noise(
+            sampling, steps=STEPS, epsilon=target.epsilon, delta=DELTA, relation=tr.ADD_OR_REMOVE
+        )
         return found.value, found.beyond or 0.0
 
     (noise, misses_below), seconds = _timed(ask, target, repeats)
@@ -104,9 +106,13 @@ def ask_pld(target: Target, noise_about: float) -> Answer:
 
     def ask(target: Target) -> float:
         def run(noise: float) -> object:
-            return peer.SelfComposedDpEvent(peer.PoissonSampledDpEvent(target.rate, peer.GaussianDpEvent(noise)), STEPS)
+            return peer.SelfComposedDpEvent(
+                peer.PoissonSampledDpEvent(target.rate, peer.GaussianDpEvent(noise)), STEPS
+            )
 
-        return float(peer.calibrate_dp_mechanism(PLDAccountant, run, target.epsilon, DELTA, tol=CLOSE * noise_about))
+        return float(
+            peer.calibrate_dp_mechanism(PLDAccountant, run, target.epsilon, DELTA, tol=CLOSE * noise_about)
+        )
 
     return Answer(*_timed(ask, target, repeats=1))
 
@@ -119,7 +125,11 @@ def ask_opacus(target: Target, repeats: int) -> Answer:
     def ask(target: Target) -> float:
         return float(
             get_noise_multiplier(
-                target_epsilon=target.epsilon, target_delta=DELTA, sample_rate=target.rate, steps=STEPS, accountant="rdp"
+                target_epsilon=target.epsilon,
+                target_delta=DELTA,
+                sample_rate=target.rate,
+                steps=STEPS,
+                accountant="rdp",
             )
         )
 
@@ -164,7 +174,13 @@ def table(lines: Sequence[Line]) -> list[list[str]]:
     rows = [[*heading, *(word for name in names for word in (name, "/ Tightrope", "noise beyond"))]]
     for line in lines:
         target, ours = line.target, line.tightrope
-        row = [f"{target.rate:.2g}", f"{target.epsilon:g}", f"{ours.noise:.6g}", f"{line.gap:.0e}", milliseconds(ours.seconds)]
+        row = [
+            f"{target.rate:.2g}",
+            f"{target.epsilon:g}",
+            f"{ours.noise:.6g}",
+            f"{line.gap:.0e}",
+            milliseconds(ours.seconds),
+        ]
         for peer in line.peers.values():
             if isinstance(peer, str):
                 row += ["-", "-", "-"]
@@ -179,9 +195,15 @@ def summary(lines: Sequence[Line]) -> list[str]:
     """What the table comes to."""
     pace = len(lines) / sum(line.tightrope.seconds for line in lines)
     widest = max(line.gap for line in lines)
-    said = [f"Tightrope: {pace:.0f} calibrations a second, each certainly safe and at most {widest:.1e} above the optimum."]
+    said = [
+        f"Tightrope: {pace:.0f} calibrations a second, each certainly safe and at most {widest:.1e} above the optimum."
+    ]
     for name in lines[0].peers:
-        said += [f"{name} gave no answer ({line.target}): {why}." for line in lines if isinstance(why := line.peers[name], str)]
+        said += [
+            f"{name} gave no answer ({line.target}): {why}."
+            for line in lines
+            if isinstance(why := line.peers[name], str)
+        ]
         both = [(line, peer) for line in lines if isinstance(peer := line.peers[name], Answer)]
         if both:
             said += compared(name, both)
@@ -206,11 +228,24 @@ def compared(name: str, both: Sequence[tuple[Line, Answer]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog="example: make bench")
-    parser.add_argument("--rates", type=int, default=6, metavar="N", help="rates from 1e-4 to 1; 30 is all of Fig. 2 (default 6)")
-    parser.add_argument("--repeats", type=int, default=5, help="how often Tightrope and Opacus are timed (default 5)")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], epilog="example: make bench"
+    )
     parser.add_argument(
-        "--timeout", type=float, default=120.0, help="seconds after which one measurement is given up (default 120)"
+        "--rates",
+        type=int,
+        default=6,
+        metavar="N",
+        help="rates from 1e-4 to 1; 30 is all of Fig. 2 (default 6)",
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="how often Tightrope and Opacus are timed (default 5)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        help="seconds after which one measurement is given up (default 120)",
     )
     options = parser.parse_args(arguments)
     if options.rates < 2 or options.repeats < 1 or not options.timeout > 0:
@@ -221,12 +256,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     on_one_thread()
     lines = measure(options.rates, options.repeats, options.timeout, with_opacus)
     packages = ["tightrope", "dp-accounting", *["opacus"] * with_opacus, "numpy", "scipy"]
-    print(", ".join(f"{name} {version}" for name, version in versions(*packages).items()) + "; CPU time on one thread")
-    print(f"Gaussian, Poisson sampling, ADD_OR_REMOVE, {STEPS:,} steps, delta {DELTA:g}: the smallest noise for an epsilon")
+    print(
+        ", ".join(f"{name} {version}" for name, version in versions(*packages).items())
+        + "; CPU time on one thread"
+    )
+    print(
+        f"Gaussian, Poisson sampling, ADD_OR_REMOVE, {STEPS:,} steps, delta {DELTA:g}: the smallest noise for an epsilon"
+    )
     print("\n" + aligned(table(lines)) + "\n")
     print("\n".join(summary(lines)))
     if not with_opacus:
-        print("Opacus is not installed: to compare with it, pip install opacus (which brings PyTorch) and run this again.")
+        print(
+            "Opacus is not installed: to compare with it, pip install opacus (which brings PyTorch) and run this again."
+        )
     return 0
 
 

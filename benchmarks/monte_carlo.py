@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 import tightrope as tr
 from measuring import aligned, in_own_process, on_one_thread, progress, versions
-from tightrope.answers.simulate import simulated_curve
-from tightrope.setting.simulation import HOEFFDING, PLAIN, Simulation, draws_needed
+from tightrope.accountants.monte_carlo import simulated_curve
+from tightrope.engines.draws.simulation import HOEFFDING, PLAIN, Simulation, draws_needed
 
 STEPS = (2, 5, 10, 20)
 POINTS, ALPHA, BETA, RATE = 40, 0.001, 0.01, 0.5
@@ -112,7 +112,9 @@ def reach(rare: Rare) -> Reached:
     run = tr.Step(tr.Gaussian(noise_multiplier=rare.noise), tr.Poisson(rate=rare.rate)) * rare.steps
     certified = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
     epsilon = certified.epsilon(SMALL_DELTA).upper
-    curve = simulated_curve(run, relation=tr.ADD_OR_REMOVE, simulation=Simulation(draws=rare.draws, confidence=1 - BETA))
+    curve = simulated_curve(
+        run, relation=tr.ADD_OR_REMOVE, simulation=Simulation(draws=rare.draws, confidence=1 - BETA)
+    )
     begun = time.process_time()
     found = curve.delta(epsilon)
     seconds = time.process_time() - begun
@@ -124,7 +126,9 @@ def figure(draws: int, seconds: float) -> tuple[list[list[str]], list[tuple[floa
     both: list[tuple[float, float]] = []
     for done, (steps, relation) in enumerate((steps, relation) for steps in STEPS for relation in RELATIONS):
         progress(done, 2 * len(STEPS), f"{steps} steps, {relation}")
-        mine, theirs = (in_own_process(work, steps, relation, draws, seconds=seconds) for work in (ours, naive))
+        mine, theirs = (
+            in_own_process(work, steps, relation, draws, seconds=seconds) for work in (ours, naive)
+        )
         if isinstance(mine, str) or isinstance(theirs, str):
             raise SystemExit(f"no answer for {steps} steps: {mine}, {theirs}")
         both.append((mine.seconds, theirs.seconds))
@@ -135,7 +139,19 @@ def figure(draws: int, seconds: float) -> tuple[list[list[str]], list[tuple[floa
 
 
 def small_deltas(seconds: float) -> list[list[str]]:
-    rows = [["noise", "rate", "steps", "draws", "certified", "estimate", "limits", "seconds", "plain draws for as much"]]
+    rows = [
+        [
+            "noise",
+            "rate",
+            "steps",
+            "draws",
+            "certified",
+            "estimate",
+            "limits",
+            "seconds",
+            "plain draws for as much",
+        ]
+    ]
     for rare in RARE:
         said = [f"{rare.noise:g}", f"{rare.rate:g}", f"{rare.steps:,}", f"{rare.draws:,}"]
         found = in_own_process(reach, rare, seconds=seconds)
@@ -145,16 +161,27 @@ def small_deltas(seconds: float) -> list[list[str]]:
         relative = (found.upper - found.lower) / 2 / found.value
         plain = 2 * np.log(2 / BETA) / (found.value * relative**2)  # variance delta (1 - delta), at most
         limits = f"{found.lower / found.value - 1:+.1%} {found.upper / found.value - 1:+.1%}"
-        numbers = [f"{found.certified:.4e}", f"{found.value:.4e}", limits, f"{found.seconds:.2f} s", f"{plain:.0e}"]
+        numbers = [
+            f"{found.certified:.4e}",
+            f"{found.value:.4e}",
+            limits,
+            f"{found.seconds:.2f} s",
+            f"{plain:.0e}",
+        ]
         rows.append([*said, *numbers])
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog="example: make bench")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], epilog="example: make bench"
+    )
     parser.add_argument(
-        "--timeout", type=float, default=300.0, help="seconds after which one simulation is given up (default 300)"
+        "--timeout",
+        type=float,
+        default=300.0,
+        help="seconds after which one simulation is given up (default 300)",
     )
     options = parser.parse_args(arguments)
     if not options.timeout > 0:
@@ -164,7 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, both = figure(draws, options.timeout)
     said = ", ".join(f"{name} {version}" for name, version in versions("tightrope", "numpy", "scipy").items())
     print(f"{said}; CPU time on one thread")
-    print(f"Laplace noise 1, Poisson rate {RATE:g}, {POINTS} epsilons: {draws:,} draws, error {ALPHA:g}, confidence {1 - BETA:g}")
+    print(
+        f"Laplace noise 1, Poisson rate {RATE:g}, {POINTS} epsilons: {draws:,} draws, error {ALPHA:g}, confidence {1 - BETA:g}"
+    )
     print("\n" + aligned(rows) + "\n")
     mine, theirs = (sum(times) for times in zip(*both, strict=True))
     print(f"In all {mine:.1f} s; numpy {theirs:.1f} s, {theirs / mine:.1f} times as long.")

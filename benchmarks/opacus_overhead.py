@@ -121,7 +121,9 @@ def row(name: str, found: Measured) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=25, help="passes over the loader, 40 steps each (default 25)")
+    parser.add_argument(
+        "--epochs", type=int, default=25, help="passes over the loader, 40 steps each (default 25)"
+    )
     given = parser.parse_args(arguments)
     if given.epochs < 1:
         parser.error("--epochs must be at least 1")
@@ -143,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         row("tightrope", measured(*by_name("tightrope", chosen), given.epochs, accounted=True)),
         row("TightropeEngine", measured(*by_engine(chosen), given.epochs, accounted=True)),
     ]
-    print(", ".join(f"{name} {version}" for name, version in versions("tightrope", "opacus", "torch").items()))
+    print(
+        ", ".join(f"{name} {version}" for name, version in versions("tightrope", "opacus", "torch").items())
+    )
     print("Medians over the steps of the loop; the hook is timed inside it\n")
     print(aligned([["", "steps", "one step", "hook", "share"], *rows]))
     print(f"\naccountant.step() alone: {1e6 * seconds_of_one_step_call():.2f} us")

@@ -50,7 +50,9 @@ GRID = (
     Case(0.4, 1e-3, 10_000),
 )
 DELTAS = (1e-6, 1e-12, 1e-20, 1e-50)
-GROWING = tuple(Case(noise, rate, 10**power) for noise, rate in ((0.8, 1e-3), (1, 0.01)) for power in range(2, 7))
+GROWING = tuple(
+    Case(noise, rate, 10**power) for noise, rate in ((0.8, 1e-3), (1, 0.01)) for power in range(2, 7)
+)
 QUICK_GRID = (GRID[0], GRID[2], HEADLINE)
 QUICK_DELTAS = (1e-6, 1e-20)
 
@@ -135,7 +137,9 @@ def ask_rdp(case: Case, deltas: Sequence[float], repeats: int) -> list[Answer]:
     return _ask_peer(RdpAccountant, case, deltas, repeats)
 
 
-def _ask_peer(accountant: Callable[..., Any], case: Case, deltas: Sequence[float], repeats: int) -> list[Answer]:
+def _ask_peer(
+    accountant: Callable[..., Any], case: Case, deltas: Sequence[float], repeats: int
+) -> list[Answer]:
     import dp_accounting as peer
 
     logging.getLogger("absl").setLevel(logging.ERROR)  # one warning per order that does not converge
@@ -193,17 +197,24 @@ def _median(ask: Callable[[], Answer], repeats: int) -> Answer:
 # Running it.
 
 
-def measure(options: argparse.Namespace) -> tuple[list[Line], dict[Case, Queries], dict[Case, Answer], Answer]:
+def measure(
+    options: argparse.Namespace,
+) -> tuple[list[Line], dict[Case, Queries], dict[Case, Answer], Answer]:
     """The grid, the queries on existing curves, the growth with the number of steps, and the peer below its floor."""
     grid, deltas = (QUICK_GRID, QUICK_DELTAS) if options.quick else (GRID, DELTAS)
     growing = [case for case in GROWING if not options.quick or case.steps in (100, 10_000, 1_000_000)]
     work = len(grid) + len(growing)
 
-    def answers(ask: Callable[..., list[Answer]], case: Case, deltas: Sequence[float], repeats: int) -> dict[float, Answer]:
+    def answers(
+        ask: Callable[..., list[Answer]], case: Case, deltas: Sequence[float], repeats: int
+    ) -> dict[float, Answer]:
         if not deltas:
             return {}
         found = in_own_process(ask, case, deltas, repeats, seconds=options.timeout)
-        return {delta: Answer(refusal=found) if isinstance(found, str) else found[i] for i, delta in enumerate(deltas)}
+        return {
+            delta: Answer(refusal=found) if isinstance(found, str) else found[i]
+            for i, delta in enumerate(deltas)
+        }
 
     lines, queries = [], {}
     for done, case in enumerate(grid):
@@ -229,23 +240,46 @@ def measure(options: argparse.Namespace) -> tuple[list[Line], dict[Case, Queries
 
 
 def times_table(lines: Iterable[Line]) -> list[list[str]]:
-    rows = [["noise", "rate", "steps", "delta", "Tightrope", "PLD", "RDP", "PLD / Tightrope", "RDP / Tightrope"]]
+    rows = [
+        ["noise", "rate", "steps", "delta", "Tightrope", "PLD", "RDP", "PLD / Tightrope", "RDP / Tightrope"]
+    ]
     for line in lines:
         times = [_time(answer) for answer in (line.tightrope, line.pld, line.rdp)]
-        rows.append([*_head(line), *times, *(_number(line.time_ratio(peer), ".1f") for peer in (line.pld, line.rdp))])
+        rows.append(
+            [*_head(line), *times, *(_number(line.time_ratio(peer), ".1f") for peer in (line.pld, line.rdp))]
+        )
     return rows
 
 
 def errors_table(lines: Iterable[Line]) -> list[list[str]]:
-    heading = ["noise", "rate", "steps", "delta", "epsilon (Tightrope)", "width", "PLD error", "/ width", "RDP error", "/ width"]
+    heading = [
+        "noise",
+        "rate",
+        "steps",
+        "delta",
+        "epsilon (Tightrope)",
+        "width",
+        "PLD error",
+        "/ width",
+        "RDP error",
+        "/ width",
+    ]
     rows = [heading]
     for line in lines:
         ours = line.tightrope
         bracket = None if ours.refusal else tr.Bracket(ours.lower or 0.0, ours.upper)
-        row = [*_head(line), str(bracket) if bracket else "refused", f"{bracket.relative_width:.0e}" if bracket else "-"]
+        row = [
+            *_head(line),
+            str(bracket) if bracket else "refused",
+            f"{bracket.relative_width:.0e}" if bracket else "-",
+        ]
         for peer in (line.pld, line.rdp):
             error = line.error(peer)
-            row += ["inside", "-"] if error == 0 else [_number(error, "+.1e"), _number(line.error_ratio(peer), ".2g")]
+            row += (
+                ["inside", "-"]
+                if error == 0
+                else [_number(error, "+.1e"), _number(line.error_ratio(peer), ".2g")]
+            )
         rows.append(row)
     return rows
 
@@ -264,7 +298,9 @@ def growth_table(growth: dict[Case, Answer]) -> list[list[str]]:
     steps = list(dict.fromkeys(case.steps for case in growth))
     rows = [["noise", "rate", *(f"{count:,} steps" for count in steps)]]
     for noise, rate in settings:
-        rows.append([f"{noise:g}", f"{rate:g}", *(_time(growth[Case(noise, rate, count)]) for count in steps)])
+        rows.append(
+            [f"{noise:g}", f"{rate:g}", *(_time(growth[Case(noise, rate, count)]) for count in steps)]
+        )
     return rows
 
 
@@ -287,14 +323,20 @@ def summary(lines: Sequence[Line], floor: Answer) -> list[str]:
         errors = [line.error(getattr(line, side)) for line in lines]
         below, answered = sum(error < 0 for error in errors), sum(not math.isnan(error) for error in errors)
         excess = statistics.median(error for error in errors if not math.isnan(error))
-        said.append(f"{name} epsilon: median error {excess:+.1e}; below the certified lower end in {below} of {answered}.")
+        said.append(
+            f"{name} epsilon: median error {excess:+.1e}; below the certified lower end in {below} of {answered}."
+        )
     below_floor = floor.refusal or f"{floor.upper:g}"
-    said.append(f"PLD at delta 1e-20 ({HEADLINE}): epsilon {below_floor}; so it is asked at 1e-6 and 1e-12 only.")
+    said.append(
+        f"PLD at delta 1e-20 ({HEADLINE}): epsilon {below_floor}; so it is asked at 1e-6 and 1e-12 only."
+    )
     for line in lines:
         for name, answer in (("Tightrope", line.tightrope), ("PLD", line.pld), ("RDP", line.rdp)):
             if answer.refusal and answer.refusal != "not asked":
                 after = "" if math.isnan(answer.seconds) else f" after {milliseconds(answer.seconds)}"
-                said.append(f"{name} gave no answer{after} ({line.case}, delta {line.delta:g}): {answer.refusal}")
+                said.append(
+                    f"{name} gave no answer{after} ({line.case}, delta {line.delta:g}): {answer.refusal}"
+                )
     return said
 
 
@@ -304,7 +346,13 @@ def _head(line: Line) -> list[str]:
 
 def _time(answer: Answer) -> str:
     if answer.refusal:
-        return "-" if answer.refusal == "not asked" else answer.refusal if len(answer.refusal) < 20 else "refused"
+        return (
+            "-"
+            if answer.refusal == "not asked"
+            else answer.refusal
+            if len(answer.refusal) < 20
+            else "refused"
+        )
     return milliseconds(answer.seconds)
 
 
@@ -314,12 +362,21 @@ def _number(value: float, form: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog="example: make bench")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], epilog="example: make bench"
+    )
     parser.add_argument("--quick", action="store_true", help="three cases, two deltas, three repeats")
-    parser.add_argument("--json", action="store_true", help="print everything measured as JSON instead of tables")
-    parser.add_argument("--repeats", type=int, help="how often Tightrope and RDP are timed; the median counts (default 7)")
     parser.add_argument(
-        "--timeout", type=float, default=120.0, help="seconds after which one measurement is given up (default 120)"
+        "--json", action="store_true", help="print everything measured as JSON instead of tables"
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="how often Tightrope and RDP are timed; the median counts (default 7)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        help="seconds after which one measurement is given up (default 120)",
     )
     options = parser.parse_args(arguments)
     options.repeats = options.repeats or (3 if options.quick else 7)
@@ -341,17 +398,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(_plain(record), indent=1, allow_nan=False))
         return 0
     print(
-        ", ".join(f"{name} {version}" for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items())
+        ", ".join(
+            f"{name} {version}"
+            for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items()
+        )
         + "; CPU time on one thread"
     )
-    print(f"Gaussian, Poisson sampling, ADD_OR_REMOVE. Tightrope: two-sided, accuracy {ACCURACY:g}; peers: upper end only.")
+    print(
+        f"Gaussian, Poisson sampling, ADD_OR_REMOVE. Tightrope: two-sided, accuracy {ACCURACY:g}; peers: upper end only."
+    )
     print("\nTime of one epsilon from nothing\n" + aligned(times_table(lines)))
     print(
         "\nEpsilon, width relative to epsilon, and how far the peers' epsilons lie outside the bracket\n"
         + aligned(errors_table(lines))
     )
     print("\nTime of one delta on a curve that has answered before\n" + aligned(queries_table(queries)))
-    print("\nTime of one epsilon at delta 1e-6 against the number of steps\n" + aligned(growth_table(growth)) + "\n")
+    print(
+        "\nTime of one epsilon at delta 1e-6 against the number of steps\n"
+        + aligned(growth_table(growth))
+        + "\n"
+    )
     print("\n".join(summary(lines, floor)))
     return 0
 

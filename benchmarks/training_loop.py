@@ -126,21 +126,31 @@ def measure(rounds: int, seconds: float) -> tuple[dict[Setting, dict[str, Loop]]
 
 
 def table(loops: dict[Setting, dict[str, Loop]]) -> list[list[str]]:
-    rows = [["noise", "rate", "", f"{ROUNDS:,} rounds", "/ Tightrope", *(f"k = {k:,}" for k in SHOWN), "slowest"]]
+    rows = [
+        ["noise", "rate", "", f"{ROUNDS:,} rounds", "/ Tightrope", *(f"k = {k:,}" for k in SHOWN), "slowest"]
+    ]
     for setting, by_name in loops.items():
         ours = by_name["Tightrope"].in_all
         for name, loop in by_name.items():
             times = [milliseconds(seconds) for seconds in (*loop.shown, loop.slowest)]
             in_all = f"{'' if loop is by_name['Tightrope'] else 'about '}{loop.in_all:,.1f} s"
-            rows.append([f"{setting.noise:g}", f"{setting.rate:g}", name, in_all, f"{loop.in_all / ours:.1f}", *times])
+            rows.append(
+                [f"{setting.noise:g}", f"{setting.rate:g}", name, in_all, f"{loop.in_all / ours:.1f}", *times]
+            )
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog="example: make bench")
-    parser.add_argument("--peer-rounds", type=int, default=50, metavar="N", help="rounds the peers really run (default 50)")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds after which one loop is given up (default 300)")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], epilog="example: make bench"
+    )
+    parser.add_argument(
+        "--peer-rounds", type=int, default=50, metavar="N", help="rounds the peers really run (default 50)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, help="seconds after which one loop is given up (default 300)"
+    )
     options = parser.parse_args(arguments)
     if options.peer_rounds < 1 or not options.timeout > 0:
         parser.error("--peer-rounds and --timeout must be positive")
@@ -148,11 +158,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     on_one_thread()
     loops, checks = measure(options.peer_rounds, options.timeout)
-    said = ", ".join(f"{name} {version}" for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items())
+    said = ", ".join(
+        f"{name} {version}"
+        for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items()
+    )
     print(f"{said}; CPU time on one thread")
-    print(f"One step recorded and epsilon at delta {DELTA:g} asked, {ROUNDS:,} times; then one such round after k steps")
+    print(
+        f"One step recorded and epsilon at delta {DELTA:g} asked, {ROUNDS:,} times; then one such round after k steps"
+    )
     print("\n" + aligned(table(loops)) + "\n")
-    print(f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds. Tightrope ran every round.")
+    print(
+        f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds. Tightrope ran every round."
+    )
     for setting, found in checks.items():
         print(
             f"{setting}: the ledger's bracket is the one-shot run's bit for bit after {found.same} of {found.rounds} step counts."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.audit.finding import Scheme
-from tightrope.audit.watching import watch
+from tightrope.audit.recordings.watch import watch
 
 Whole = NDArray[np.int64]
 Draw = Callable[[np.random.Generator, int, int, int], list[Whole]]
@@ -22,7 +22,8 @@ Draw = Callable[[np.random.Generator, int, int, int], list[Whole]]
 
 def poisson(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
     return [
-        rng.choice(records, size, replace=False, shuffle=False) for size in rng.binomial(records, batch / records, size=count)
+        rng.choice(records, size, replace=False, shuffle=False)
+        for size in rng.binomial(records, batch / records, size=count)
     ]
 
 
@@ -36,7 +37,9 @@ def with_replacement(rng: np.random.Generator, records: int, batch: int, count: 
 
 def mildly_weighted(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
     weights = np.cumsum(rng.uniform(0.5, 1.5, size=records))
-    drawn = [np.unique(np.searchsorted(weights, rng.uniform(0, weights[-1], size=2 * batch))) for _ in range(count)]
+    drawn = [
+        np.unique(np.searchsorted(weights, rng.uniform(0, weights[-1], size=2 * batch))) for _ in range(count)
+    ]
     return [rng.permutation(inside)[:batch] for inside in drawn]
 
 
@@ -105,7 +108,9 @@ class Line:
 
     def __str__(self) -> str:
         usual = (self.records, self.batch, self.count) == (10_000, 64, 200)
-        return self.draw.__name__.replace("_", " ") + ("" if usual else f", {self.count} x {self.batch} of {self.records:,}")
+        return self.draw.__name__.replace("_", " ") + (
+            "" if usual else f", {self.count} x {self.batch} of {self.records:,}"
+        )
 
 
 USUAL = (
@@ -122,7 +127,11 @@ USUAL = (
     Line(mildly_weighted, Scheme.WEIGHTED),
     Line(weighted_with_replacement, Scheme.WEIGHTED),
 )
-FIRST = ((poisson, Scheme.POISSON), (without_replacement, Scheme.WITHOUT_REPLACEMENT), (shuffle, Scheme.SHUFFLE))
+FIRST = (
+    (poisson, Scheme.POISSON),
+    (without_replacement, Scheme.WITHOUT_REPLACEMENT),
+    (shuffle, Scheme.SHUFFLE),
+)
 HARDER = tuple(
     Line(draw, scheme, records, batch, count)
     for records, batch, count in (
@@ -141,7 +150,9 @@ def measured(line: Line, recordings: int) -> str:
     wrong = unknown = 0
     seconds = 0.0
     for seed in range(recordings):
-        batches = line.draw(np.random.default_rng([seed, line.records, line.batch]), line.records, line.batch, line.count)
+        batches = line.draw(
+            np.random.default_rng([seed, line.records, line.batch]), line.records, line.batch, line.count
+        )
         begun = time.perf_counter()
         scheme = watch(batches, records=line.records, repeats_allowed=True).scheme
         seconds += time.perf_counter() - begun
@@ -160,7 +171,10 @@ def main() -> None:
     print(f"{'drawn by':<50}{'recordings':>11}{'wrong':>8}{'unknown':>9}{'95 % bound':>12}{'ms':>10}")
     for line in (*USUAL, *HARDER):
         if asked.only in str(line):
-            print(measured(line, asked.recordings if line in USUAL else max(1, asked.recordings // 10)), flush=True)
+            print(
+                measured(line, asked.recordings if line in USUAL else max(1, asked.recordings // 10)),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.answers.sweep import Tally
-from tightrope.numerics.files import write_whole
+from tightrope.files import write_whole
+from tightrope.sweeps.sweep import Tally
 
 HERE = Path(__file__).parent
 Cell = tuple[tuple[str, object], ...]
@@ -74,7 +74,11 @@ def shown(questions: Questions, columns: Sequence[str]) -> str:
         lower, upper, above, limit, off = excess(answers)
         bracket = f"{upper:.5g}" if lower > 0.999 * upper else f"{lower:.4g} to {upper:.4g}"
         stated = [
-            f"{cell[name]:,}" if name == "steps" else f"{cell[name]:g}" if isinstance(cell[name], float | int) else ""
+            f"{cell[name]:,}"
+            if name == "steps"
+            else f"{cell[name]:g}"
+            if isinstance(cell[name], float | int)
+            else ""
             for name in columns
         ]
         body.append([*stated, bracket, percent(above), f"{limit:.4g}", percent(off)])
@@ -94,7 +98,10 @@ def wang() -> str:
         ["certified, quick: lower end", f"{bracket.lower:.4f}", ""],
         ["certified, quick: upper end", f"{bracket.upper:.4f}", ""],
     ]
-    rows += [[f"Rényi: {name}", f"{bound.upper:.4f}", f"{bound.order:.3g}"] for name, bound in zip(names, bounds, strict=True)]
+    rows += [
+        [f"Rényi: {name}", f"{bound.upper:.4f}", f"{bound.order:.3g}"]
+        for name, bound in zip(names, bounds, strict=True)
+    ]
     return table(["bound", "epsilon at delta 1e-5", "order"], rows)
 
 
@@ -138,7 +145,9 @@ Randomized response, rate 0.05:
 def main(words: Sequence[str]) -> None:
     """Answer what is missing and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/findings"), help="folder for the page and its rows")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/findings"), help="folder for the page and its rows"
+    )
     parser.add_argument("--fresh", action="store_true", help="ask everything anew")
     options = parser.parse_args(words)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -148,7 +157,11 @@ def main(words: Sequence[str]) -> None:
 
     def tell(tally: Tally) -> None:
         if sys.stderr.isatty():
-            print(f"\r{tally.done} of {tally.cells} cells", end="" if tally.done < tally.cells else "\n", file=sys.stderr)
+            print(
+                f"\r{tally.done} of {tally.cells} cells",
+                end="" if tally.done < tally.cells else "\n",
+                file=sys.stderr,
+            )
 
     rows = tr.sweep(HERE / "accountants.toml", out=kept, resume=kept.exists(), workers=1, progress=tell)
     errors = [row for row in rows if row["error"]]

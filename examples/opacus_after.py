@@ -17,7 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options((__doc__ or "").splitlines()[0], arguments)
     dataset, model = records(chosen.records, chosen.seed), classifier(chosen.seed)
     # a seed makes the example repeatable; for a release leave it out, since whoever knows it knows the batches
-    sampler = PoissonSampler(records=len(dataset), rate=chosen.batch / len(dataset), steps=chosen.steps, seed=chosen.seed)
+    sampler = PoissonSampler(
+        records=len(dataset), rate=chosen.batch / len(dataset), steps=chosen.steps, seed=chosen.seed
+    )
     engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
     model, optimizer, loader = engine.make_private(
         module=model,

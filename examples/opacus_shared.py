@@ -46,8 +46,12 @@ def options(description: str, arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--seed", type=int, default=1, help="seed of everything random (default 1)")
     given = parser.parse_args(arguments)
     if not (1 <= given.batch < given.records and given.epochs >= 1 and given.noise > 0 and given.seed >= 0):
-        parser.error("--batch must be below --records, --epochs at least 1, --noise above 0 and --seed at least 0")
-    return Options(records=given.records, batch=given.batch, epochs=given.epochs, noise=given.noise, seed=given.seed)
+        parser.error(
+            "--batch must be below --records, --epochs at least 1, --noise above 0 and --seed at least 0"
+        )
+    return Options(
+        records=given.records, batch=given.batch, epochs=given.epochs, noise=given.noise, seed=given.seed
+    )
 
 
 def records(count: int, seed: int) -> Any:

@@ -17,16 +17,21 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.progress import watched
-from tightrope.compose.policy import PolicyWindow, evaluate, label_law, triangle_law
-from tightrope.compose.substitution import unwatched
-from tightrope.loss.pooling import FINE, cover, largest_loss
-from tightrope.numerics.files import write_whole
+from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
+from tightrope.engines.game.pooling import FINE, cover, largest_loss
+from tightrope.engines.game.substitution import unwatched
+from tightrope.files import write_whole
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
 
 DELTA = 1e-5
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
-LONG = ((0.001, 0.8, 10_000), (0.05, 2.0, 10_000), (0.05, 4.0, 10_000), (0.5, 6.0, 10_000))  # a minute or two each
+LONG = (
+    (0.001, 0.8, 10_000),
+    (0.05, 2.0, 10_000),
+    (0.05, 4.0, 10_000),
+    (0.5, 6.0, 10_000),
+)  # a minute or two each
 POPULATION = 1000
 WIDE = 0.005  # the width of epsilon, relative to it, above which a case is named
 FIGURE_4 = (0.05, 4.0, 1000)
@@ -64,7 +69,9 @@ def solved(rate: float, noise: float, steps: int) -> Case:
     quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.QUICK)
     start = time.perf_counter()
     tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
-    return Case(rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, time.perf_counter() - start)
+    return Case(
+        rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, time.perf_counter() - start
+    )
 
 
 def read(path: Path) -> dict[tuple[float, float, int], Case]:
@@ -87,7 +94,9 @@ def grid(path: Path) -> list[Case]:
     wanted = sorted([*itertools.product(RATES, NOISES, STEPS), *LONG])
     if not known:
         write_whole(path, (",".join(f.name for f in fields(Case)) + "\n").encode(), what="rows")
-    missing = sorted((key for key in wanted if key not in known), key=lambda key: key[2])  # the quick ones first
+    missing = sorted(
+        (key for key in wanted if key not in known), key=lambda key: key[2]
+    )  # the quick ones first
     for key in watched(missing, "grid"):
         known[key] = solved(*key)
         with path.open("a", newline="") as file:
@@ -109,7 +118,9 @@ def figure_4() -> str:
         for relation, effort in ((tr.REMOVE, tr.QUICK), (tr.SUBSTITUTE, tr.QUICK), (tr.SUBSTITUTE, tr.TIGHT))
     )
     found = tight.epsilon(DELTA)
-    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(DELTA)
+    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(
+        DELTA
+    )
     epsilons = table(
         ["accountant", "epsilon at delta 1e-5"],
         [
@@ -137,7 +148,16 @@ def figure_4() -> str:
                 f"{100 * (bracket.lower / removed.upper - 1):.1f} %",
             ]
         )
-    heading = ["epsilon", "REMOVE", "lower end", "upper end", "width", "envelope", "envelope / upper end", "adaptive gain"]
+    heading = [
+        "epsilon",
+        "REMOVE",
+        "lower end",
+        "upper end",
+        "width",
+        "envelope",
+        "envelope / upper end",
+        "adaptive gain",
+    ]
     return f"{epsilons}\n\n{table(heading, rows)}"
 
 
@@ -158,14 +178,27 @@ def grid_table(cases: Sequence[Case]) -> str:
         ]
         for case in cases
     ]
-    heading = ["rate", "noise", "steps", "REMOVE", "lower", "upper", "width", "envelope", "adaptive gain", "seconds"]
+    heading = [
+        "rate",
+        "noise",
+        "steps",
+        "REMOVE",
+        "lower",
+        "upper",
+        "width",
+        "envelope",
+        "adaptive gain",
+        "seconds",
+    ]
     return table(heading, rows)
 
 
 def wide_ones(cases: Sequence[Case]) -> str:
     """The cases above the target width, each by name."""
     wide = [case for case in cases if case.width > WIDE]
-    named = "; ".join(f"rate {c.rate:g}, noise {c.noise:g}, {c.steps:,} steps ({100 * c.width:.2f} %)" for c in wide)
+    named = "; ".join(
+        f"rate {c.rate:g}, noise {c.noise:g}, {c.steps:,} steps ({100 * c.width:.2f} %)" for c in wide
+    )
     return f"Wider than {100 * WIDE:g} %: {named or 'none'}."
 
 
@@ -184,13 +217,23 @@ def counterexample() -> str:
             f"[{brackets[2].lower:.5f}, {brackets[2].upper:.5f}]"
         ]
         rows.append([f"{epsilon:g}", *shown])
-    return table(["epsilon", "REMOVE", "(0,0,0,0,1) against (0,0,0,0,-1), fixed", "adaptive, certified"], rows)
+    return table(
+        ["epsilon", "REMOVE", "(0,0,0,0,1) against (0,0,0,0,-1), fixed", "adaptive, certified"], rows
+    )
 
 
 def in_between() -> str:
     """delta(0) of 20 steps with and without the best triangle between remove and add."""
     rows = []
-    for rate, noise in ((0.001, 0.5), (0.001, 0.8), (0.1, 0.8), (0.5, 0.8), (0.5, 1.0), (0.05, 2.0), (0.05, 4.0)):
+    for rate, noise in (
+        (0.001, 0.5),
+        (0.001, 0.8),
+        (0.1, 0.8),
+        (0.5, 0.8),
+        (0.5, 1.0),
+        (0.05, 2.0),
+        (0.05, 4.0),
+    ):
         square = 1 / noise**2
         exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
         between = cover(rate, square, FINE).best_between
@@ -207,8 +250,24 @@ def in_between() -> str:
         three = math.exp(evaluate(laws, window, 20, unwatched).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)
-        rows.append([f"{rate:g}", f"{noise:g}", shape, f"{two:.5g}", f"{three:.5g}", f"{100 * (three / two - 1):.2f} %"])
-    heading = ["rate", "noise", "sides x-a, x-a', a-a'", "delta(0), remove and add", "with the triangle", "gain"]
+        rows.append(
+            [
+                f"{rate:g}",
+                f"{noise:g}",
+                shape,
+                f"{two:.5g}",
+                f"{three:.5g}",
+                f"{100 * (three / two - 1):.2f} %",
+            ]
+        )
+    heading = [
+        "rate",
+        "noise",
+        "sides x-a, x-a', a-a'",
+        "delta(0), remove and add",
+        "with the triangle",
+        "gain",
+    ]
     return table(heading, rows)
 
 
@@ -255,7 +314,9 @@ opposite nor equal to the others gains; at the epsilons of common deltas it does
 def main(words: Sequence[str]) -> None:
     """Solve what is missing and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/findings"), help="folder for the page and the grid's rows")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/findings"), help="folder for the page and the grid's rows"
+    )
     parser.add_argument("--fresh", action="store_true", help="solve every row of the grid anew")
     options = parser.parse_args(words)
     options.out.mkdir(parents=True, exist_ok=True)

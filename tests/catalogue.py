@@ -92,13 +92,31 @@ FINITE = (
     Entry("finite-batch-.1-k50", finite(*MIRRORED, batch(1, 10), 50), (0, 2, 4.1, 9)),
 )
 MIXED = (
-    Entry("two-gaussians-k2", gaussian(1, poisson(0.1), 1) + gaussian(2, poisson(0.2), 1), (0, 0.2, 0.3, 1.7)),
-    Entry("two-gaussians-k700", gaussian(1, poisson(0.01), 500) + gaussian(2, poisson(0.02), 200), (0, 0.5, 1.8, 3.4)),
-    Entry("sampled-and-full-gaussians", gaussian(1, poisson(0.01), 500) + gaussian(5, EVERY, 3), (0, 0.8, 2.9)),
-    Entry("gaussian-and-batch", gaussian(2, poisson(0.02), 300) + gaussian(4, batch(1, 50), 300), (0, 0.37, 1.8)),
-    Entry("gaussian-and-laplace", gaussian(2, poisson(0.1), 100) + laplace(4, poisson(0.1), 100), (0, 1, 3.5)),
-    Entry("gaussian-and-response", gaussian(2, poisson(0.1), 20) + response(0.6, poisson(0.1), 5), (0, 0.33, 1.2)),
-    Entry("laplace-and-finite", laplace(2, poisson(0.2), 5) + finite(*MIRRORED, poisson(0.2), 5), (0, 0.9, 3)),
+    Entry(
+        "two-gaussians-k2", gaussian(1, poisson(0.1), 1) + gaussian(2, poisson(0.2), 1), (0, 0.2, 0.3, 1.7)
+    ),
+    Entry(
+        "two-gaussians-k700",
+        gaussian(1, poisson(0.01), 500) + gaussian(2, poisson(0.02), 200),
+        (0, 0.5, 1.8, 3.4),
+    ),
+    Entry(
+        "sampled-and-full-gaussians", gaussian(1, poisson(0.01), 500) + gaussian(5, EVERY, 3), (0, 0.8, 2.9)
+    ),
+    Entry(
+        "gaussian-and-batch", gaussian(2, poisson(0.02), 300) + gaussian(4, batch(1, 50), 300), (0, 0.37, 1.8)
+    ),
+    Entry(
+        "gaussian-and-laplace", gaussian(2, poisson(0.1), 100) + laplace(4, poisson(0.1), 100), (0, 1, 3.5)
+    ),
+    Entry(
+        "gaussian-and-response",
+        gaussian(2, poisson(0.1), 20) + response(0.6, poisson(0.1), 5),
+        (0, 0.33, 1.2),
+    ),
+    Entry(
+        "laplace-and-finite", laplace(2, poisson(0.2), 5) + finite(*MIRRORED, poisson(0.2), 5), (0, 0.9, 3)
+    ),
 )
 EXTREME = (
     Entry("nothing", tr.Run(), (0, 1)),
@@ -108,7 +126,9 @@ EXTREME = (
     Entry("coin-without-bias", response(0.5, EVERY, 9), (0, 1)),
     Entry("rate-1", gaussian(1, poisson(1.0), 10), (0, 11, 26)),
 )
-ALL_GAUSSIAN = GAUSSIAN + tuple(entry for entry in MIXED if entry.name.endswith(("k2", "k700", "gaussians", "batch")))
+ALL_GAUSSIAN = GAUSSIAN + tuple(
+    entry for entry in MIXED if entry.name.endswith(("k2", "k700", "gaussians", "batch"))
+)
 CATALOGUE = GAUSSIAN + LAPLACE + FINITE + MIXED + EXTREME
 BRANCHES = (tr.ADD, tr.REMOVE)
 
@@ -120,7 +140,9 @@ def curve(run: tr.Run, relation: tr.Relation, accuracy: float = 1e-3) -> tr.Priv
 
 
 @cache
-def _asked(method: str, run: tr.Run, relation: tr.Relation, question: float, accuracy: float) -> tr.Bracket | Exception:
+def _asked(
+    method: str, run: tr.Run, relation: tr.Relation, question: float, accuracy: float
+) -> tr.Bracket | Exception:
     try:
         answer = getattr(curve(run, relation, accuracy), method)(question)
     except Exception as refusal:  # kept, so that a question that fails slowly fails once

@@ -37,7 +37,9 @@ def epochs(epoch: Callable[[], Iterable[Whole]], count: int, start: int = 0) -> 
 
 
 def cut(order: Whole, b: int, drop_last: bool = True) -> list[Whole]:
-    return [order[place : place + b] for place in range(0, len(order) - b + 1 if drop_last else len(order), b)]
+    return [
+        order[place : place + b] for place in range(0, len(order) - b + 1 if drop_last else len(order), b)
+    ]
 
 
 def shuffled(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:

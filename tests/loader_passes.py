@@ -17,7 +17,7 @@ from torch.utils.data import (
 )
 
 from tightrope.audit.finding import Finding, Scheme
-from tightrope.audit.loaders import inspect_loader
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.setting.sampling import EveryRecord, WithoutReplacement
 
@@ -39,7 +39,8 @@ def seeded(seed: int = 1) -> torch.Generator:
 def together(*ranks: Any) -> Steps:
     """The global batches of one pass: what all ranks draw in each step."""
     return [
-        [int(i) for part in parts for i in part] for parts in itertools.zip_longest(*(list(rank) for rank in ranks), fillvalue=())
+        [int(i) for part in parts for i in part]
+        for parts in itertools.zip_longest(*(list(rank) for rank in ranks), fillvalue=())
     ]
 
 

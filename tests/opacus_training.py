@@ -36,7 +36,9 @@ def asked(run: tr.Run, relation: tr.Relation) -> tr.Bracket:
 @functools.cache
 def dataset(records: int = RECORDS) -> Any:
     generator = torch.Generator().manual_seed(0)
-    return TensorDataset(torch.randn(records, 3, generator=generator), torch.randint(0, 2, (records,), generator=generator))
+    return TensorDataset(
+        torch.randn(records, 3, generator=generator), torch.randint(0, 2, (records,), generator=generator)
+    )
 
 
 def shuffled(records: int = RECORDS, batch: int = BATCH) -> Any:
@@ -48,7 +50,9 @@ def poisson(**options: Any) -> PoissonSampler:
 
 
 def without_replacement(**options: Any) -> WithoutReplacementSampler:
-    return WithoutReplacementSampler(**{"records": RECORDS, "batch": BATCH, "steps": RECORDS // BATCH, "seed": 5, **options})
+    return WithoutReplacementSampler(
+        **{"records": RECORDS, "batch": BATCH, "steps": RECORDS // BATCH, "seed": 5, **options}
+    )
 
 
 def drawn_by(sampler: Passes) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.compose.engine import Composition
 from tightrope.curve.privacy_curve import Composed
+from tightrope.engines.choose import Composition
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import RELATIONS

@@ -93,7 +93,11 @@ def two_step_delta(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: m
 
 def _kinks(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> set[mpf]:
     """First outputs after which the second step's curve begins or ends."""
-    least, most = (1 - rate, None) if noise == "normal" else (1 - rate + rate * mp.exp(-shift), 1 - rate + rate * mp.exp(shift))
+    least, most = (
+        (1 - rate, None)
+        if noise == "normal"
+        else (1 - rate + rate * mp.exp(-shift), 1 - rate + rate * mp.exp(shift))
+    )
     found = set()
     for ratio in (least, most):
         if ratio is not None and ratio > 0:

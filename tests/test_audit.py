@@ -12,7 +12,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, record, watch
-from tightrope.audit.loader_rates import float32_rate
+from tightrope.audit.loaders.rates import float32_rate
 from tightrope.curve.bracket import rounded
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 
@@ -49,7 +49,10 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
     claim = "Accounted as Poisson sampling at rate 0.001, epsilon 0.95 at delta 1e-06 under ADD_OR_REMOVE. This loader shuffles."
     assert result.sentence.startswith(claim)
     assert f"Epsilon is certainly at least {rounded(result.truly.lower, 4, down=True)}; " in result.sentence
-    assert "no bound better than 80.28 is proved, provided that every pass over the loader is run to its end" in result.sentence
+    assert (
+        "no bound better than 80.28 is proved, provided that every pass over the loader is run to its end"
+        in result.sentence
+    )
     assert result.sentence.endswith("If it were without replacement, epsilon would be 15.25.")
     assert {evidence.name for evidence in result.because} == {"largest_sum", "revealed_batches"}
 
@@ -67,7 +70,11 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
 def test_what_the_accountant_takes_is_judged_by_its_epsilon(
     sampling: tr.Poisson | tr.WithoutReplacement | tr.EveryRecord, verdict: Verdict
 ) -> None:
-    schemes = {tr.Poisson: Scheme.POISSON, tr.WithoutReplacement: Scheme.WITHOUT_REPLACEMENT, tr.EveryRecord: Scheme.EVERY_RECORD}
+    schemes = {
+        tr.Poisson: Scheme.POISSON,
+        tr.WithoutReplacement: Scheme.WITHOUT_REPLACEMENT,
+        tr.EveryRecord: Scheme.EVERY_RECORD,
+    }
     result = judged(found(scheme=schemes[type(sampling)], sampling=sampling))
     assert result.verdict is verdict
     assert result.without_replacement is None
@@ -77,12 +84,16 @@ def test_what_the_accountant_takes_is_judged_by_its_epsilon(
 
 def test_the_rate_decides_for_batches_without_replacement_and_not_the_numbers_behind_it() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.WithoutReplacement(batch=1, population=1000)) * 100
-    same = found(scheme=Scheme.WITHOUT_REPLACEMENT, sampling=tr.WithoutReplacement(batch=64, population=64_000))
+    same = found(
+        scheme=Scheme.WITHOUT_REPLACEMENT, sampling=tr.WithoutReplacement(batch=64, population=64_000)
+    )
     assert judged(same, run).verdict is Verdict.MATCHES
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
-    result = judged(Finding(scheme=Scheme.UNKNOWN, how=How.INSPECTED, sentence="A class of your own draws the batches."))
+    result = judged(
+        Finding(scheme=Scheme.UNKNOWN, how=How.INSPECTED, sentence="A class of your own draws the batches.")
+    )
     assert result.verdict is Verdict.UNKNOWN
     assert result.truly == tr.Bracket(0.0, math.inf)
     assert "no bound is proved" in result.sentence.lower()
@@ -145,7 +156,9 @@ def shuffled(records: int, batch: int, epochs: int) -> Iterator[list[int]]:
 CLAIM = "--noise 0.8 --sampling poisson --rate 0.02 --steps 500 --delta 1e-6 --relation add-or-remove"
 
 
-def recorded(path: Path, batches: Iterator[object] | PoissonSampler | WithoutReplacementSampler, records: int) -> Path:
+def recorded(
+    path: Path, batches: Iterator[object] | PoissonSampler | WithoutReplacementSampler, records: int
+) -> Path:
     for _ in record(batches, path, records=records):
         pass
     return path
@@ -189,7 +202,9 @@ def test_a_recording_too_short_to_tell_exits_with_4(tmp_path: Path, shell: Shell
         (["[1]", "[2]"], "no recording"),
     ],
 )
-def test_a_wrong_recording_is_refused_and_left_alone(tmp_path: Path, shell: Shell, lines: list[str], said: str) -> None:
+def test_a_wrong_recording_is_refused_and_left_alone(
+    tmp_path: Path, shell: Shell, lines: list[str], said: str
+) -> None:
     path = tmp_path / "batches.jsonl"
     path.write_text("\n".join(lines) + "\n")
     before = path.read_bytes()

@@ -19,11 +19,23 @@ Ask = Callable[[Any], object]
 NOT_NUMBERS: list[object] = [None, "1", "0.5", b"1", True, False, 1j, 1 + 0j, [0.5], (0.5,), {}, object]
 NOT_FINITE: list[object] = [math.nan, math.inf, -math.inf]
 ARGUMENTS: dict[str, tuple[Ask, str, list[object]]] = {
-    "gaussian noise": (lambda x: tr.Gaussian(noise_multiplier=x), "noise_multiplier", [0, 0.0, -1, -1e-300, -0.0]),
+    "gaussian noise": (
+        lambda x: tr.Gaussian(noise_multiplier=x),
+        "noise_multiplier",
+        [0, 0.0, -1, -1e-300, -0.0],
+    ),
     "laplace noise": (lambda x: tr.Laplace(noise_multiplier=x), "noise_multiplier", [0, 0.0, -1, -1e-300]),
-    "truth probability": (lambda x: tr.RandomizedResponse(truth_probability=x), "truth_probability", [-0.1, 1.1, 2, -1e-300]),
+    "truth probability": (
+        lambda x: tr.RandomizedResponse(truth_probability=x),
+        "truth_probability",
+        [-0.1, 1.1, 2, -1e-300],
+    ),
     "poisson rate": (lambda x: tr.Poisson(rate=x), "rate", [-0.1, 1.0000000000000002, 2, -1e-300]),
-    "batch": (lambda x: tr.WithoutReplacement(batch=x, population=10), "batch", [-1, 1.0, 0.5, 11, Fraction(1, 2)]),
+    "batch": (
+        lambda x: tr.WithoutReplacement(batch=x, population=10),
+        "batch",
+        [-1, 1.0, 0.5, 11, Fraction(1, 2)],
+    ),
     "population": (lambda x: tr.WithoutReplacement(batch=0, population=x), "population", [0, -1, 10.0, 0.5]),
     "steps": (lambda x: STEP * x, "steps", [-1, 1.0, 0.5, Fraction(3, 2), -(10**30)]),
     "steps on the left": (lambda x: x * STEP, "steps", [-1, 1.0, 0.5]),
@@ -31,9 +43,17 @@ ARGUMENTS: dict[str, tuple[Ask, str, list[object]]] = {
     "epsilon": (lambda x: tr.delta(RUN, epsilon=x, relation=tr.ADD), "epsilon", []),
     "epsilon of log_delta": (lambda x: tr.privacy_curve(RUN, relation=tr.ADD).log_delta(x), "epsilon", []),
     "epsilon of error": (lambda x: tr.privacy_curve(RUN, relation=tr.ADD).error(x), "epsilon", []),
-    "delta": (lambda x: tr.epsilon(RUN, delta=x, relation=tr.ADD), "delta", [0, 1, 0.0, 1.0, -0.1, 1.1, 2, -1e-300]),
+    "delta": (
+        lambda x: tr.epsilon(RUN, delta=x, relation=tr.ADD),
+        "delta",
+        [0, 1, 0.0, 1.0, -0.1, 1.1, 2, -1e-300],
+    ),
     "delta of contrast": (lambda x: tr.contrast(RUN, delta=x), "delta", [0, 1, -0.1, 1.1]),
-    "accuracy": (lambda x: tr.privacy_curve(RUN, relation=tr.ADD, accuracy=x), "accuracy", [0, -1e-3, 1, 2.0, 1e-300]),
+    "accuracy": (
+        lambda x: tr.privacy_curve(RUN, relation=tr.ADD, accuracy=x),
+        "accuracy",
+        [0, -1e-3, 1, 2.0, 1e-300],
+    ),
 }
 # an array of questions is legal, so lists and tuples of good numbers are not bad input there
 TAKES_ARRAYS = {"epsilon", "epsilon of log_delta", "delta", "delta of contrast"}
@@ -63,14 +83,18 @@ def test_refusals_are_tightrope_errors_and_what_python_expects() -> None:
     assert issubclass(tr.NotPreciseEnough, ArithmeticError)
 
 
-@pytest.mark.parametrize("values", [[0.5, math.nan], [0.5, 2.0], ["a", "b"], [None, 0.5], [[0.5], [0.0]], [0.1, True]], ids=repr)
+@pytest.mark.parametrize(
+    "values", [[0.5, math.nan], [0.5, 2.0], ["a", "b"], [None, 0.5], [[0.5], [0.0]], [0.1, True]], ids=repr
+)
 def test_one_bad_delta_among_good_ones_is_refused(values: Any) -> None:
     with pytest.raises(tr.InvalidSetting, match="delta"):
         tr.privacy_curve(RUN, relation=tr.ADD).epsilon(values)
 
 
 @pytest.mark.parametrize(
-    "values", [[0.5, math.nan], [0.5, math.inf], ["a", "b"], [None, 0.5], [0.5, 1j], np.array([True])], ids=repr
+    "values",
+    [[0.5, math.nan], [0.5, math.inf], ["a", "b"], [None, 0.5], [0.5, 1j], np.array([True])],
+    ids=repr,
 )
 def test_one_bad_epsilon_among_good_ones_is_refused(values: Any) -> None:
     curve = tr.privacy_curve(RUN, relation=tr.ADD)
@@ -127,7 +151,9 @@ def test_a_step_needs_a_mechanism_and_a_sampling(value: Any) -> None:
         tr.Step(tr.Gaussian(noise_multiplier=1), value)
 
 
-@pytest.mark.parametrize("value", [None, "run", 3, tr.Gaussian(noise_multiplier=1), [STEP], tr.Step], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, "run", 3, tr.Gaussian(noise_multiplier=1), [STEP], tr.Step], ids=repr
+)
 def test_what_is_not_a_run_is_refused(value: Any) -> None:
     asked: list[Callable[[], object]] = [
         lambda: tr.delta(value, epsilon=1, relation=tr.ADD),
@@ -149,7 +175,9 @@ def test_a_run_is_made_of_steps(parts: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, "ADD", "add", 0, tr.Relation], ids=repr)
 def test_an_unknown_relation_is_refused(value: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE") as refusal:
+    with pytest.raises(
+        tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE"
+    ) as refusal:
         tr.delta(RUN, epsilon=1, relation=value)
     assert repr(value) in str(refusal.value)
 
@@ -166,9 +194,13 @@ ASKED_WITH_EFFORT: dict[str, Ask] = {
     "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, effort=x),
     "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, effort=x),
     "contrast": lambda x: tr.contrast(RUN, delta=1e-6, effort=x),
-    "smallest_noise": lambda x: tr.smallest_noise(poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "smallest_noise": lambda x: tr.smallest_noise(
+        poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+    ),
     "most_steps": lambda x: tr.most_steps(STEP, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
-    "largest_rate": lambda x: tr.largest_rate(STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "largest_rate": lambda x: tr.largest_rate(
+        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+    ),
     "largest_batch": lambda x: tr.largest_batch(
         STEP.mechanism, population=9, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
     ),
@@ -189,7 +221,9 @@ def test_an_unknown_effort_is_refused_by_every_answer(name: str, value: Any) -> 
 
 @pytest.mark.parametrize("value", ["bar", 1, True, [print]], ids=repr)
 def test_progress_that_cannot_be_called_is_refused(value: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match=r"progress must be callable, got .*\. Pass a function of two counts") as refusal:
+    with pytest.raises(
+        tr.InvalidSetting, match=r"progress must be callable, got .*\. Pass a function of two counts"
+    ) as refusal:
         tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, progress=value)
     assert repr(value) in str(refusal.value)
 
@@ -211,7 +245,11 @@ def test_sampling_and_relation_have_no_default() -> None:
             tr.SUBSTITUTE,
             ["ADD, REMOVE, ADD_OR_REMOVE", "EveryRecord, WithoutReplacement"],
         ),
-        (tr.Step(tr.RandomizedResponse(truth_probability=0.75), poisson(0.1)), tr.SUBSTITUTE, ["ADD_OR_REMOVE", "EveryRecord"]),
+        (
+            tr.Step(tr.RandomizedResponse(truth_probability=0.75), poisson(0.1)),
+            tr.SUBSTITUTE,
+            ["ADD_OR_REMOVE", "EveryRecord"],
+        ),
     ],
     ids=str,
 )
@@ -221,7 +259,9 @@ def test_a_question_without_a_theorem_is_refused_with_what_is_known(
     with pytest.raises(tr.NoTheorem) as refusal:
         tr.delta(step * 3, epsilon=1, relation=relation)
     message = str(refusal.value)
-    asked = f"{type(step.mechanism).__name__} with {type(step.sampling).__name__} sampling under {relation.name}"
+    asked = (
+        f"{type(step.mechanism).__name__} with {type(step.sampling).__name__} sampling under {relation.name}"
+    )
     assert asked in message
     for hint in known:
         assert hint in message
@@ -242,7 +282,10 @@ def test_a_full_batch_without_replacement_has_no_smaller_neighbour() -> None:
 
 def test_a_lopsided_declared_pair_has_no_theorem_where_an_exchange_goes_both_ways() -> None:
     lopsided = tr.Finite(observed=[0.5, 0.5], alternative=[0.25, 0.75])
-    for sampling, relation in ((EVERY, tr.SUBSTITUTE), *((batch(1, 10), r) for r in (tr.ADD, tr.REMOVE, tr.SUBSTITUTE))):
+    for sampling, relation in (
+        (EVERY, tr.SUBSTITUTE),
+        *((batch(1, 10), r) for r in (tr.ADD, tr.REMOVE, tr.SUBSTITUTE)),
+    ):
         with pytest.raises(tr.NoTheorem, match="mirror"):
             tr.delta(tr.Step(lopsided, sampling), epsilon=0.5, relation=relation)
 
@@ -338,7 +381,9 @@ def test_far_noise_is_answered_or_refused_clearly(noise: float, steps: int) -> N
 
 @pytest.mark.parametrize("noise", [1e-310, 1e-7, 1e10, 1e300])
 @pytest.mark.parametrize("mechanism", [tr.Gaussian, tr.Laplace])
-def test_noise_beyond_what_doubles_can_tell_is_refused(mechanism: type[tr.Gaussian] | type[tr.Laplace], noise: float) -> None:
+def test_noise_beyond_what_doubles_can_tell_is_refused(
+    mechanism: type[tr.Gaussian] | type[tr.Laplace], noise: float
+) -> None:
     with pytest.raises(tr.InvalidSetting, match=r"noise_multiplier must be between 1e-06 and 1e\+09"):
         mechanism(noise_multiplier=noise)
 

@@ -59,21 +59,34 @@ def test_smallest_noise_is_safe_and_closest_over_a_wide_grid(rate: float, epsilo
 def test_every_relation_and_mechanism_with_a_theorem_calibrates(
     mechanism: type[tr.Gaussian] | type[tr.Laplace], relation: tr.Relation
 ) -> None:
-    sampling = tr.Poisson(rate=0.1) if (mechanism, relation) != (tr.Laplace, tr.SUBSTITUTE) else tr.EveryRecord()
+    sampling = (
+        tr.Poisson(rate=0.1) if (mechanism, relation) != (tr.Laplace, tr.SUBSTITUTE) else tr.EveryRecord()
+    )
     question = {"epsilon": 1.5, "delta": 1e-5, "relation": relation}
     noise = tr.smallest_noise(sampling, steps=40, mechanism=mechanism, **question)  # type: ignore[arg-type]
-    check_both_sides(noise, lambda v: tr.Step(mechanism(noise_multiplier=v), sampling) * 40, 1.5, 1e-5, relation)
+    check_both_sides(
+        noise, lambda v: tr.Step(mechanism(noise_multiplier=v), sampling) * 40, 1.5, 1e-5, relation
+    )
     step = tr.Step(mechanism(noise_multiplier=4), sampling)
     steps = tr.most_steps(step, **question)  # type: ignore[arg-type]
     check_both_sides(steps, lambda v: step * int(v), 1.5, 1e-5, relation)
     if (mechanism, relation) != (tr.Laplace, tr.SUBSTITUTE):
         rate = tr.largest_rate(mechanism(noise_multiplier=4), steps=40, **question)  # type: ignore[arg-type]
-        check_both_sides(rate, lambda v: tr.Step(mechanism(noise_multiplier=4), tr.Poisson(rate=v)) * 40, 1.5, 1e-5, relation)
+        check_both_sides(
+            rate,
+            lambda v: tr.Step(mechanism(noise_multiplier=4), tr.Poisson(rate=v)) * 40,
+            1.5,
+            1e-5,
+            relation,
+        )
     if relation is not tr.SUBSTITUTE:
         batch = tr.largest_batch(mechanism(noise_multiplier=9), population=997, steps=40, **question)  # type: ignore[arg-type]
 
         def fixed(size: float) -> tr.Run:
-            return tr.Step(mechanism(noise_multiplier=9), tr.WithoutReplacement(batch=int(size), population=997)) * 40
+            return (
+                tr.Step(mechanism(noise_multiplier=9), tr.WithoutReplacement(batch=int(size), population=997))
+                * 40
+            )
 
         check_both_sides(batch, fixed, 1.5, 1e-5, relation)
 
@@ -91,7 +104,9 @@ def test_smallest_noise_is_safe_and_closest_wherever_one_looks(
 ) -> None:
     delta = 10**exponent
     try:
-        found = tr.smallest_noise(tr.Poisson(rate=rate), steps=steps, epsilon=epsilon, delta=delta, relation=relation)
+        found = tr.smallest_noise(
+            tr.Poisson(rate=rate), steps=steps, epsilon=epsilon, delta=delta, relation=relation
+        )
     except tr.NoSuchValue as refusal:
         needless = refusal.limit == 0 and (1 - (1 - rate) ** steps <= delta or relation is tr.ADD)
         if not needless:
@@ -139,7 +154,9 @@ def test_without_replacement_needs_exactly_twice_the_noise(batch: int, epsilon: 
         answers: list[tr.Calibration[float] | float] = []
         for sampling in (fixed, tr.Poisson(rate=fixed.rate)):
             try:
-                answers.append(tr.smallest_noise(sampling, steps=steps, epsilon=epsilon, delta=delta, relation=relation))
+                answers.append(
+                    tr.smallest_noise(sampling, steps=steps, epsilon=epsilon, delta=delta, relation=relation)
+                )
             except tr.NoSuchValue as refusal:
                 answers.append(refusal.limit)
         without, poisson = answers
@@ -170,7 +187,9 @@ def test_what_is_released_besides_is_counted() -> None:
     assert 0 < found.value < alone.value
     assert found.run == step * found.value + other
     check_both_sides(found, lambda n: step * int(n) + other, 1, 1e-6, tr.ADD_OR_REMOVE)
-    more = tr.smallest_noise(tr.Poisson(rate=0.01), steps=alone.value, epsilon=1, delta=1e-6, relation=tr.ADD, besides=other)
+    more = tr.smallest_noise(
+        tr.Poisson(rate=0.01), steps=alone.value, epsilon=1, delta=1e-6, relation=tr.ADD, besides=other
+    )
     less = tr.smallest_noise(tr.Poisson(rate=0.01), steps=alone.value, epsilon=1, delta=1e-6, relation=tr.ADD)
     assert more.value > less.value
 
@@ -178,13 +197,17 @@ def test_what_is_released_besides_is_counted() -> None:
 def test_a_target_that_is_spent_already_is_refused() -> None:
     other = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
     with pytest.raises(tr.NoSuchValue, match=r"besides=.* alone spends epsilon") as refused:
-        tr.smallest_noise(tr.Poisson(rate=0.1), steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE, besides=other)
+        tr.smallest_noise(
+            tr.Poisson(rate=0.1), steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE, besides=other
+        )
     assert refused.value.limit == 0
 
 
 def test_full_batches_share_a_target_with_others() -> None:
     other = tr.Step(tr.Gaussian(noise_multiplier=20), tr.EveryRecord())
-    found = tr.smallest_noise(tr.EveryRecord(), steps=10, epsilon=1, delta=1e-5, relation=tr.REMOVE, besides=other)
+    found = tr.smallest_noise(
+        tr.EveryRecord(), steps=10, epsilon=1, delta=1e-5, relation=tr.REMOVE, besides=other
+    )
 
     def run(noise: float) -> tr.Run:
         return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.EveryRecord()) * 10 + other
@@ -246,10 +269,14 @@ def test_steps_without_end(step: tr.Step) -> None:
 
 
 def test_exact_limits() -> None:
-    everybody = tr.largest_rate(tr.Gaussian(noise_multiplier=100), steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE)
+    everybody = tr.largest_rate(
+        tr.Gaussian(noise_multiplier=100), steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE
+    )
     assert (everybody.value, everybody.beyond, everybody.gap) == (1.0, None, 0.0)
     assert "the limit" in str(everybody)
-    drowned = tr.largest_rate(tr.Gaussian(noise_multiplier=1e9), steps=1000, epsilon=1, delta=1e-6, relation=tr.REMOVE)
+    drowned = tr.largest_rate(
+        tr.Gaussian(noise_multiplier=1e9), steps=1000, epsilon=1, delta=1e-6, relation=tr.REMOVE
+    )
     assert (drowned.value, drowned.beyond) == (1.0, None)
     room_for_one = tr.largest_batch(
         tr.Gaussian(noise_multiplier=100), population=50, steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE
@@ -260,7 +287,12 @@ def test_exact_limits() -> None:
 def test_a_batch_of_one_can_be_too_much() -> None:
     with pytest.raises(tr.NoSuchValue, match="even a batch of 1 out of 10 misses it") as refused:
         tr.largest_batch(
-            tr.Gaussian(noise_multiplier=0.1), population=10, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE
+            tr.Gaussian(noise_multiplier=0.1),
+            population=10,
+            steps=9,
+            epsilon=1,
+            delta=1e-6,
+            relation=tr.ADD_OR_REMOVE,
         )
     assert refused.value.limit == 0
 
@@ -268,10 +300,15 @@ def test_a_batch_of_one_can_be_too_much() -> None:
 def test_questions_without_a_theorem_stay_refused() -> None:
     with pytest.raises(tr.NoTheorem, match="SUBSTITUTE"):
         tr.most_steps(
-            tr.Step(tr.Laplace(noise_multiplier=1), tr.Poisson(rate=0.1)), epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE
+            tr.Step(tr.Laplace(noise_multiplier=1), tr.Poisson(rate=0.1)),
+            epsilon=1,
+            delta=1e-6,
+            relation=tr.SUBSTITUTE,
         )
     with pytest.raises(tr.NoTheorem, match="SUBSTITUTE"):
-        tr.largest_rate(tr.Laplace(noise_multiplier=1), steps=5, epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE)
+        tr.largest_rate(
+            tr.Laplace(noise_multiplier=1), steps=5, epsilon=1, delta=1e-6, relation=tr.SUBSTITUTE
+        )
 
 
 GOOD = {"sampling": tr.Poisson(rate=0.1), "steps": 10, "epsilon": 1.0, "delta": 1e-6, "relation": tr.ADD}
@@ -324,7 +361,9 @@ def line(root: float, width: float, *, rising: bool) -> Callable[[float], Bracke
 
 
 @given(
-    root=st.floats(LEAST_NOISE * 2, MOST_NOISE / 2), start=st.floats(LEAST_NOISE, MOST_NOISE), width=st.sampled_from((0.0, 1e-7))
+    root=st.floats(LEAST_NOISE * 2, MOST_NOISE / 2),
+    start=st.floats(LEAST_NOISE, MOST_NOISE),
+    width=st.sampled_from((0.0, 1e-7)),
 )
 def test_the_frontier_closes_in_from_anywhere(root: float, start: float, width: float) -> None:
     frontier = Frontier(line(root, width, rising=False), safest=MOST_NOISE, riskiest=LEAST_NOISE, close=1e-5)
@@ -363,7 +402,9 @@ def test_a_safe_value_without_a_miss_is_no_limit(monkeypatch: pytest.MonkeyPatch
         return told(self, run, accuracy)
 
     monkeypatch.setattr(Target, "excess", blind)
-    with pytest.raises(tr.NotPreciseEnough, match="steps for epsilon 1 at delta 1e-06 under ADD could not be certified"):
+    with pytest.raises(
+        tr.NotPreciseEnough, match="steps for epsilon 1 at delta 1e-06 under ADD could not be certified"
+    ):
         tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.ADD)
 
 
@@ -390,7 +431,9 @@ def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
         spent = tr.epsilon(run(found.value), delta=1e-5, relation=tr.SUBSTITUTE, effort=harder)
         assert spent.upper <= found.target.epsilon
     for harder in (effort, tr.TIGHT):
-        missed = tr.delta(run(found.beyond), epsilon=found.target.epsilon, relation=tr.SUBSTITUTE, effort=harder)
+        missed = tr.delta(
+            run(found.beyond), epsilon=found.target.epsilon, relation=tr.SUBSTITUTE, effort=harder
+        )
         assert missed.upper > 1e-5
     assert missed.lower > 1e-5
 
@@ -405,7 +448,10 @@ def test_the_most_steps_are_safe_with_either_effort_and_more_with_the_greater() 
 
 def test_the_smallest_noise_is_safe_with_either_effort_and_less_with_the_greater() -> None:
     goal: Any = {"steps": 5, "epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
-    quick, tight = tr.smallest_noise(FIXED_SIZE, **goal), tr.smallest_noise(FIXED_SIZE, **goal, effort=tr.TIGHT)
+    quick, tight = (
+        tr.smallest_noise(FIXED_SIZE, **goal),
+        tr.smallest_noise(FIXED_SIZE, **goal, effort=tr.TIGHT),
+    )
     assert quick.value > tight.value > tight.beyond >= quick.beyond  # type: ignore[operator]
     assert tight.gap < 5e-3 < quick.gap < 0.1
     wide(quick, lambda noise: tr.Step(tr.Gaussian(noise_multiplier=noise), FIXED_SIZE) * 5, tr.QUICK)
@@ -413,7 +459,12 @@ def test_the_smallest_noise_is_safe_with_either_effort_and_less_with_the_greater
 
 def test_the_largest_batch_under_an_exchange() -> None:
     found = tr.largest_batch(
-        tr.Gaussian(noise_multiplier=4), population=200, steps=5, epsilon=0.5, delta=1e-5, relation=tr.SUBSTITUTE
+        tr.Gaussian(noise_multiplier=4),
+        population=200,
+        steps=5,
+        epsilon=0.5,
+        delta=1e-5,
+        relation=tr.SUBSTITUTE,
     )
     assert found.value < found.beyond <= 1.2 * found.value  # type: ignore[operator]
     assert found.epsilon.upper <= 0.5

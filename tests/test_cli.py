@@ -57,7 +57,11 @@ def test_epsilon_prints_question_bracket_theorems_and_witness(shell: Shell) -> N
     assert "poisson, each record joins each batch independently with probability 0.001" in out
     assert re.search(r"^steps +10000$", out, re.M)
     assert "add-or-remove, D' has one record more or one fewer than D" in out
-    for name in ("poisson_remove (proved: Zhu, Dong, Wang 2022", "dominating_pairs_compose", "gaussian_remove_dominates_add"):
+    for name in (
+        "poisson_remove (proved: Zhu, Dong, Wang 2022",
+        "dominating_pairs_compose",
+        "gaussian_remove_dominates_add",
+    ):
         assert name in out
     assert "D = (0, ..., 0, 1) and D' = (0, ..., 0)" in out
 
@@ -98,7 +102,9 @@ def test_infinite_epsilon_is_said_in_words_and_in_valid_json(shell: Shell) -> No
 
 
 def test_delta_of_the_papers_randomized_response(shell: Shell) -> None:
-    words = "--mechanism randomized-response --truth 3/4 --sampling poisson --rate 1/2 --steps 2 --relation add"
+    words = (
+        "--mechanism randomized-response --truth 3/4 --sampling poisson --rate 1/2 --steps 2 --relation add"
+    )
     out = answered(shell, f"delta {words} --epsilon {math.log(4 / 3)!r}")
     _, lower, upper = last_row(out)
     assert float(lower) == pytest.approx(11 / 48, rel=1e-12)
@@ -119,9 +125,7 @@ def test_delta_below_the_smallest_float_is_printed_from_its_logarithm(shell: She
 
 
 def test_delta_zero_has_an_infinite_logarithm_in_valid_json(shell: Shell) -> None:
-    words = (
-        "delta --mechanism randomized-response --truth 0.75 --sampling poisson --rate 0.5 --steps 2 --relation remove --epsilon 2"
-    )
+    words = "delta --mechanism randomized-response --truth 0.75 --sampling poisson --rate 0.5 --steps 2 --relation remove --epsilon 2"
     found = loaded(shell, words)["brackets"][0]
     assert found["delta"] == {"lower": 0, "upper": 0}
     assert found["log_delta"] == {"lower": "-infinity", "upper": "-infinity"}
@@ -134,7 +138,9 @@ def test_negative_epsilons_are_answered(shell: Shell) -> None:
 
 
 def test_no_steps_lose_nothing(shell: Shell) -> None:
-    out = answered(shell, "epsilon --noise 1 --sampling every-record --steps 0 --relation remove --delta 1e-6")
+    out = answered(
+        shell, "epsilon --noise 1 --sampling every-record --steps 0 --relation remove --delta 1e-6"
+    )
     assert last_row(out)[1:] == ["0", "0"]
     assert "nothing_sampled_nothing_lost" in out
 
@@ -164,7 +170,9 @@ def test_curve_draws_and_says_so_on_standard_error(shell: Shell, tmp_path: Path)
 def test_contrast_shows_every_sampling_and_relation_with_its_theorem(shell: Shell) -> None:
     out = answered(shell, f"contrast {HEADLINE} --delta 1e-6")
     table = next(part for part in out.split("\n\n") if "---" in part).splitlines()[2:]
-    assert table.pop().startswith("without-replacement, substitute: quick (envelope above, fixed directions below)")
+    assert table.pop().startswith(
+        "without-replacement, substitute: quick (envelope above, fixed directions below)"
+    )
     assert len(table) == 12
     cells = {tuple(line.split()[:2]): line for line in table}
     assert "[0.94719" in cells["poisson", "add-or-remove"]
@@ -183,7 +191,9 @@ def test_contrast_as_json(shell: Shell) -> None:
     assert [at["delta"] for at in poisson["brackets"]] == [1e-6, 1e-5]
     assert 0.9471 < poisson["brackets"][0]["epsilon"]["upper"] < 0.9473
     assert poisson["theorems"][0] == "poisson_remove"
-    assert {theorem["name"] for theorem in found["theorems"]} >= {name for row in found["rows"] for name in row["theorems"]}
+    assert {theorem["name"] for theorem in found["theorems"]} >= {
+        name for row in found["rows"] for name in row["theorems"]
+    }
     for row in found["rows"]:
         assert bool(row["refusal"]) is not bool(row["brackets"])
 
@@ -198,7 +208,12 @@ def test_theorems_print_everything_in_the_table(shell: Shell) -> None:
         assert evidence.statement in out
         assert f"### {evidence.name}\n\n{evidence.statement}\n" in page
         assert evidence.name in named
-    cell = {"mechanism": "gaussian", "sampling": "poisson", "relation": "substitute", "theorems": ["poisson_substitute"]}
+    cell = {
+        "mechanism": "gaussian",
+        "sampling": "poisson",
+        "relation": "substitute",
+        "theorems": ["poisson_substitute"],
+    }
     assert cell in found["support"]
 
 
@@ -219,7 +234,10 @@ def test_the_markdown_page_has_a_matrix_links_and_refuted_beliefs(shell: Shell) 
 REFUSED = [
     ("epsilon --noise 0.8 --sampling poisson --steps 9 --relation add --delta 1e-6", "--rate is missing"),
     (f"epsilon {HEADLINE} --batch 3 --relation add --delta 1e-6", "--batch 3 contradicts --sampling poisson"),
-    (f"epsilon {FIXED_SIZE} --rate 0.1 --relation add --delta 1e-6", "--rate 0.1 contradicts --sampling without-replacement"),
+    (
+        f"epsilon {FIXED_SIZE} --rate 0.1 --relation add --delta 1e-6",
+        "--rate 0.1 contradicts --sampling without-replacement",
+    ),
     (
         "epsilon --noise 1 --sampling without-replacement --batch 9 --steps 9 --relation add --delta 1e-6",
         "--population is missing",
@@ -237,17 +255,35 @@ REFUSED = [
         f"epsilon --mechanism randomized-response {PLAIN} --relation add --delta 1e-6",
         "--noise 1 contradicts --mechanism randomized",
     ),
-    ("epsilon --mechanism randomized-response --sampling every-record --steps 2 --relation add --delta .1", "--truth is missing"),
+    (
+        "epsilon --mechanism randomized-response --sampling every-record --steps 2 --relation add --delta .1",
+        "--truth is missing",
+    ),
     (
         f"epsilon --mechanism laplace --truth 0.5 {PLAIN} --relation add --delta 1e-6",
         "--truth 0.5 contradicts --mechanism laplace",
     ),
     (f"epsilon --mechanism cauchy {PLAIN} --relation add --delta 1e-6", "cauchy"),
-    ("epsilon --noise -1 --sampling every-record --steps 2 --relation add --delta 1e-6", "--noise must be above 0, got -1.0"),
-    ("epsilon --noise nan --sampling every-record --steps 2 --relation add --delta 1e-6", "--noise must be finite, got nan"),
-    ("epsilon --noise loud --sampling every-record --steps 2 --relation add --delta 1e-6", "--noise: 'loud' is not a number"),
-    ("epsilon --noise 1 --sampling every-record --steps 1.5 --relation add --delta 1e-6", "--steps: '1.5' is not a whole number"),
-    ("epsilon --noise 1 --sampling every-record --steps -2 --relation add --delta 1e-6", "--steps must be at least 0, got -2"),
+    (
+        "epsilon --noise -1 --sampling every-record --steps 2 --relation add --delta 1e-6",
+        "--noise must be above 0, got -1.0",
+    ),
+    (
+        "epsilon --noise nan --sampling every-record --steps 2 --relation add --delta 1e-6",
+        "--noise must be finite, got nan",
+    ),
+    (
+        "epsilon --noise loud --sampling every-record --steps 2 --relation add --delta 1e-6",
+        "--noise: 'loud' is not a number",
+    ),
+    (
+        "epsilon --noise 1 --sampling every-record --steps 1.5 --relation add --delta 1e-6",
+        "--steps: '1.5' is not a whole number",
+    ),
+    (
+        "epsilon --noise 1 --sampling every-record --steps -2 --relation add --delta 1e-6",
+        "--steps must be at least 0, got -2",
+    ),
     (
         "epsilon --noise 1 --sampling every-record --steps 1e999999999 --relation add --delta 1e-6",
         "--steps: '1e999999999' is too large",
@@ -256,7 +292,10 @@ REFUSED = [
         "epsilon --noise 1 --sampling poisson --rate 1.5 --steps 2 --relation add --delta 1e-6",
         "--rate must be in [0, 1], got 1.5",
     ),
-    ("epsilon --noise 1 --sampling poisson --rate 1/0 --steps 2 --relation add --delta 1e-6", "--rate: '1/0' is not a number"),
+    (
+        "epsilon --noise 1 --sampling poisson --rate 1/0 --steps 2 --relation add --delta 1e-6",
+        "--rate: '1/0' is not a number",
+    ),
     ("epsilon --noise 1 --steps 2 --relation add --delta 1e-6", "--sampling is missing"),
     ("epsilon --noise 1 --sampling every-record --relation add --delta 1e-6", "--steps is missing"),
     (f"epsilon {PLAIN} --delta 1e-6", "--relation is missing"),
@@ -271,7 +310,10 @@ REFUSED = [
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --steps 3", "--steps"),
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --frobnicate 3", "--frobnicate"),
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --accuracy 2", "--accuracy must be"),
-    (f"epsilon {PLAIN} --relation add --delta 1e-6 --effort hard", 'Invalid value "hard" for --effort. Choose from: "quick"'),
+    (
+        f"epsilon {PLAIN} --relation add --delta 1e-6 --effort hard",
+        'Invalid value "hard" for --effort. Choose from: "quick"',
+    ),
     (f"epsilon {PLAIN} --relation add --delta 1e-6 --effort", "--effort has no value; pass quick or tight."),
     (f"contrast {PLAIN} --delta 1e-6 --effort TIGHTER", "--effort"),
     (f"delta {PLAIN} --relation add", "--epsilon is missing"),
@@ -312,8 +354,14 @@ def failing(problem: Exception) -> Callable[..., None]:
 
 
 def test_an_uncertified_answer_has_exit_code_4(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tightrope.cli.epsilon.privacy_curve", failing(NotPreciseEnough("ask for a coarser accuracy.")))
-    assert shell(f"epsilon {PLAIN} --relation add --delta 1e-6") == (4, "", "tightrope: ask for a coarser accuracy.\n")
+    monkeypatch.setattr(
+        "tightrope.cli.epsilon.privacy_curve", failing(NotPreciseEnough("ask for a coarser accuracy."))
+    )
+    assert shell(f"epsilon {PLAIN} --relation add --delta 1e-6") == (
+        4,
+        "",
+        "tightrope: ask for a coarser accuracy.\n",
+    )
 
 
 def test_an_internal_error_asks_to_be_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +376,9 @@ def test_an_internal_error_asks_to_be_reported(shell: Shell, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_example_in_the_help_runs(shell: Shell, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_in_the_help_runs(
+    shell: Shell, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # the curve's example draws a picture
     code, out, err = shell(f"{command} --help")
     assert (code, err) == (0, "")
@@ -352,7 +402,11 @@ def test_help_and_version(shell: Shell) -> None:
 
 def process(code: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
     )
 
 
@@ -373,7 +427,11 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "theorems"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-c", MAIN, "theorems"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")

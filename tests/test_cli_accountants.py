@@ -39,12 +39,16 @@ def test_the_limit_says_that_it_guarantees_nothing(shell: Shell) -> None:
 
 
 def test_monte_carlo_states_draws_seed_and_confidence(shell: Shell) -> None:
-    out = answered(shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9")
+    out = answered(
+        shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9"
+    )
     assert "draws       5,000, tilted, from seed 7" in out
     assert "confidence  0.9 that all intervals hold, by the betting interval" in out
     _, value, lower, upper = last_row(out.split("\n\nWhat is drawn")[0])
     assert float(lower) <= float(value) <= float(upper)
-    again = answered(shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9")
+    again = answered(
+        shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9"
+    )
     assert out == again
 
 
@@ -74,11 +78,26 @@ def test_curves_of_other_accountants_have_tables_and_pictures(shell: Shell, tmp_
     ("words", "said"),
     [
         (f"epsilon {SMALL} --delta 1e-3 --draws 5", "--draws 5 contradicts --accountant certified"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant renyi --seed 3", "--seed 3 contradicts --accountant renyi"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --draws 0", "--draws must be at least 1, got 0"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --confidence 1", "--confidence must be in (0, 1), got 1.0"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --seed -1", "--seed must be at least 0, got -1"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --workers 0", "--workers must be at least 1, got 0"),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant renyi --seed 3",
+            "--seed 3 contradicts --accountant renyi",
+        ),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --draws 0",
+            "--draws must be at least 1, got 0",
+        ),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --confidence 1",
+            "--confidence must be in (0, 1), got 1.0",
+        ),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --seed -1",
+            "--seed must be at least 0, got -1",
+        ),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --workers 0",
+            "--workers must be at least 1, got 0",
+        ),
         (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --interval wide", "wide"),
         (f"epsilon {SMALL} --delta 1e-3 --accountant prv", "prv"),
         (f"epsilon {SMALL} --delta 2 --accountant renyi", "--delta must be in (0, 1), got 2.0"),
@@ -104,19 +123,28 @@ def test_compare_prints_every_accountant(shell: Shell, tmp_path: Path) -> None:
 
 def test_compare_as_json(shell: Shell) -> None:
     found = loaded(shell, f"compare {SMALL} --delta 1e-3 --draws 3000")
-    assert [row["accountant"] for row in found["rows"]] == ["certified", "renyi", "gaussian-limit", "monte-carlo"]
+    assert [row["accountant"] for row in found["rows"]] == [
+        "certified",
+        "renyi",
+        "gaussian-limit",
+        "monte-carlo",
+    ]
     assert set(found["rows"][0]["epsilons"][0]["epsilon"]) == {"lower", "upper"}
 
 
 def test_compare_tells_why_an_accountant_is_silent(shell: Shell) -> None:
-    out = answered(shell, "compare --noise 1 --sampling poisson --rate 0.001 --steps 1e7 --relation remove --delta 1e-6")
+    out = answered(
+        shell, "compare --noise 1 --sampling poisson --rate 0.001 --steps 1e7 --relation remove --delta 1e-6"
+    )
     assert "Refused: monte-carlo" in out
     assert "--draws" in out
 
 
 def test_an_interrupted_simulation_prints_what_it_has(tmp_path: Path) -> None:
     words = f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 2000000000 --json".split()
-    running = subprocess.Popen([sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     time.sleep(6)
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
@@ -124,7 +152,9 @@ def test_an_interrupted_simulation_prints_what_it_has(tmp_path: Path) -> None:
     answer = json.loads(out)["answers"][0]["delta"]
     assert 0 < answer["draws"] < 2_000_000_000
     assert answer["interrupted"] is True
-    truth = tr.delta(tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.1)) * 10, epsilon=0.5, relation=tr.REMOVE)
+    truth = tr.delta(
+        tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.1)) * 10, epsilon=0.5, relation=tr.REMOVE
+    )
     assert answer["lower"] <= truth.lower
     assert truth.upper <= answer["upper"]
     assert "interrupted" in err

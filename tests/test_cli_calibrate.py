@@ -34,7 +34,10 @@ def poisson(noise: float, rate: float, steps: int) -> tr.Run:
 
 
 def batch(size: int) -> tr.Run:
-    return tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=size, population=60_000)) * 10_000
+    return (
+        tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=size, population=60_000))
+        * 10_000
+    )
 
 
 RUNS: dict[str, Callable[[str], tr.Run]] = {
@@ -57,7 +60,9 @@ def test_the_printed_numbers_certainly_meet_and_certainly_miss_the_target(shell:
 
 
 @pytest.mark.parametrize(("name", "option", "safer"), [("noise", "--noise", 1), ("rate", "--rate", -1)])
-def test_real_values_are_printed_to_six_digits_on_the_safe_side(shell: Shell, name: str, option: str, safer: int) -> None:
+def test_real_values_are_printed_to_six_digits_on_the_safe_side(
+    shell: Shell, name: str, option: str, safer: int
+) -> None:
     out, found = answered(shell, ASKED[name]), loaded(shell, ASKED[name])
     meets, misses = sides(out)
     assert misses is not None
@@ -145,9 +150,13 @@ def test_laplace_noise_in_full_batches_is_one_over_epsilon(shell: Shell) -> None
 
 
 def test_randomized_response_has_steps_and_a_rate(shell: Shell) -> None:
-    steps = loaded(shell, f"steps --mechanism randomized-response --truth 3/4 --sampling poisson --rate 0.001 {TARGET}")
+    steps = loaded(
+        shell, f"steps --mechanism randomized-response --truth 3/4 --sampling poisson --rate 0.001 {TARGET}"
+    )
     assert 0 < steps["value"] < steps["beyond"]
-    rate = loaded(shell, f"rate --mechanism randomized-response --truth 3/4 --sampling poisson --steps 10 {TARGET}")
+    rate = loaded(
+        shell, f"rate --mechanism randomized-response --truth 3/4 --sampling poisson --steps 10 {TARGET}"
+    )
     assert 0 < rate["rounded"] <= rate["value"] < rate["beyond"] < 1
 
 
@@ -194,7 +203,10 @@ REFUSED = [
         "noise --sampling poisson --rate 0.001 --steps 1 --relation add-or-remove --epsilon 1 --delta 0.01",
         "no noise is needed for --epsilon 1 at --delta 0.01 under add-or-remove: even if every drawn record were published",
     ),
-    (f"steps --noise 1 --sampling poisson --rate 0 {TARGET}", "even 1e+15 steps meet --epsilon 1 at --delta 1e-06 under add-or"),
+    (
+        f"steps --noise 1 --sampling poisson --rate 0 {TARGET}",
+        "even 1e+15 steps meet --epsilon 1 at --delta 1e-06 under add-or",
+    ),
     (
         f"rate --noise 1 --sampling without-replacement --population 60 --steps 1000 {TARGET}",
         "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: even a batch of 1 out of 60 misses it",
@@ -210,11 +222,17 @@ REFUSED = [
     (f"rate --noise 1 --sampling without-replacement --steps 9 {TARGET}", "--population is missing"),
     (f"rate --sampling poisson --steps 9 {TARGET}", "--noise is missing: --mechanism gaussian needs it"),
     (f"noise --sampling poisson --steps 9 {TARGET}", "--rate is missing: --sampling poisson needs it"),
-    (f"noise --sampling poisson --rate 0.1 --batch 3 --steps 9 {TARGET}", "--batch 3 contradicts --sampling poisson"),
+    (
+        f"noise --sampling poisson --rate 0.1 --batch 3 --steps 9 {TARGET}",
+        "--batch 3 contradicts --sampling poisson",
+    ),
     (f"noise --sampling every-record --steps 0 {TARGET}", "--steps must be at least 1, got 0"),
     (f"noise --sampling every-record --steps 1.5 {TARGET}", "--steps: '1.5' is not a whole number"),
     (f"rate --noise 1 --sampling poisson --steps 0 {TARGET}", "--steps must be at least 1, got 0"),
-    (f"rate --noise 1 --sampling without-replacement --population 0 --steps 1 {TARGET}", "--population must be at least 1"),
+    (
+        f"rate --noise 1 --sampling without-replacement --population 0 --steps 1 {TARGET}",
+        "--population must be at least 1",
+    ),
     (f"steps --noise -1 --sampling every-record {TARGET}", "--noise must be above 0, got -1.0"),
     (f"noise --steps 1 {TARGET}", "--sampling is missing"),
     (f"noise --sampling every-record {TARGET}", "--steps is missing"),
@@ -225,8 +243,14 @@ REFUSED = [
         "noise --sampling every-record --steps 1 --relation add --epsilon -1 --delta 1e-6",
         "--epsilon must be at least 0, got -1.0",
     ),
-    ("noise --sampling every-record --steps 1 --relation add --epsilon nan --delta 1e-6", "--epsilon must be finite, got nan"),
-    ("noise --sampling every-record --steps 1 --relation add --epsilon 1 --delta 1", "--delta must be in (0, 1), got 1.0"),
+    (
+        "noise --sampling every-record --steps 1 --relation add --epsilon nan --delta 1e-6",
+        "--epsilon must be finite, got nan",
+    ),
+    (
+        "noise --sampling every-record --steps 1 --relation add --epsilon 1 --delta 1",
+        "--delta must be in (0, 1), got 1.0",
+    ),
     (f"{NOISE} --accuracy 2", "--accuracy must be"),
     (
         "noise --mechanism laplace --sampling poisson --rate 0.1 --steps 9 --relation substitute --epsilon 1 --delta 1e-6",
@@ -236,7 +260,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(shell: Shell, words: str, reason: str) -> None:
+def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(
+    shell: Shell, words: str, reason: str
+) -> None:
     code, out, err = shell(words)
     assert (code, out) == (2, "")
     assert reason in err
@@ -247,8 +273,12 @@ def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(sh
 
 def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "epsilon 1 at delta 1e-06 under ADD is out of reach: even noise_multiplier 1e+09 is not shown to meet it."
-    monkeypatch.setattr("tightrope.cli.noise.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0)))
-    expected = "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 is not shown to meet it."
+    monkeypatch.setattr(
+        "tightrope.cli.noise.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0))
+    )
+    expected = (
+        "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 is not shown to meet it."
+    )
     assert shell(NOISE) == (2, "", f"tightrope: {expected}\n")
 
 
@@ -267,7 +297,9 @@ EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", 
         ("rate", MECHANISM | {"--sampling", "--population", "--steps"}),
     ],
 )
-def test_the_help_lists_exactly_the_options_of_the_command(shell: Shell, command: str, options: set[str]) -> None:
+def test_the_help_lists_exactly_the_options_of_the_command(
+    shell: Shell, command: str, options: set[str]
+) -> None:
     out = answered(shell, f"{command} --help")
     assert set(re.findall(r"^│ [ *] +(--\S+)", out, re.M)) == options | EVERY_TARGET
     run, asked = out.split("What is asked")

@@ -50,7 +50,9 @@ def test_elsewhere_the_effort_changes_nothing_and_is_not_shown(shell: Shell) -> 
 
 def test_tight_narrows_what_quick_leaves_open(shell: Shell) -> None:
     words = f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
-    (_, *quick), (_, *tight) = (last_row(answered(shell, f"{words} --effort {effort}")) for effort in ("quick", "tight"))
+    (_, *quick), (_, *tight) = (
+        last_row(answered(shell, f"{words} --effort {effort}")) for effort in ("quick", "tight")
+    )
     assert float(quick[0]) <= float(tight[0]) <= float(tight[1]) < float(quick[1])
 
 
@@ -61,10 +63,14 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
             'relation = "substitute"\nepsilons = [0.2]\n[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 4\n'
             'sampling = "without-replacement"\nbatch = 1\npopulation = 20\nsteps = 5\n'
         )
-    assert "quick (envelope above, fixed directions below), for fixed" in answered(shell, f"curve --runs {file}")
+    assert "quick (envelope above, fixed directions below), for fixed" in answered(
+        shell, f"curve --runs {file}"
+    )
     quick, tight = (loaded(shell, f"curve --runs {file} --effort {effort}") for effort in ("quick", "tight"))
     assert (quick["effort"], tight["effort"]) == ("quick", "tight")
-    assert tight["runs"][0]["brackets"][0]["delta"]["upper"] < quick["runs"][0]["brackets"][0]["delta"]["upper"]
+    assert (
+        tight["runs"][0]["brackets"][0]["delta"]["upper"] < quick["runs"][0]["brackets"][0]["delta"]["upper"]
+    )
 
 
 def test_a_refused_game_advises_in_options() -> None:
@@ -78,7 +84,9 @@ def test_a_refused_game_advises_in_options() -> None:
 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    assert TIGHTLY in answered(shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5")  # nothing on standard error
+    assert TIGHTLY in answered(
+        shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
+    )  # nothing on standard error
 
 
 def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None) -> tuple[int, str, str]:

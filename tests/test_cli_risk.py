@@ -75,14 +75,18 @@ def test_risk_as_json_of_randomized_response(shell: Shell) -> None:
     assert (half["prior"], quarter["prior"]) == (0.5, 0.25)
     assert half["posterior"]["upper"] == pytest.approx(0.75, rel=1e-6)
     assert quarter["posterior"]["upper"] == pytest.approx(0.5, rel=1e-6)
-    assert [at["attack_success"]["lower"] for at in found["successes"]] == pytest.approx([0.75, 0.75], rel=1e-6)
+    assert [at["attack_success"]["lower"] for at in found["successes"]] == pytest.approx(
+        [0.75, 0.75], rel=1e-6
+    )
     assert found["theorems"][0]["name"] == "full_batch_remove"
     assert found["question"]["relation"]["kind"] == "remove"
     assert found["version"] == tr.__version__
 
 
 def test_printed_ends_hold_the_exact_ends(shell: Shell) -> None:
-    words = "risk --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --relation add-or-remove --fpr 0.01"
+    words = (
+        "risk --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --relation add-or-remove --fpr 0.01"
+    )
     ((_, lower, upper),) = rows(answered(shell, words), "false positive rate")
     exact = loaded(shell, words)["brackets"][0]["true_positive_rate"]
     assert float(lower) <= exact["upper"]

@@ -15,8 +15,8 @@ import pytest
 
 from pieces import cluster_of
 from shell import Shell
-from tightrope.answers.cells import COLUMNS
-from tightrope.numerics.journal import Journal
+from tightrope.sweeps.cells import COLUMNS
+from tightrope.sweeps.journal import Journal
 
 QUICK = """\
 ask = "epsilon"
@@ -78,7 +78,11 @@ def running(*words: object) -> Iterator[subprocess.Popen[str]]:
 
 def test_rows_go_to_the_file_and_one_line_to_standard_error(shell: Shell, grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    assert shell(f"sweep {grid} --out {out} --workers 1") == (0, "", f"tightrope: wrote {out}: 4 cells, 2 of them with errors.\n")
+    assert shell(f"sweep {grid} --out {out} --workers 1") == (
+        0,
+        "",
+        f"tightrope: wrote {out}: 4 cells, 2 of them with errors.\n",
+    )
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in in_file(out)]
     assert [(row["noise_multiplier"], row["rate"]) for row in rows] == [
         ("1.0", "0.1"),
@@ -135,7 +139,9 @@ def test_a_dask_scheduler_is_used_by_its_address(shell: Shell, grid: Path, tmp_p
 # killed and resumed
 
 
-def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(shell: Shell, grid: Path, tmp_path: Path) -> None:
+def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(
+    shell: Shell, grid: Path, tmp_path: Path
+) -> None:
     grid.write_text(SLOW)
     whole, killed = tmp_path / "whole.csv", tmp_path / "killed.csv"
     with running("sweep", grid, "--out", killed, "--workers", 2) as process:
@@ -162,7 +168,11 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(grid: Path, tmp_path: Path)
         _, err = process.communicate(timeout=DEADLINE)
         assert process.returncode == 130
     # workers that are interrupted while they start or wait may say so before
-    said = re.search(r"^tightrope: (\d+) of 24 rows are safe; go on with --resume\.\ntightrope: interrupted\.\n\Z", err, re.M)
+    said = re.search(
+        r"^tightrope: (\d+) of 24 rows are safe; go on with --resume\.\ntightrope: interrupted\.\n\Z",
+        err,
+        re.M,
+    )
     assert said is not None, err
     assert 0 <= len(in_file(out)) - int(said[1]) <= 1  # the last may have been written and not yet counted
 
@@ -177,7 +187,9 @@ def test_half_a_row_is_taken_off_and_said(shell: Shell, grid: Path, tmp_path: Pa
     code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
     assert code == 0
     first, second = err.splitlines()
-    assert re.fullmatch(rf"tightrope: {re.escape(str(out))} ended in half a row, \d+ bytes, which was taken off\.", first)
+    assert re.fullmatch(
+        rf"tightrope: {re.escape(str(out))} ended in half a row, \d+ bytes, which was taken off\.", first
+    )
     assert "3 of them known before" in second
     assert timeless(in_file(out)) == whole
 
@@ -192,7 +204,9 @@ def test_after_half_a_row_the_next_one_starts_a_line_of_its_own(tmp_path: Path) 
     assert path.read_bytes() == b'a,b\n1,2\n5,"two lines, in ""one"""\n'
 
 
-def test_a_file_cut_in_its_first_line_and_one_that_is_not_there_start_anew(shell: Shell, grid: Path, tmp_path: Path) -> None:
+def test_a_file_cut_in_its_first_line_and_one_that_is_not_there_start_anew(
+    shell: Shell, grid: Path, tmp_path: Path
+) -> None:
     for name, content in (("a.csv", b""), ("b.csv", b"ask,acc"), ("c.csv", None)):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -225,7 +239,10 @@ BAD_FILES = {
     "other columns": (b"ask,answer\n1,2\n", "its columns are ask, answer and not ask, accountant,"),
     "other text": (b"hello", "its columns are hello and not ask, accountant,"),
     "a column too few": ((HEADER + "1,2,3\n").encode(), "line 2 has 3 fields and not 26"),
-    "no number": ((HEADER + "," * 20 + "high,,,,,\n").encode(), "line 2: could not convert string to float: 'high'"),
+    "no number": (
+        (HEADER + "," * 20 + "high,,,,,\n").encode(),
+        "line 2: could not convert string to float: 'high'",
+    ),
     "not UTF-8": (HEADER.encode() + b"\xff\xfe\n", "it is not UTF-8 text"),
     "zeros": (HEADER.encode() + b"\0\0\n", "line 2"),
 }
@@ -243,7 +260,9 @@ def test_a_file_of_something_else_is_refused_and_left_alone(
     assert out.read_bytes() == content
 
 
-def test_a_parquet_file_of_something_else_is_refused_and_left_alone(shell: Shell, grid: Path, tmp_path: Path) -> None:
+def test_a_parquet_file_of_something_else_is_refused_and_left_alone(
+    shell: Shell, grid: Path, tmp_path: Path
+) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -252,7 +271,10 @@ def test_a_parquet_file_of_something_else_is_refused_and_left_alone(shell: Shell
     assert "is not a file of such results: " in shell(f"sweep {grid} --out {out} --resume --workers 1")[2]
     assert out.read_text() == "no parquet"
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), out)
-    assert "its columns are a and not ask, accountant" in shell(f"sweep {grid} --out {out} --resume --workers 1")[2]
+    assert (
+        "its columns are a and not ask, accountant"
+        in shell(f"sweep {grid} --out {out} --resume --workers 1")[2]
+    )
     assert sorted(tmp_path.iterdir()) == [grid, out]
 
 
@@ -273,16 +295,25 @@ def test_two_sweeps_do_not_write_one_file(shell: Shell, grid: Path, tmp_path: Pa
     out = tmp_path / "out.csv"
     with Journal(out, COLUMNS, resume=False):
         code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
-        assert (code, err) == (2, f"tightrope: {out} is being written by another sweep. Wait for it, or choose another place.\n")
+        assert (code, err) == (
+            2,
+            f"tightrope: {out} is being written by another sweep. Wait for it, or choose another place.\n",
+        )
     assert shell(f"sweep {grid} --out {out} --resume --workers 1")[0] == 0
 
 
 REFUSED = {
     "folder": ("--out {tmp} --resume", "results go to a file that ends in .csv or .parquet"),
-    "folder named so": ("--out {tmp}/folder.csv --resume", "folder.csv' could not be opened: Is a directory."),
+    "folder named so": (
+        "--out {tmp}/folder.csv --resume",
+        "folder.csv' could not be opened: Is a directory.",
+    ),
     "no folder": ("--out {tmp}/no/such/out.csv", "out.csv' could not be opened: No such file or directory."),
     "suffix": ("--out {tmp}/out.xlsx", "results go to a file that ends in .csv or .parquet, got"),
-    "no workers": ("--out {tmp}/out.csv --workers 0", "--workers must be at least 1, got 0. Pass a number of processes"),
+    "no workers": (
+        "--out {tmp}/out.csv --workers 0",
+        "--workers must be at least 1, got 0. Pass a number of processes",
+    ),
     "half a worker": ("--out {tmp}/out.csv --workers 1.5", "--workers: '1.5' is not a whole number"),
     "too many workers": ("--out {tmp}/out.csv --workers 1e6", "workers must be at most 1024, got 1000000."),
     "no out": ("", "--out"),
@@ -294,7 +325,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "reason"), REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_one_sentence_and_leaves_no_file(shell: Shell, grid: Path, tmp_path: Path, words: str, reason: str) -> None:
+def test_bad_input_is_one_sentence_and_leaves_no_file(
+    shell: Shell, grid: Path, tmp_path: Path, words: str, reason: str
+) -> None:
     (tmp_path / "folder.csv").mkdir()
     code, out, err = shell(f"sweep {grid} {words.format(tmp=tmp_path)}")
     assert (code, out) == (2, "")

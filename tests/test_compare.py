@@ -8,7 +8,7 @@ from scipy import special
 
 import tightrope as tr
 from catalogue import ALL_GAUSSIAN, CATALOGUE, EVERY, Entry, batch, gaussian, laplace, over, poisson, response
-from tightrope.compose.gaussian_limit import limiting_mu
+from tightrope.engines.gaussian_limit import limiting_mu
 from tightrope.theorems.lookup import analyse
 
 ANCHOR = gaussian(0.8, poisson(1e-3), 10_000)
@@ -23,7 +23,12 @@ def limit(run: tr.Run, relation: tr.Relation = tr.ADD_OR_REMOVE) -> tr.GaussianL
 
 
 def test_the_accountant_decides_the_kind_of_answer_and_never_the_question() -> None:
-    kinds = {tr.CERTIFIED: tr.Bracket, tr.RENYI: tr.UpperBound, tr.GAUSSIAN_LIMIT: tr.Approximation, tr.MONTE_CARLO: tr.Estimate}
+    kinds = {
+        tr.CERTIFIED: tr.Bracket,
+        tr.RENYI: tr.UpperBound,
+        tr.GAUSSIAN_LIMIT: tr.Approximation,
+        tr.MONTE_CARLO: tr.Estimate,
+    }
     run = gaussian(2, poisson(0.1), 10)
     questions = set()
     for accountant, kind in kinds.items():
@@ -39,13 +44,17 @@ def test_the_accountant_decides_the_kind_of_answer_and_never_the_question() -> N
 def test_epsilon_and_delta_are_what_the_curve_says(accountant: tr.Accountant) -> None:
     run = laplace(2, poisson(0.3), 5)
     curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=accountant)
-    assert tr.epsilon(run, delta=1e-2, relation=tr.ADD_OR_REMOVE, accountant=accountant) == curve.epsilon(1e-2)
+    assert tr.epsilon(run, delta=1e-2, relation=tr.ADD_OR_REMOVE, accountant=accountant) == curve.epsilon(
+        1e-2
+    )
     assert tr.delta(run, epsilon=0.3, relation=tr.ADD_OR_REMOVE, accountant=accountant) == curve.delta(0.3)
 
 
 def test_only_a_bracket_is_certified_and_no_other_answer_turns_into_a_number() -> None:
     for accountant in (tr.RENYI, tr.GAUSSIAN_LIMIT, tr.MONTE_CARLO):
-        answer = tr.epsilon(ANCHOR * 0 + gaussian(2, EVERY, 3), delta=1e-3, relation=tr.REMOVE, accountant=accountant)
+        answer = tr.epsilon(
+            ANCHOR * 0 + gaussian(2, EVERY, 3), delta=1e-3, relation=tr.REMOVE, accountant=accountant
+        )
         assert not isinstance(answer, tr.Bracket)
         with pytest.raises(TypeError):
             float(answer)
@@ -101,7 +110,7 @@ def test_the_envelope_of_normals_shares_what_its_chi_squared_divergence_tends_to
     run = gaussian(2, batch(1, 100_000), 1)
     (analysis,) = analyse(run, tr.SUBSTITUTE)
     mu = limiting_mu(analysis.covers[0].schedules[0])  # type: ignore[arg-type]
-    from tightrope.loss.moments import log_moment_above
+    from tightrope.engines.moments.step import log_moment_above
 
     (pair, _), *_ = analysis.covers[0].schedules[0].parts  # type: ignore[union-attr]
     assert mu**2 == pytest.approx(math.expm1(log_moment_above(pair, 1.0)), rel=1e-4)
@@ -111,7 +120,12 @@ def test_the_limit_is_reached_by_many_small_steps() -> None:
     errors = []
     for steps in (100, 10_000, 1_000_000):
         run = gaussian(1, poisson(1 / math.sqrt(steps)), steps)
-        errors.append(abs(limit(run).epsilon(1e-3).value / tr.epsilon(run, delta=1e-3, relation=tr.ADD_OR_REMOVE).upper - 1))
+        errors.append(
+            abs(
+                limit(run).epsilon(1e-3).value / tr.epsilon(run, delta=1e-3, relation=tr.ADD_OR_REMOVE).upper
+                - 1
+            )
+        )
     assert errors[0] > 4 * errors[1] > 16 * errors[2]
 
 
@@ -149,7 +163,9 @@ def test_bad_input_to_the_limit() -> None:
 
 
 def test_all_accountants_on_one_run() -> None:
-    table = tr.compare(gaussian(1, poisson(0.01), 1000), relation=tr.ADD_OR_REMOVE, delta=[1e-6, 1e-3], simulation=FEW)
+    table = tr.compare(
+        gaussian(1, poisson(0.01), 1000), relation=tr.ADD_OR_REMOVE, delta=[1e-6, 1e-3], simulation=FEW
+    )
     assert [row.name for row in table.rows] == ["certified", "renyi", "gaussian-limit", "monte-carlo"]
     certified, renyi, approximate, estimated = (row.epsilons[0] for row in table.rows)
     assert isinstance(certified, tr.Bracket)
@@ -192,11 +208,16 @@ def test_nothing_to_compare() -> None:
     with pytest.raises(tr.InvalidSetting, match="at least one value"):
         tr.compare(ANCHOR, relation=tr.REMOVE, delta=[])
     table = tr.compare(response(0.5, EVERY, 3), relation=tr.REMOVE, delta=1e-3)
-    assert [getattr(row.epsilons[0], "upper", getattr(row.epsilons[0], "value", None)) for row in table.rows] == [0, 0, 0, 0]
+    assert [
+        getattr(row.epsilons[0], "upper", getattr(row.epsilons[0], "value", None)) for row in table.rows
+    ] == [0, 0, 0, 0]
 
 
 @over(ALL_GAUSSIAN)
 def test_the_limit_and_the_bound_enclose_nothing_by_themselves(entry: Entry) -> None:
     """A law that needs no trust in either: Rényi is above the certified lower end, the limit may lie on either side."""
     bracket = tr.epsilon(entry.run, delta=1e-5, relation=tr.ADD_OR_REMOVE)
-    assert tr.epsilon(entry.run, delta=1e-5, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI).upper >= bracket.lower
+    assert (
+        tr.epsilon(entry.run, delta=1e-5, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI).upper
+        >= bracket.lower
+    )

@@ -76,7 +76,8 @@ def test_intervals_hold_as_often_as_they_say(method: str, law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "law"), [("hoeffding", "fair coin"), ("chernoff", "biased coin"), ("betting", "fair coin"), ("betting", "rare")]
+    ("method", "law"),
+    [("hoeffding", "fair coin"), ("chernoff", "biased coin"), ("betting", "fair coin"), ("betting", "rare")],
 )
 def test_a_smaller_interval_would_be_noticed(method: str, law: str) -> None:
     values, mean = drawn(law)
@@ -147,7 +148,10 @@ def test_widths_are_what_theory_says() -> None:
     rng = np.random.default_rng(0)
     for law, variance in ((narrow, 0.05**2), (rare, 0.02 - 0.0298**2 + 0.98 * 0.0004 / 3)):
         values = law(rng, (n, 1))
-        sums, squares = values.reshape(50, -1).sum(axis=1)[:, None], (values**2).reshape(50, -1).sum(axis=1)[:, None]
+        sums, squares = (
+            values.reshape(50, -1).sum(axis=1)[:, None],
+            (values**2).reshape(50, -1).sum(axis=1)[:, None],
+        )
         widths = []
         for low, high in (
             betting(counts, sums, squares, beta, n),

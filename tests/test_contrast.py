@@ -114,7 +114,10 @@ def test_the_verdict_at_the_anchor(table: Contrast) -> None:
         ((tr.WithoutReplacement, tr.ADD), "If one record is removed, epsilon is 15.25, not 3.54."),
         (FIXED, none_larger_than("15.25")),
         ((tr.WithoutReplacement, tr.SUBSTITUTE), none_larger_than("one, between 15.25 and 16.32")),
-        ((tr.EveryRecord, tr.ADD_OR_REMOVE), "If one record is exchanged for another, epsilon is 32437.37, not 8405.70."),
+        (
+            (tr.EveryRecord, tr.ADD_OR_REMOVE),
+            "If one record is exchanged for another, epsilon is 32437.37, not 8405.70.",
+        ),
         ((tr.EveryRecord, tr.SUBSTITUTE), none_larger_than("32437.37")),
     ],
 )
@@ -124,14 +127,24 @@ def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: st
 
 def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
     def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
-        return verdict_on(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split("epsilon is ")[1]
+        return verdict_on(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
+            "epsilon is "
+        )[1]
 
     assert said((15.2514, 15.2515), (0.947195, 0.947196)) == "15.25, not 0.95."
-    assert said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."  # two decimals do not tell them apart
-    assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."  # nor do they show anything of the claim
-    assert said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."  # the ends straddle where two decimals round
+    assert (
+        said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."
+    )  # two decimals do not tell them apart
+    assert (
+        said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."
+    )  # nor do they show anything of the claim
+    assert (
+        said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."
+    )  # the ends straddle where two decimals round
     assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."  # two decimals are more than is known
-    assert said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."  # one number would be a guess
+    assert (
+        said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."
+    )  # one number would be a guess
     assert said((15.2514, 16.3188), (0.947195, 0.947196)) == "between 15.25 and 16.32, not 0.95."
     assert said((1234.56, 2345.67), (0.0, 0.3)) == "between 1234 and 2346, not between 0.000 and 0.300."
     assert said((4.2087, math.inf), (0.5, 0.5)) == "at least 4.20, not 0.50."
@@ -162,7 +175,9 @@ def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> Non
         assert all(row.ratios == () for row in table.rows)
         assert "claimed)" not in str(table)
     assert tr.contrast(RUN * 0, delta=1e-6, claimed=POISSON).verdict == none_larger_than("0")
-    assert tr.contrast(mixed, delta=1e-6, claimed=POISSON).verdict.startswith("If batches are drawn without replacement")
+    assert tr.contrast(mixed, delta=1e-6, claimed=POISSON).verdict.startswith(
+        "If batches are drawn without replacement"
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +196,9 @@ def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> Non
     ids=repr,
 )
 def test_what_is_not_a_claim_is_refused(claimed: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="claimed must be a kind of sampling and a relation") as refusal:
+    with pytest.raises(
+        tr.InvalidSetting, match="claimed must be a kind of sampling and a relation"
+    ) as refusal:
         tr.contrast(RUN, delta=1e-6, claimed=claimed)
     assert repr(claimed) in str(refusal.value)
 
@@ -193,7 +210,9 @@ EXCHANGED = tr.WithoutReplacement, tr.SUBSTITUTE
 
 
 def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
-    assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {EXCHANGED: tr.QUICK}
+    assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {
+        EXCHANGED: tr.QUICK
+    }
     note = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below); effort=TIGHT narrows"
     assert note in str(table)
     one_step = tr.contrast(FEW.parts[0][0], delta=1e-5)
@@ -204,25 +223,35 @@ def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
 def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
     calls: list[tuple[int, int]] = []
     quick = tr.contrast(FEW, delta=1e-5)
-    tight = tr.contrast(FEW, delta=1e-5, effort=tr.TIGHT, progress=lambda done, steps: calls.append((done, steps)))
+    tight = tr.contrast(
+        FEW, delta=1e-5, effort=tr.TIGHT, progress=lambda done, steps: calls.append((done, steps))
+    )
     assert calls[0] == (1, 7)
     assert tight.row(*EXCHANGED).effort is tr.TIGHT
     assert "is tight (the substitution game besides" in str(tight)
     for loose, narrow in zip(quick.rows, tight.rows, strict=True):
         if (loose.sampling, loose.relation) == EXCHANGED:
-            assert loose.epsilons[0].lower <= narrow.epsilons[0].lower <= narrow.epsilons[0].upper < loose.epsilons[0].upper
+            assert (
+                loose.epsilons[0].lower
+                <= narrow.epsilons[0].lower
+                <= narrow.epsilons[0].upper
+                < loose.epsilons[0].upper
+            )
         else:
             assert loose.epsilons == narrow.epsilons
 
 
 def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
-    words = "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
-    quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
-    note = (
-        "without-replacement, substitute: quick (envelope above, fixed directions below); --effort tight narrows the bracket.\n"
+    words = (
+        "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     )
+    quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
+    note = "without-replacement, substitute: quick (envelope above, fixed directions below); --effort tight narrows the bracket.\n"
     assert note in quick
-    assert "without-replacement, substitute: tight (the substitution game besides envelope and fixed directions).\n" in tight
+    assert (
+        "without-replacement, substitute: tight (the substitution game besides envelope and fixed directions).\n"
+        in tight
+    )
     found = loaded(shell, f"{words} --effort tight")
     assert found["question"]["effort"] == "tight"
     assert [row["effort"] for row in found["rows"]].count("tight") == 1
@@ -248,7 +277,10 @@ def test_contrast_prints_ratios_and_ends_with_the_verdict(shell: Shell) -> None:
 
 
 def test_another_claim_can_be_stated(shell: Shell) -> None:
-    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation add")
+    out = answered(
+        shell,
+        f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation add",
+    )
     assert out.endswith("\n  If one record is removed, epsilon is 15.25, not 3.54.\n")
     assert "[3.53609, 3.53610] (claimed)" in out
 
@@ -261,13 +293,17 @@ def test_contrast_as_json_has_claim_ratios_and_verdict(shell: Shell) -> None:
     assert rows["poisson", "add-or-remove"]["brackets"][0]["ratio"] == {"lower": 1, "upper": 1}
     assert 16.101 < rows["without-replacement", "add-or-remove"]["brackets"][0]["ratio"]["lower"] < 16.103
     laplace = "--mechanism laplace --noise 1 --sampling poisson --rate 0.1 --steps 3"
-    refused = loaded(shell, f"contrast {laplace} --delta 1e-6 --claimed-sampling poisson --claimed-relation substitute")
+    refused = loaded(
+        shell, f"contrast {laplace} --delta 1e-6 --claimed-sampling poisson --claimed-relation substitute"
+    )
     assert all(at["ratio"] is None for row in refused["rows"] for at in row["brackets"])
 
 
 def test_unknown_ratios_are_valid_json(shell: Shell) -> None:
     found = loaded(shell, "contrast --noise 1 --sampling poisson --rate 0 --steps 5 --delta 1e-6")
-    assert {"lower": 0, "upper": "infinity"} in [at["ratio"] for row in found["rows"] for at in row["brackets"]]
+    assert {"lower": 0, "upper": "infinity"} in [
+        at["ratio"] for row in found["rows"] for at in row["brackets"]
+    ]
     assert "NaN" not in json.dumps(found)
 
 

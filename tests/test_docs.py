@@ -16,7 +16,9 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def python_blocks(text: str, needs: str = "") -> list[tuple[int, str]]:
     """Every fenced Python block of a page that needs these libraries, with the number of its first line."""
     return [
-        (text.count("\n", 0, match.start(2)), match.group(2)) for match in FENCE.finditer(text) if libraries(match[1]) == needs
+        (text.count("\n", 0, match.start(2)), match.group(2))
+        for match in FENCE.finditer(text)
+        if libraries(match[1]) == needs
     ]
 
 
@@ -29,11 +31,15 @@ def libraries(opening: str) -> str:
 def needy() -> list[tuple[Path, str]]:
     """Every page with the sets of libraries its blocks need."""
     return [
-        (page, needs) for page in PAGES for needs in sorted({libraries(m[1]) for m in FENCE.finditer(page.read_text())} - {""})
+        (page, needs)
+        for page in PAGES
+        for needs in sorted({libraries(m[1]) for m in FENCE.finditer(page.read_text())} - {""})
     ]
 
 
-@pytest.mark.parametrize(("page", "needs"), needy(), ids=lambda part: part.name if isinstance(part, Path) else part)
+@pytest.mark.parametrize(
+    ("page", "needs"), needy(), ids=lambda part: part.name if isinstance(part, Path) else part
+)
 @pytest.mark.filterwarnings("ignore:Secure RNG turned off")  # Opacus says so to everyone without torchcsprng
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # and torch so to everyone who uses Opacus
 def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:

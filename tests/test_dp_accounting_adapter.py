@@ -44,7 +44,9 @@ FIXED = SampledWithoutReplacementDpEvent(1000, 1, GaussianDpEvent(0.8))  # the s
 
 add_or_remove = functools.partial(TightropeAccountant, neighboring_relation=ADD_OR_REMOVE_ONE)
 per_record = functools.partial(TightropeAccountant, neighboring_relation=REPLACE_ONE, noise=PER_RECORD)
-per_sensitivity = functools.partial(TightropeAccountant, neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY)
+per_sensitivity = functools.partial(
+    TightropeAccountant, neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY
+)
 
 
 def gaussian(noise: float, sampling: Any = None) -> tr.Step:
@@ -56,8 +58,18 @@ def gaussian(noise: float, sampling: Any = None) -> tr.Step:
     [
         (GaussianDpEvent(2.0), add_or_remove, gaussian(2) * 7, tr.ADD_OR_REMOVE),
         (POISSON, add_or_remove, gaussian(0.8, tr.Poisson(rate=0.001)) * 7, tr.ADD_OR_REMOVE),
-        (FIXED, add_or_remove, gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 7, tr.ADD_OR_REMOVE),
-        (LaplaceDpEvent(2.0), add_or_remove, tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 7, tr.ADD_OR_REMOVE),
+        (
+            FIXED,
+            add_or_remove,
+            gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 7,
+            tr.ADD_OR_REMOVE,
+        ),
+        (
+            LaplaceDpEvent(2.0),
+            add_or_remove,
+            tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 7,
+            tr.ADD_OR_REMOVE,
+        ),
         (
             PoissonSampledDpEvent(0.1, LaplaceDpEvent(2.0)),
             add_or_remove,
@@ -66,8 +78,18 @@ def gaussian(noise: float, sampling: Any = None) -> tr.Step:
         ),
         (POISSON, per_record, gaussian(0.8, tr.Poisson(rate=0.001)) * 7, tr.SUBSTITUTE),
         (POISSON, per_sensitivity, gaussian(1.6, tr.Poisson(rate=0.001)) * 7, tr.SUBSTITUTE),
-        (FIXED, per_record, gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 7, tr.SUBSTITUTE),
-        (LaplaceDpEvent(2.0), per_record, tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 7, tr.SUBSTITUTE),
+        (
+            FIXED,
+            per_record,
+            gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 7,
+            tr.SUBSTITUTE,
+        ),
+        (
+            LaplaceDpEvent(2.0),
+            per_record,
+            tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 7,
+            tr.SUBSTITUTE,
+        ),
         (
             RandomizedResponseDpEvent(0.5, 2),
             per_record,
@@ -95,12 +117,17 @@ def test_accuracy_and_effort_are_those_of_the_core() -> None:
     assert tight == tr.epsilon(step * 2, delta=1e-3, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
     assert tight.upper < per_record().compose(event, 2).get_epsilon(1e-3)
     fine = add_or_remove(accuracy=1e-6).compose(POISSON, 100).epsilon_bracket(1e-6)
-    assert fine == tr.epsilon(gaussian(0.8, tr.Poisson(rate=0.001)) * 100, delta=1e-6, relation=tr.ADD_OR_REMOVE, accuracy=1e-6)
+    assert fine == tr.epsilon(
+        gaussian(0.8, tr.Poisson(rate=0.001)) * 100, delta=1e-6, relation=tr.ADD_OR_REMOVE, accuracy=1e-6
+    )
 
 
 def test_nested_counts_multiply_once() -> None:
     event = SelfComposedDpEvent(
-        ComposedDpEvent([GaussianDpEvent(1.0), SelfComposedDpEvent(ComposedDpEvent([POISSON, GaussianDpEvent(1.0)]), 3)]), 5
+        ComposedDpEvent(
+            [GaussianDpEvent(1.0), SelfComposedDpEvent(ComposedDpEvent([POISSON, GaussianDpEvent(1.0)]), 3)]
+        ),
+        5,
     )
     run = gaussian(1) * (5 + 15) + gaussian(0.8, tr.Poisson(rate=0.001)) * 15
     assert from_dp_event(event, tr.ADD_OR_REMOVE) == run
@@ -109,7 +136,9 @@ def test_nested_counts_multiply_once() -> None:
 
 def test_a_hundred_randomized_responses_are_not_one() -> None:
     spent = per_record().compose(RandomizedResponseDpEvent(0.5, 2), 100)
-    assert spent.epsilon_bracket(1e-6).lower == pytest.approx(94.28987, abs=1e-5)  # their PLD accountant: 1.0987
+    assert spent.epsilon_bracket(1e-6).lower == pytest.approx(
+        94.28987, abs=1e-5
+    )  # their PLD accountant: 1.0987
 
 
 def test_supports_and_answers_leave_the_state_as_it_was() -> None:
@@ -130,7 +159,11 @@ def test_supports_and_answers_leave_the_state_as_it_was() -> None:
 def test_nothing_costs_nothing_and_what_is_not_private_costs_everything() -> None:
     assert add_or_remove().compose(NoOpDpEvent()).get_epsilon(1e-6) == 0
     for accountant in (add_or_remove, per_record):
-        for event in (NonPrivateDpEvent(), GaussianDpEvent(0.0), PoissonSampledDpEvent(0.1, GaussianDpEvent(0.0))):
+        for event in (
+            NonPrivateDpEvent(),
+            GaussianDpEvent(0.0),
+            PoissonSampledDpEvent(0.1, GaussianDpEvent(0.0)),
+        ):
             spent = accountant().compose(GaussianDpEvent(1.0)).compose(event)
             assert spent.get_epsilon(1e-6) == math.inf
         assert accountant().compose(NonPrivateDpEvent()).get_delta(3.0) == 1
@@ -150,11 +183,15 @@ def test_copies_answer_like_the_original() -> None:
     for accountant in (add_or_remove, per_record, per_sensitivity):
         spent = accountant().compose(event, 5)
         for copied in (copy.deepcopy(spent), pickle.loads(pickle.dumps(spent))):
-            assert copied.compose(event, 2).get_epsilon(1e-5) == accountant().compose(event, 7).get_epsilon(1e-5)
+            assert copied.compose(event, 2).get_epsilon(1e-5) == accountant().compose(event, 7).get_epsilon(
+                1e-5
+            )
             assert copied.supports(POISSON)
         assert spent.run.steps == 5
     exchanged = copy.deepcopy(tr.SUBSTITUTE)
-    assert from_dp_event(FIXED, exchanged, noise=PER_SENSITIVITY) == from_dp_event(FIXED, tr.SUBSTITUTE, noise=PER_SENSITIVITY)
+    assert from_dp_event(FIXED, exchanged, noise=PER_SENSITIVITY) == from_dp_event(
+        FIXED, tr.SUBSTITUTE, noise=PER_SENSITIVITY
+    )
     with pytest.raises(tr.InvalidSetting, match="noise must be"):
         from_dp_event(FIXED, exchanged)
 
@@ -163,7 +200,9 @@ def test_copies_answer_like_the_original() -> None:
 
 
 def test_under_substitution_the_unit_must_be_stated() -> None:
-    with pytest.raises(tr.InvalidSetting, match="noise must be PER_RECORD or PER_SENSITIVITY under SUBSTITUTE") as refused:
+    with pytest.raises(
+        tr.InvalidSetting, match="noise must be PER_RECORD or PER_SENSITIVITY under SUBSTITUTE"
+    ) as refused:
         TightropeAccountant(neighboring_relation=REPLACE_ONE)
     for noise, digits in ((PER_RECORD, "11.0"), (PER_SENSITIVITY, "4.9")):
         run = from_dp_event(GaussianDpEvent(1.0), tr.SUBSTITUTE, noise=noise)
@@ -175,10 +214,18 @@ def test_under_substitution_the_unit_must_be_stated() -> None:
         from_dp_event(POISSON, tr.SUBSTITUTE, noise="s / C")  # type: ignore[arg-type]
 
 
-def test_per_sensitivity_is_how_their_renyi_accountant_reads_it_and_per_record_how_their_pld_accountant_does() -> None:
-    renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=REPLACE_ONE).compose(GaussianDpEvent(1.0), 10)
-    pld = dp_accounting.pld.PLDAccountant(REPLACE_ONE, value_discretization_interval=1e-3).compose(GaussianDpEvent(1.0), 10)
-    sensitivity, record = (spent().compose(GaussianDpEvent(1.0), 10) for spent in (per_sensitivity, per_record))
+def test_per_sensitivity_is_how_their_renyi_accountant_reads_it_and_per_record_how_their_pld_accountant_does() -> (
+    None
+):
+    renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=REPLACE_ONE).compose(
+        GaussianDpEvent(1.0), 10
+    )
+    pld = dp_accounting.pld.PLDAccountant(REPLACE_ONE, value_discretization_interval=1e-3).compose(
+        GaussianDpEvent(1.0), 10
+    )
+    sensitivity, record = (
+        spent().compose(GaussianDpEvent(1.0), 10) for spent in (per_sensitivity, per_record)
+    )
     assert renyi.get_epsilon(1e-6) == pytest.approx(20.55, abs=0.01)
     assert 0.9 * renyi.get_epsilon(1e-6) < sensitivity.get_epsilon(1e-6) <= renyi.get_epsilon(1e-6)
     assert pld.get_epsilon(1e-6) == pytest.approx(49.32, abs=0.01)
@@ -186,17 +233,28 @@ def test_per_sensitivity_is_how_their_renyi_accountant_reads_it_and_per_record_h
 
 
 def test_fixed_batches_at_the_setting_of_table_1_cost_eight_times_what_their_accountant_reports() -> None:
-    theirs = dp_accounting.rdp.RdpAccountant(neighboring_relation=REPLACE_ONE).compose(FIXED, 10_000).get_epsilon(1e-6)
+    theirs = (
+        dp_accounting.rdp.RdpAccountant(neighboring_relation=REPLACE_ONE)
+        .compose(FIXED, 10_000)
+        .get_epsilon(1e-6)
+    )
     assert theirs == pytest.approx(1.979, abs=1e-3)
     ours = per_record().compose(FIXED, 10_000).epsilon_bracket(1e-6)
     assert ours.lower > 15
-    assert per_sensitivity().compose(FIXED, 10_000).get_epsilon(1e-6) < theirs  # which is what it took the noise for
+    assert (
+        per_sensitivity().compose(FIXED, 10_000).get_epsilon(1e-6) < theirs
+    )  # which is what it took the noise for
 
 
 def test_elsewhere_the_unit_matters_only_where_a_full_batch_pushes_a_record_out() -> None:
     for event in (GaussianDpEvent(1.0), POISSON, LaplaceDpEvent(1.0)):
-        assert from_dp_event(event, tr.ADD_OR_REMOVE, noise=PER_SENSITIVITY) == from_dp_event(event, tr.ADD_OR_REMOVE)
-    assert from_dp_event(FIXED, tr.ADD_OR_REMOVE) == gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 1
+        assert from_dp_event(event, tr.ADD_OR_REMOVE, noise=PER_SENSITIVITY) == from_dp_event(
+            event, tr.ADD_OR_REMOVE
+        )
+    assert (
+        from_dp_event(FIXED, tr.ADD_OR_REMOVE)
+        == gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 1
+    )
     moved = from_dp_event(FIXED, tr.ADD_OR_REMOVE, noise=PER_SENSITIVITY)
     assert moved == gaussian(1.6, tr.WithoutReplacement(batch=1, population=1000)) * 1
 
@@ -209,12 +267,18 @@ def test_elsewhere_the_unit_matters_only_where_a_full_batch_pushes_a_record_out(
     [
         (dp_event.UnsupportedDpEvent(), "UnsupportedDpEvent"),
         (dp_event.DiscreteLaplaceDpEvent(1.0, 1), "DiscreteLaplaceDpEvent"),
-        (dp_event.SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1.0)), "SampledWithReplacementDpEvent"),
+        (
+            dp_event.SampledWithReplacementDpEvent(10, 2, GaussianDpEvent(1.0)),
+            "SampledWithReplacementDpEvent",
+        ),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4), "SingleEpochTreeAggregationDpEvent"),
         (dp_event.RepeatAndSelectDpEvent(GaussianDpEvent(1.0), 2.0, 1.0), "RepeatAndSelectDpEvent"),
         (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), "MixtureOfGaussiansDpEvent"),
         (dp_event.ZCDpEvent(0.1), "ZCDpEvent"),
-        (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0), "TruncatedSubsampledGaussianDpEvent"),
+        (
+            dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
+            "TruncatedSubsampledGaussianDpEvent",
+        ),
         (PoissonSampledDpEvent(0.1, POISSON), "PoissonSampledDpEvent around PoissonSampledDpEvent"),
         (PoissonSampledDpEvent(0.1, NoOpDpEvent()), "PoissonSampledDpEvent around nothing"),
         (PoissonSampledDpEvent(0.1, SelfComposedDpEvent(LaplaceDpEvent(1.0), 2)), "around LaplaceDpEvent"),
@@ -258,8 +322,16 @@ def test_an_event_of_an_unknown_kind_is_refused_with_what_is_known() -> None:
         ),
         (RandomizedResponseDpEvent(0.5, 2), add_or_remove, "a record more is a report more"),
         (RandomizedResponseDpEvent(0.5, 3), per_record, "known for two buckets"),
-        (SampledWithoutReplacementDpEvent(10, 10, GaussianDpEvent(1.0)), add_or_remove, "Gaussian with WithoutReplacement"),
-        (SampledWithoutReplacementDpEvent(10, 11, GaussianDpEvent(1.0)), per_record, "batch must be at most population"),
+        (
+            SampledWithoutReplacementDpEvent(10, 10, GaussianDpEvent(1.0)),
+            add_or_remove,
+            "Gaussian with WithoutReplacement",
+        ),
+        (
+            SampledWithoutReplacementDpEvent(10, 11, GaussianDpEvent(1.0)),
+            per_record,
+            "batch must be at most population",
+        ),
         (PoissonSampledDpEvent(1.1, GaussianDpEvent(1.0)), add_or_remove, "rate must be in"),
         (GaussianDpEvent(-1.0), add_or_remove, "noise_multiplier must be above 0"),
         (GaussianDpEvent(math.nan), add_or_remove, "noise_multiplier must be finite"),
@@ -277,7 +349,9 @@ def test_what_has_no_theorem_is_not_supported_and_says_why(event: Any, accountan
 
 def test_the_refusal_points_at_the_part_that_is_to_blame() -> None:
     blamed = PoissonSampledDpEvent(0.1, LaplaceDpEvent(1.0))
-    details = per_record()._maybe_compose(SelfComposedDpEvent(ComposedDpEvent([GaussianDpEvent(1.0), blamed]), 2), 1, False)
+    details = per_record()._maybe_compose(
+        SelfComposedDpEvent(ComposedDpEvent([GaussianDpEvent(1.0), blamed]), 2), 1, False
+    )
     assert details is not None
     assert details.invalid_event == blamed
 
@@ -302,7 +376,9 @@ def test_relations_have_one_name_each_and_the_others_are_refused_by_name() -> No
 @pytest.mark.parametrize(
     ("noise", "rate", "steps"), [(0.8, 0.001, 10_000), (1.0, 0.01, 1000), (4.0, 0.05, 1000), (2.0, 1.0, 100)]
 )
-def test_epsilon_is_below_their_upper_bounds_and_close_to_the_finer_one(noise: float, rate: float, steps: int) -> None:
+def test_epsilon_is_below_their_upper_bounds_and_close_to_the_finer_one(
+    noise: float, rate: float, steps: int
+) -> None:
     event = SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), steps)
     ours = add_or_remove().compose(event).get_epsilon(1e-6)
     pld = dp_accounting.pld.PLDAccountant().compose(event).get_epsilon(1e-6)
@@ -317,9 +393,14 @@ def test_calibration_finds_the_least_noise_for_poisson_sampling() -> None:
         target_epsilon=2.0,
         target_delta=1e-6,
     )
-    ours = tr.smallest_noise(tr.Poisson(rate=0.01), steps=1000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    ours = tr.smallest_noise(
+        tr.Poisson(rate=0.01), steps=1000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE
+    )
     assert found == pytest.approx(ours.value, rel=1e-4)
-    assert add_or_remove().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(found)), 1000).get_epsilon(1e-6) <= 2
+    assert (
+        add_or_remove().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(found)), 1000).get_epsilon(1e-6)
+        <= 2
+    )
 
 
 @pytest.mark.parametrize("accountant", [add_or_remove, per_record])
@@ -329,7 +410,9 @@ def test_calibration_works_for_fixed_batches_which_their_pld_accountant_refuses(
 
     for relation in NeighboringRelation:
         assert not dp_accounting.pld.PLDAccountant(neighboring_relation=relation).supports(training(1.0))
-    found = dp_accounting.calibrate_dp_mechanism(accountant, training, target_epsilon=2.0, target_delta=1e-5, tol=1e-3)
+    found = dp_accounting.calibrate_dp_mechanism(
+        accountant, training, target_epsilon=2.0, target_delta=1e-5, tol=1e-3
+    )
     assert 1.9 < accountant().compose(training(found)).get_epsilon(1e-5) <= 2
 
 
@@ -341,7 +424,9 @@ def test_calibration_starts_from_no_noise_under_substitution_too() -> None:
         target_delta=1e-5,
         tol=1e-3,
     )
-    assert per_record().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(found)), 100).get_epsilon(1e-5) <= 2
+    assert (
+        per_record().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(found)), 100).get_epsilon(1e-5) <= 2
+    )
 
 
 def test_calibration_finds_the_most_steps() -> None:
@@ -354,12 +439,18 @@ def test_calibration_finds_the_most_steps() -> None:
         discrete=True,
     )
     step = gaussian(0.8, tr.Poisson(rate=0.001))
-    assert found == pytest.approx(tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE).value, abs=2)
+    assert found == pytest.approx(
+        tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE).value, abs=2
+    )
 
 
 @pytest.mark.parametrize(
     ("module", "library", "extra"),
-    [("dp_accounting", "dp_accounting", "interop"), ("jax_privacy", "jax_privacy", "jax"), ("flower", "flwr", "flower")],
+    [
+        ("dp_accounting", "dp_accounting", "interop"),
+        ("jax_privacy", "jax_privacy", "jax"),
+        ("flower", "flwr", "flower"),
+    ],
 )
 def test_an_absent_library_is_named_with_what_installs_it(module: str, library: str, extra: str) -> None:
     script = f"import sys; sys.modules[{library!r}] = None; import tightrope.integrations.{module}"

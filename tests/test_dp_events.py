@@ -47,16 +47,24 @@ samplings = st.one_of(
     st.just(tr.EveryRecord()),
     st.builds(lambda rate: tr.Poisson(rate=rate), st.floats(0, 1)),
     st.builds(
-        lambda batch, more: tr.WithoutReplacement(batch=batch, population=batch + more), st.integers(0, 99), st.integers(1, 99)
+        lambda batch, more: tr.WithoutReplacement(batch=batch, population=batch + more),
+        st.integers(0, 99),
+        st.integers(1, 99),
     ),
 )
-additive = st.builds(lambda kind, noise: kind(noise_multiplier=noise), st.sampled_from([tr.Gaussian, tr.Laplace]), noises)
-additive_runs = st.lists(st.tuples(st.builds(tr.Step, additive, samplings), st.integers(1, 10**6)), max_size=5).map(
-    lambda parts: tr.Run(tuple(parts))
+additive = st.builds(
+    lambda kind, noise: kind(noise_multiplier=noise), st.sampled_from([tr.Gaussian, tr.Laplace]), noises
 )
+additive_runs = st.lists(
+    st.tuples(st.builds(tr.Step, additive, samplings), st.integers(1, 10**6)), max_size=5
+).map(lambda parts: tr.Run(tuple(parts)))
 
 
-@given(additive_runs, st.sampled_from([tr.ADD_OR_REMOVE, tr.ADD, tr.REMOVE, tr.SUBSTITUTE]), st.sampled_from(NoiseUnit))
+@given(
+    additive_runs,
+    st.sampled_from([tr.ADD_OR_REMOVE, tr.ADD, tr.REMOVE, tr.SUBSTITUTE]),
+    st.sampled_from(NoiseUnit),
+)
 def test_a_run_survives_becoming_an_event(run: tr.Run, relation: tr.Relation, noise: NoiseUnit) -> None:
     event = to_dp_event(run, relation, noise=noise)
     assert from_dp_event(event, relation, noise=noise) == run
@@ -67,7 +75,10 @@ def test_a_run_survives_becoming_an_event(run: tr.Run, relation: tr.Relation, no
 @given(st.floats(0.5, 1))
 def test_randomized_response_survives_becoming_an_event(truth: float) -> None:
     run = tr.Step(tr.RandomizedResponse(truth_probability=truth), tr.EveryRecord()) * 3
-    assert from_dp_event(to_dp_event(run, tr.SUBSTITUTE, noise=PER_RECORD), tr.SUBSTITUTE, noise=PER_RECORD) == run
+    assert (
+        from_dp_event(to_dp_event(run, tr.SUBSTITUTE, noise=PER_RECORD), tr.SUBSTITUTE, noise=PER_RECORD)
+        == run
+    )
 
 
 @given(st.floats(0, 1))
@@ -111,21 +122,33 @@ def test_gaussians_on_one_batch_are_one_gaussian() -> None:
     assert isinstance(step.mechanism, tr.Gaussian)
     assert times == 1
     assert 2.4 * (1 - 1e-15) < step.mechanism.noise_multiplier <= 2.4
-    theirs = dp_accounting.rdp.RdpAccountant().compose(PoissonSampledDpEvent(0.1, joint), 50).get_epsilon(1e-6)
-    assert 0.7 * theirs < add_or_remove().compose(PoissonSampledDpEvent(0.1, joint), 50).get_epsilon(1e-6) < theirs
+    theirs = (
+        dp_accounting.rdp.RdpAccountant().compose(PoissonSampledDpEvent(0.1, joint), 50).get_epsilon(1e-6)
+    )
+    assert (
+        0.7 * theirs
+        < add_or_remove().compose(PoissonSampledDpEvent(0.1, joint), 50).get_epsilon(1e-6)
+        < theirs
+    )
 
 
 def test_one_batch_read_twice_is_not_two_batches() -> None:
     twice = SelfComposedDpEvent(GaussianDpEvent(1.0), 2)
     one_batch = add_or_remove().compose(PoissonSampledDpEvent(0.01, twice), 100).epsilon_bracket(1e-6)
-    two_batches = add_or_remove().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 200).epsilon_bracket(1e-6)
+    two_batches = (
+        add_or_remove().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 200).epsilon_bracket(1e-6)
+    )
     assert two_batches.upper < one_batch.lower
 
 
 def test_their_accountant_forgets_all_but_one_release_when_the_noise_is_an_int() -> None:
     # why the joint noise is not left to dp_accounting: 0.6 returns the first int it meets as the noise of the whole
-    whole, real = (PoissonSampledDpEvent(0.01, SelfComposedDpEvent(GaussianDpEvent(noise), 100)) for noise in (1, 1.0))
-    theirs = [dp_accounting.rdp.RdpAccountant().compose(event, 10).get_epsilon(1e-6) for event in (whole, real)]
+    whole, real = (
+        PoissonSampledDpEvent(0.01, SelfComposedDpEvent(GaussianDpEvent(noise), 100)) for noise in (1, 1.0)
+    )
+    theirs = [
+        dp_accounting.rdp.RdpAccountant().compose(event, 10).get_epsilon(1e-6) for event in (whole, real)
+    ]
     assert theirs[0] < theirs[1] / 100
     assert from_dp_event(whole, tr.ADD_OR_REMOVE) == from_dp_event(real, tr.ADD_OR_REMOVE)
 
@@ -136,7 +159,8 @@ def test_coordinates_of_a_laplace_release_lose_less_than_one_that_moves_as_far(
 ) -> None:
     # LaplaceDpEvent bounds the l1 norm of a vector; docs/interop.md proves that one coordinate is its worst case
     coordinates = sum(
-        (tr.Step(tr.Laplace(noise_multiplier=1 / move), tr.EveryRecord()) * 1 for move in (first, second)), tr.Run()
+        (tr.Step(tr.Laplace(noise_multiplier=1 / move), tr.EveryRecord()) * 1 for move in (first, second)),
+        tr.Run(),
     )
     together = tr.Step(tr.Laplace(noise_multiplier=1 / (first + second)), tr.EveryRecord())
     split = tr.delta(coordinates, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-2)

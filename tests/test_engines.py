@@ -26,18 +26,18 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
-from tightrope.compose.big_jump import BigJumpEngine
-from tightrope.compose.closed_form import OneFormula
-from tightrope.compose.contour import ContourEngine
-from tightrope.compose.engine import Composition
-from tightrope.compose.exact import ExactOutcomes, exact_delta
-from tightrope.compose.lattice import LatticeEngine
-from tightrope.curve.log_bounds import Errors, LogBounds
-from tightrope.loss.atoms import ABOVE, BELOW
-from tightrope.loss.cells import Cells, cut
-from tightrope.loss.merge import merge
-from tightrope.loss.normal_transform import NormalTransform
-from tightrope.loss.spread import spread
+from tightrope.engines.atoms import ABOVE, BELOW
+from tightrope.engines.bounds import Errors, LogBounds
+from tightrope.engines.cells import Cells, cut
+from tightrope.engines.choose import Composition
+from tightrope.engines.closed_forms import OneFormula
+from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.contour.normal import NormalTransform
+from tightrope.engines.lattice.engine import LatticeEngine
+from tightrope.engines.lattice.jumps import BigJumpEngine
+from tightrope.engines.merge import merge
+from tightrope.engines.outcomes import ExactOutcomes, exact_delta
+from tightrope.engines.spread import spread
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.pair import ShiftPair, exact_log_ratio
@@ -89,7 +89,9 @@ NORMAL_RUNS: list[tuple[str, tr.Run, tr.Relation, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS])
+@pytest.mark.parametrize(
+    ("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS]
+)
 def test_contour_and_lattice_agree(run: tr.Run, relation: tr.Relation, epsilon: float) -> None:
     schedule = schedule_of(run, relation)
     contour = ContourEngine(schedule).near(epsilon, COARSE / 1000).bounds(epsilon)
@@ -99,8 +101,12 @@ def test_contour_and_lattice_agree(run: tr.Run, relation: tr.Relation, epsilon: 
     assert lattice.width <= COARSE
 
 
-@pytest.mark.parametrize(("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS[5:12]])
-def test_a_contour_placed_elsewhere_is_wider_but_honest(run: tr.Run, relation: tr.Relation, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("run", "relation", "epsilon"), [pytest.param(*case[1:], id=case[0]) for case in NORMAL_RUNS[5:12]]
+)
+def test_a_contour_placed_elsewhere_is_wider_but_honest(
+    run: tr.Run, relation: tr.Relation, epsilon: float
+) -> None:
     engine = ContourEngine(schedule_of(run, relation))
     here, there = engine.near(epsilon, 1e-6), engine.near(epsilon * 1.3, 1e-6)
     for asked in (epsilon * 0.9, epsilon, epsilon * 1.2, epsilon * 1.4):
@@ -127,7 +133,9 @@ def test_telling_large_losses_apart_agrees_with_the_plain_lattice(run: tr.Run, e
 @pytest.mark.parametrize("steps", [2, 7, 100, 1000])
 @pytest.mark.parametrize(("truth", "rate"), [(0.75, 0.5), (0.6, 0.125), (0.9, 0.01)])
 @ONE_WAY
-def test_exact_outcomes_and_lattice_agree(truth: float, rate: float, steps: int, relation: tr.Relation) -> None:
+def test_exact_outcomes_and_lattice_agree(
+    truth: float, rate: float, steps: int, relation: tr.Relation
+) -> None:
     schedule = schedule_of(response(truth, poisson(rate), steps), relation)
     for epsilon in (0.0, 0.3):
         if epsilon < schedule.loss_range[1]:
@@ -164,7 +172,9 @@ ONE_STEP: list[tuple[str, tr.Run, tuple[float, ...]]] = [
 
 @pytest.mark.parametrize(("run", "epsilons"), [pytest.param(*case[1:], id=case[0]) for case in ONE_STEP])
 @ONE_WAY
-def test_the_formula_of_one_step_and_the_lattice_agree(run: tr.Run, epsilons: tuple[float, ...], relation: tr.Relation) -> None:
+def test_the_formula_of_one_step_and_the_lattice_agree(
+    run: tr.Run, epsilons: tuple[float, ...], relation: tr.Relation
+) -> None:
     schedule = schedule_of(run, relation)
     for epsilon in epsilons:
         formula = OneFormula(line_pair(run, relation)).bounds(epsilon)
@@ -182,20 +192,32 @@ def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 @given(
-    noise=log_uniform(0.1, 100), rate=log_uniform(1e-6, 1), share=st.floats(0, 4), direction=st.sampled_from(["ADD", "REMOVE"])
+    noise=log_uniform(0.1, 100),
+    rate=log_uniform(1e-6, 1),
+    share=st.floats(0, 4),
+    direction=st.sampled_from(["ADD", "REMOVE"]),
 )
-def test_the_formula_of_one_gaussian_step_holds_the_truth(noise: float, rate: float, share: float, direction: str) -> None:
+def test_the_formula_of_one_gaussian_step_holds_the_truth(
+    noise: float, rate: float, share: float, direction: str
+) -> None:
     rate = min(rate, 1.0)
     relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
     pair = line_pair(gaussian(noise, poisson(rate), 1), relation)
-    epsilon = share * (pair.loss_range[1] / 4 if pair.loss_range[1] < math.inf else (1 / noise + 1 / noise**2))
+    epsilon = share * (
+        pair.loss_range[1] / 4 if pair.loss_range[1] < math.inf else (1 / noise + 1 / noise**2)
+    )
     check_one_step(pair, normal_step_delta(relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon)), epsilon)
 
 
 @given(
-    noise=log_uniform(0.1, 100), rate=log_uniform(1e-6, 1), share=st.floats(0, 1), direction=st.sampled_from(["ADD", "REMOVE"])
+    noise=log_uniform(0.1, 100),
+    rate=log_uniform(1e-6, 1),
+    share=st.floats(0, 1),
+    direction=st.sampled_from(["ADD", "REMOVE"]),
 )
-def test_the_formula_of_one_laplace_step_holds_the_truth(noise: float, rate: float, share: float, direction: str) -> None:
+def test_the_formula_of_one_laplace_step_holds_the_truth(
+    noise: float, rate: float, share: float, direction: str
+) -> None:
     rate = min(rate, 1.0)
     relation = {"ADD": tr.ADD, "REMOVE": tr.REMOVE}[direction]
     pair = line_pair(laplace(noise, poisson(rate), 1), relation)
@@ -293,7 +315,9 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
 
 
 def transform_of(rate_p: float, shift_p: float, rate_q: float = 0.0, shift_q: float = 0.0) -> NormalTransform:
-    return NormalTransform(ShiftPair(Mixture(Noise.NORMAL, rate_p, shift_p), Mixture(Noise.NORMAL, rate_q, -shift_q)))
+    return NormalTransform(
+        ShiftPair(Mixture(Noise.NORMAL, rate_p, shift_p), Mixture(Noise.NORMAL, rate_q, -shift_q))
+    )
 
 
 TRANSFORMS: list[tuple[str, NormalTransform, float]] = [
@@ -309,7 +333,9 @@ TRANSFORMS: list[tuple[str, NormalTransform, float]] = [
     ("substitute-.1-noise-1", transform_of(0.1, 1.0, 0.1, 1.0), 2.0),
     ("substitute-.01-noise-2", transform_of(0.01, 0.5, 0.01, 0.5), 30.0),
 ]
-OVER_TRANSFORMS = pytest.mark.parametrize(("transform", "tilt"), [pytest.param(*case[1:], id=case[0]) for case in TRANSFORMS])
+OVER_TRANSFORMS = pytest.mark.parametrize(
+    ("transform", "tilt"), [pytest.param(*case[1:], id=case[0]) for case in TRANSFORMS]
+)
 
 
 def moment(transform: NormalTransform, z: mpc) -> mpc:
@@ -335,7 +361,9 @@ def log_moment(transform: NormalTransform, tilt: float) -> mpf:
 
 @OVER_TRANSFORMS
 @pytest.mark.parametrize("height_share", [0.0, 0.4, 2.0])
-def test_transform_nodes_miss_no_more_than_they_say(transform: NormalTransform, tilt: float, height_share: float) -> None:
+def test_transform_nodes_miss_no_more_than_they_say(
+    transform: NormalTransform, tilt: float, height_share: float
+) -> None:
     t = height_share * tilt
     nodes = transform.nodes(tilt, t)
     truth = moment(transform, mpc(tilt, t)) / mp.exp(log_moment(transform, tilt))
@@ -344,7 +372,9 @@ def test_transform_nodes_miss_no_more_than_they_say(transform: NormalTransform, 
     assert rounding <= 1e-10
     assert abs(mpf(nodes.log_moment) - log_moment(transform, tilt)) <= nodes.missing + rounding
     found = np.exp(1j * t * nodes.losses) @ nodes.weights
-    assert abs(mpc(found) - truth) <= 2 * nodes.missing + rounding * (1 + t * float(np.abs(nodes.losses) @ nodes.weights))
+    assert abs(mpc(found) - truth) <= 2 * nodes.missing + rounding * (
+        1 + t * float(np.abs(nodes.losses) @ nodes.weights)
+    )
 
 
 @OVER_TRANSFORMS
@@ -393,7 +423,9 @@ def test_errors_are_named_non_negative_and_account_for_the_width(entry: Entry, r
         assert min(parts) >= 0
         assert errors.total == pytest.approx(sum(parts), rel=1e-12)
         # each error can move delta to either side; the logarithms themselves are rounded
-        assert found.width <= 2 * errors.total + 1e-15 * (4 + abs(found.upper) if found.upper > -math.inf else 0)
+        assert found.width <= 2 * errors.total + 1e-15 * (
+            4 + abs(found.upper) if found.upper > -math.inf else 0
+        )
         assert errors.total <= 2 * COARSE
 
 

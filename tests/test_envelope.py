@@ -16,14 +16,14 @@ import tightrope as tr
 from catalogue import MIRRORED, batch, finite, gaussian, laplace, poisson, response
 from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
-from tightrope.compose.contour import ContourEngine
-from tightrope.compose.engine import Composition
-from tightrope.compose.exact import exact_delta
-from tightrope.compose.lattice import LatticeEngine
-from tightrope.curve.log_bounds import LogBounds
+from tightrope.engines.bounds import LogBounds
+from tightrope.engines.cells import cut
+from tightrope.engines.choose import Composition
+from tightrope.engines.contour.envelope import EnvelopeTransform
+from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.lattice.engine import LatticeEngine
+from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
-from tightrope.loss.cells import cut
-from tightrope.loss.envelope_transform import EnvelopeTransform
 from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.envelope import Envelope, finite_envelope
 from tightrope.pairs.exchange import Game
@@ -70,21 +70,31 @@ def test_one_step_is_the_worse_direction_at_every_epsilon(noise: Noise, rate: fl
 
 
 @pytest.mark.parametrize(("noise", "rate", "scale"), SETTINGS)
-def test_the_cells_of_a_step_have_the_worse_directions_divergence(noise: Noise, rate: float, scale: float) -> None:
+def test_the_cells_of_a_step_have_the_worse_directions_divergence(
+    noise: Noise, rate: float, scale: float
+) -> None:
     pair = envelope(noise, rate, scale)
-    reach = 1 / scale + (6 if noise is Noise.NORMAL else 0)  # Laplace noise loses no more beyond its second centre
+    reach = 1 / scale + (
+        6 if noise is Noise.NORMAL else 0
+    )  # Laplace noise loses no more beyond its second centre
     losses = np.unique(np.concatenate([pair.loss(pair.middle + np.linspace(0, reach, 400)), [0.0]]))
     nodes = np.concatenate([-losses[:0:-1], losses])
     cells = cut(pair, nodes)
     masses = np.exp(cells.log_masses)
     assert masses.sum() == pytest.approx(1, rel=1e-12)
     assert (masses * np.exp(-cells.merged)).sum() == pytest.approx(1, rel=1e-12)  # Q's masses
-    for epsilon in nodes[:: len(nodes) // 23]:  # at a node no cell is cut in two: the divergence of the cells is exact
+    for epsilon in nodes[
+        :: len(nodes) // 23
+    ]:  # at a node no cell is cut in two: the divergence of the cells is exact
         found = float(masses @ np.maximum(-np.expm1(epsilon - cells.merged), 0))
-        assert found == pytest.approx(float(one_step(noise, rate, scale, float(epsilon))), rel=1e-9, abs=1e-15)
+        assert found == pytest.approx(
+            float(one_step(noise, rate, scale, float(epsilon))), rel=1e-9, abs=1e-15
+        )
     (atom,) = np.flatnonzero(cells.merged == 0)
     assert cells.low[atom] == 0 < cells.high[atom]
-    assert masses[atom] == pytest.approx(float((1 - rate) * (1 - 2 * np.exp(noise.log_upper(np.array(1 / scale))))), rel=1e-12)
+    assert masses[atom] == pytest.approx(
+        float((1 - rate) * (1 - 2 * np.exp(noise.log_upper(np.array(1 / scale))))), rel=1e-12
+    )
 
 
 def test_zero_is_cut_at_even_where_it_is_no_node() -> None:
@@ -162,7 +172,9 @@ ANCHORS = [  # noise, batch, population, steps, delta, epsilon of the envelope, 
 
 
 @pytest.mark.parametrize(("noise", "size", "population", "steps", "delta", "above", "below"), ANCHORS)
-def test_anchors(noise: float, size: int, population: int, steps: int, delta: float, above: float, below: float) -> None:
+def test_anchors(
+    noise: float, size: int, population: int, steps: int, delta: float, above: float, below: float
+) -> None:
     found = quick(gaussian(noise, batch(size, population), steps)).epsilon(delta)
     assert found.upper == pytest.approx(above, abs=2e-5)
     assert found.lower == pytest.approx(below, abs=2e-3)
@@ -179,7 +191,10 @@ def by_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) 
     law, shift = (stats.norm if noise is Noise.NORMAL else stats.laplace), 2 / scale
     x = np.linspace(shift / 2, shift + 14, 4_000_001)
     loss = np.log1p(
-        rate * np.expm1(np.clip(shift * (x - shift / 2) if noise is Noise.NORMAL else 2 * x - shift, None, shift**2 * 60))
+        rate
+        * np.expm1(
+            np.clip(shift * (x - shift / 2) if noise is Noise.NORMAL else 2 * x - shift, None, shift**2 * 60)
+        )
     )
     if noise is Noise.LAPLACE:
         loss = np.minimum(loss, math.log1p(rate * math.expm1(shift)))
@@ -188,7 +203,11 @@ def by_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) 
     middle = (loss[1:] + loss[:-1]) / 2
     spacing, size = 2e-4, 1 << 20
     masses = np.zeros(size)
-    for losses, weights in ((middle, p), (-middle, q), (np.zeros(1), np.array([(1 - rate) * (1 - 2 * law.sf(shift / 2))]))):
+    for losses, weights in (
+        (middle, p),
+        (-middle, q),
+        (np.zeros(1), np.array([(1 - rate) * (1 - 2 * law.sf(shift / 2))])),
+    ):
         place = losses / spacing
         low = np.floor(place)
         for label, share in ((low, 1 - (place - low)), (low + 1, place - low)):
@@ -209,7 +228,9 @@ def by_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) 
         (Noise.LAPLACE, 0.1, 3, 200, 2.5),
     ],
 )
-def test_composed_values_agree_with_a_plain_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) -> None:
+def test_composed_values_agree_with_a_plain_fft(
+    noise: Noise, rate: float, scale: float, steps: int, epsilon: float
+) -> None:
     found = Composition(Schedule([(envelope(noise, rate, scale), steps)])).log_bounds(epsilon, 1e-5)
     assert math.exp(found.upper) == pytest.approx(by_fft(noise, rate, scale, steps, epsilon), rel=2e-4)
 
@@ -227,7 +248,9 @@ def test_two_steps_agree_with_an_integral_over_the_first(rate: float, scale: flo
         return mp.npdf(x) * (ratio * rest(mp.log(ratio)) + rest(-mp.log(ratio)))
 
     with mp.workdps(15):
-        kink = mp.log((mp.exp(order) - 1 + rate) / rate) / shift + shift / 2  # the first step alone loses epsilon
+        kink = (
+            mp.log((mp.exp(order) - 1 + rate) / rate) / shift + shift / 2
+        )  # the first step alone loses epsilon
         cuts = [shift / 2, (shift / 2 + kink) / 2, kink, kink + 1, kink + 2, kink + 4, kink + 12]
         atom = (1 - mpf(rate)) * (2 * mp.ncdf(shift / 2) - 1)
         truth = atom * rest(mpf(0)) + mp.quad(integrand, cuts)
@@ -235,11 +258,17 @@ def test_two_steps_agree_with_an_integral_over_the_first(rate: float, scale: flo
     assert found.lower - 1e-9 <= mp.log(truth) <= found.upper + 1e-9
 
 
-ENGINES = [(Noise.NORMAL, 0.05, 4, 1000, 4.0), (Noise.NORMAL, 0.01, 1, 1000, 15.0), (Noise.LAPLACE, 0.1, 3, 300, 3.0)]
+ENGINES = [
+    (Noise.NORMAL, 0.05, 4, 1000, 4.0),
+    (Noise.NORMAL, 0.01, 1, 1000, 15.0),
+    (Noise.LAPLACE, 0.1, 3, 300, 3.0),
+]
 
 
 @pytest.mark.parametrize(("noise", "rate", "scale", "steps", "epsilon"), ENGINES)
-def test_the_contour_lies_inside_the_lattice(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) -> None:
+def test_the_contour_lies_inside_the_lattice(
+    noise: Noise, rate: float, scale: float, steps: int, epsilon: float
+) -> None:
     schedule = Schedule([(envelope(noise, rate, scale), steps)])
     line = ContourEngine(schedule, 50_000_000).near(epsilon, 1e-6).bounds(epsilon)
     lattice = LatticeEngine(schedule).near(epsilon, 1e-4).bounds(epsilon)
@@ -285,14 +314,18 @@ def test_the_envelope_is_never_below_any_split(run: tr.Run, epsilons: tuple[floa
     for epsilon in epsilons:
         found = curve.log_delta(epsilon)
         for removing in {0, 1, steps // 4, steps // 2, steps - 1, steps}:
-            split = Composition(Schedule([(remove, removing), (remove.reverse, steps - removing)])).log_bounds(epsilon, 1e-3)
+            split = Composition(
+                Schedule([(remove, removing), (remove.reverse, steps - removing)])
+            ).log_bounds(epsilon, 1e-3)
             assert split.lower <= found.upper
             if removing in (0, steps):
                 assert split.lower <= found.lower + 2e-3
 
 
 @pytest.mark.parametrize(
-    "run", [gaussian(1, batch(5, 5), 20), laplace(3, batch(5, 5), 4), response(0.75, batch(3, 3), 4)], ids=repr
+    "run",
+    [gaussian(1, batch(5, 5), 20), laplace(3, batch(5, 5), 4), response(0.75, batch(3, 3), 4)],
+    ids=repr,
 )
 def test_a_batch_of_everybody_is_the_full_batch(run: tr.Run) -> None:
     ((step, times),) = run
@@ -305,7 +338,9 @@ def test_a_batch_of_nearly_everybody_is_nearly_the_full_batch() -> None:
     near, full = gaussian(2, batch(10**9 - 1, 10**9), 5), gaussian(2, batch(1, 1), 5)
     for epsilon in (0.0, 1.0, 8.0):
         found = quick(near, accuracy=1e-6).delta(epsilon)
-        assert found.upper == pytest.approx(tr.delta(full, epsilon=epsilon, relation=tr.SUBSTITUTE).upper, rel=1e-4)
+        assert found.upper == pytest.approx(
+            tr.delta(full, epsilon=epsilon, relation=tr.SUBSTITUTE).upper, rel=1e-4
+        )
 
 
 WITNESSES = [case for case in load() if case.witness is not None]
@@ -363,19 +398,32 @@ def names(reasons: tuple[object, ...]) -> list[str]:
 
 def test_the_analysis_of_a_gaussian_run_has_an_envelope_and_a_game() -> None:
     run = (
-        gaussian(4, batch(1, 20), 100) + gaussian(1, batch(1, 50), 7) + laplace(3, batch(1, 9), 2) + gaussian(2, poisson(0.1), 3)
+        gaussian(4, batch(1, 20), 100)
+        + gaussian(1, batch(1, 50), 7)
+        + laplace(3, batch(1, 9), 2)
+        + gaussian(2, poisson(0.1), 3)
     )
     (analysis,) = analyse(run, tr.SUBSTITUTE)
-    assert [names(cover.because)[0] for cover in analysis.covers] == ["substitution_envelope", "substitution_game_cover"]
+    assert [names(cover.because)[0] for cover in analysis.covers] == [
+        "substitution_envelope",
+        "substitution_game_cover",
+    ]
     assert "poisson_substitute" in names(analysis.covers[1].because)
     assert "substitution_envelope" in names(analysis.covers[1].because)
     (game,) = analysis.covers[1].schedules
     assert isinstance(game, Game)
     # 100 / 400 (e^{1/4} - 1) = 0.07 and 7 / 2500 (e^4 - 1) = 0.15
-    assert (game.exchange.noise, game.exchange.rate, game.exchange.distance, game.times) == (Noise.NORMAL, 1 / 50, 2.0, 7)
+    assert (game.exchange.noise, game.exchange.rate, game.exchange.distance, game.times) == (
+        Noise.NORMAL,
+        1 / 50,
+        2.0,
+        7,
+    )
     assert game.others.steps == 105
     assert game.exchange.remove == remove_pair(gaussian(1, batch(1, 50), 1))
-    assert all(not isinstance(witness.schedule, Game) for witness in analysis.witnesses)  # other steps may come between
+    assert all(
+        not isinstance(witness.schedule, Game) for witness in analysis.witnesses
+    )  # other steps may come between
     (rough,) = analyse(run, tr.SUBSTITUTE, effort=tr.QUICK)
     assert rough.covers == analysis.covers[:1]
     assert rough.witnesses == analysis.witnesses
@@ -417,7 +465,9 @@ def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> No
     (branch,) = curve.branches
     fewer = replace(
         curve,
-        branches=(replace(branch, covers=((Refuses(),), *branch.covers), witnesses=(Refuses(), *branch.witnesses)),),
+        branches=(
+            replace(branch, covers=((Refuses(),), *branch.covers), witnesses=(Refuses(), *branch.witnesses)),
+        ),
     )
     assert fewer.delta(2) == curve.delta(2)
     assert fewer.epsilon(1e-5) == curve.epsilon(1e-5)
@@ -444,13 +494,19 @@ class StandIn:
         return -4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta)
 
 
-def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("tightrope.compose.substitution")
+def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("tightrope.engines.game.substitution")
     monkeypatch.setattr(module, "Substitution", StandIn, raising=False)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     run = gaussian(4, batch(50, 1000), 1000)
     tight, rough = tr.privacy_curve(run, relation=tr.SUBSTITUTE), quick(run)
-    assert names(tight.because) == ["substitution_envelope", "dominating_pairs_compose", "substitution_game_cover"]
+    assert names(tight.because) == [
+        "substitution_envelope",
+        "dominating_pairs_compose",
+        "substitution_game_cover",
+    ]
     assert names(rough.because) == ["substitution_envelope", "dominating_pairs_compose"]
     assert tight.witnessed_by[:-1] == rough.witnessed_by
     assert rough.log_delta(3).lower < -8 < -7 < rough.log_delta(3).upper

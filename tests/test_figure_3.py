@@ -11,8 +11,8 @@ import pytest
 import oracle_cases
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.paper import figure_3
-from tightrope.paper import figure_3_splits as splits
+from reproduction.paper import figure_3
+from reproduction.paper import figure_3_splits as splits
 
 CASES = [case for case in oracle_cases.load() if case.id.startswith("lap-wor-substitution-b2-g0.5-k2-")]
 SPLITS = {split.removes: split for split in splits.SPLITS}
@@ -30,7 +30,9 @@ def largest() -> tuple[tuple[int, float, float], ...]:
 def elliptic(b: mpf, v: mpf) -> mpf:
     """The integral of sqrt((1+x)(b-x)) x^(-3/2) from v to b."""
     angle, m = mp.acos(mp.sqrt(v / b)), b / (1 + b)
-    return 2 * mp.sqrt((1 + v) * (b - v) / v) + 2 * mp.sqrt(1 + b) * (mp.ellipf(angle, m) - 2 * mp.ellipe(angle, m))
+    return 2 * mp.sqrt((1 + v) * (b - v) / v) + 2 * mp.sqrt(1 + b) * (
+        mp.ellipf(angle, m) - 2 * mp.ellipe(angle, m)
+    )
 
 
 def remove_twice(t: mpf) -> mpf:
@@ -60,7 +62,9 @@ def one_of_each(t: mpf) -> mpf:
         root = mp.log(mp.sqrt(x) + mp.sqrt(x - c)) - mp.sqrt(1 - c / x)
         return 2 * mp.sqrt(x) + 2 * c / mp.sqrt(x) - 2 * mp.sqrt(t / mp.e) * root
 
-    return (1 + mp.e - t - mp.sqrt(t * (1 + mp.e - t) / mp.e)) / (4 * mp.e) + (area(mp.e) - area(v)) / (8 * mp.sqrt(mp.e))
+    return (1 + mp.e - t - mp.sqrt(t * (1 + mp.e - t) / mp.e)) / (4 * mp.e) + (area(mp.e) - area(v)) / (
+        8 * mp.sqrt(mp.e)
+    )
 
 
 CLOSED: dict[int, Callable[[mpf], mpf]] = {2: remove_twice, 0: add_twice, 1: one_of_each}
@@ -90,7 +94,9 @@ def test_every_split_is_published() -> None:
 @pytest.mark.parametrize("removes", [0, 1, 2])
 def test_the_closed_forms_are_enclosed_at_exact_epsilons(removes: int, cells: int) -> None:
     low, high = VALID[removes]
-    for epsilon in map(float, np.linspace(max(float(mp.log(low)), 0.0) + 1e-3, float(mp.log(high)) - 1e-3, 25)):
+    for epsilon in map(
+        float, np.linspace(max(float(mp.log(low)), 0.0) + 1e-3, float(mp.log(high)) - 1e-3, 25)
+    ):
         found = SPLITS[removes].delta(epsilon, cells)
         assert found.lower <= CLOSED[removes](mp.exp(mpf(epsilon))) <= found.upper
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # before Flower is imported: tests send nothing
-pytest.importorskip("flwr.serverapp", reason="flwr is not installed: make training")  # holds its warnings back, too
+pytest.importorskip(
+    "flwr.serverapp", reason="flwr is not installed: make training"
+)  # holds its warnings back, too
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -31,7 +33,11 @@ import tightrope as tr
 from tightrope.integrations.flower import AnyPrivacyConfig, TightropeAccountant
 
 ADD_OR_REMOVE_ONE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
-POISSON, FIXED, ALL = SamplingMethod.POISSON, SamplingMethod.WITHOUT_REPLACEMENT, SamplingMethod.NO_AMPLIFICATION
+POISSON, FIXED, ALL = (
+    SamplingMethod.POISSON,
+    SamplingMethod.WITHOUT_REPLACEMENT,
+    SamplingMethod.NO_AMPLIFICATION,
+)
 EVENT = GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=10, population_size=20)
 
 
@@ -49,9 +55,19 @@ def gaussian(noise: float, sampling: Any) -> tr.Step:
     [
         (POISSON, ADD_OR_REMOVE_ONE, gaussian(1, tr.Poisson(rate=0.5)), tr.ADD_OR_REMOVE),
         (POISSON, REPLACE_ONE, gaussian(1, tr.Poisson(rate=0.5)), tr.SUBSTITUTE),
-        (FIXED, ADD_OR_REMOVE_ONE, gaussian(1, tr.WithoutReplacement(batch=10, population=20)), tr.ADD_OR_REMOVE),
+        (
+            FIXED,
+            ADD_OR_REMOVE_ONE,
+            gaussian(1, tr.WithoutReplacement(batch=10, population=20)),
+            tr.ADD_OR_REMOVE,
+        ),
         (FIXED, REPLACE_ONE, gaussian(1, tr.WithoutReplacement(batch=10, population=20)), tr.SUBSTITUTE),
-        (ALL, ADD_OR_REMOVE_ONE, gaussian(1, tr.EveryRecord()), tr.SUBSTITUTE),  # one who joins takes another's place
+        (
+            ALL,
+            ADD_OR_REMOVE_ONE,
+            gaussian(1, tr.EveryRecord()),
+            tr.SUBSTITUTE,
+        ),  # one who joins takes another's place
         (ALL, REPLACE_ONE, gaussian(1, tr.EveryRecord()), tr.SUBSTITUTE),
     ],
 )
@@ -67,7 +83,12 @@ def test_every_model_answers_with_the_upper_end_of_the_core(
     assert accountant.epsilon_bracket(1e-5) == expected
     assert accountant.get_delta(3.0) == tr.delta(step * 4, epsilon=3, relation=asked, effort=tr.QUICK).upper
     spent = accountant.get_privacy_spent()
-    assert (spent.epsilon, spent.delta, spent.num_releases, spent.accounting_method) == (expected.upper, 1e-5, 4, "tightrope")
+    assert (spent.epsilon, spent.delta, spent.num_releases, spent.accounting_method) == (
+        expected.upper,
+        1e-5,
+        4,
+        "tightrope",
+    )
     assert accountant.get_privacy_spent(1e-3).epsilon < spent.epsilon
 
 
@@ -95,7 +116,9 @@ def test_poisson_sampling_costs_less_than_by_their_renyi_accountant() -> None:
     assert 0.5 * theirs.get_epsilon(1e-5) < ours.get_epsilon(1e-5) < theirs.get_epsilon(1e-5)
 
 
-def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_though_strategies_add_it_per_client() -> None:
+def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_though_strategies_add_it_per_client() -> (
+    None
+):
     config = PrivacyConfig(1e-6, 1000, REPLACE_ONE, FIXED)
     event = GaussianPrivacyEvent(noise_multiplier=0.8, sample_size=1, population_size=1000)
     ours, theirs = TightropeAccountant(config), RdpAccountant(config)
@@ -105,9 +128,14 @@ def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_thoug
     assert ours.epsilon_bracket(1e-6).lower > 15
 
 
-def test_without_amplification_their_accountant_is_below_the_truth_for_clients_drawn_without_replacement() -> None:
+def test_without_amplification_their_accountant_is_below_the_truth_for_clients_drawn_without_replacement() -> (
+    None
+):
     # Flower draws a fixed number of clients, and who joins then pushes another out: the sum moves by two clipping norms
-    ours, theirs = TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE)), RdpAccountant(configured(ALL, ADD_OR_REMOVE_ONE))
+    ours, theirs = (
+        TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
+        RdpAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
+    )
     for accountant in (ours, theirs):
         accountant.compose(EVENT, 10)
     drawn = gaussian(1, tr.WithoutReplacement(batch=10, population=20)) * 10
@@ -120,7 +148,10 @@ def test_without_amplification_their_accountant_is_below_the_truth_for_clients_d
 def test_where_all_take_part_nobody_is_pushed_out() -> None:
     accountant = TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE))
     accountant.compose(GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=20, population_size=20))
-    assert accountant.get_epsilon(1e-5) == tr.epsilon(gaussian(1, tr.EveryRecord()), delta=1e-5, relation=tr.ADD_OR_REMOVE).upper
+    assert (
+        accountant.get_epsilon(1e-5)
+        == tr.epsilon(gaussian(1, tr.EveryRecord()), delta=1e-5, relation=tr.ADD_OR_REMOVE).upper
+    )
 
 
 def test_the_budget_is_checked_ahead_and_nothing_changes() -> None:
@@ -142,7 +173,9 @@ def test_the_budget_is_checked_ahead_and_nothing_changes() -> None:
 
 @pytest.mark.parametrize("sampling", list(SamplingMethod))
 @pytest.mark.parametrize("relation", list(NeighboringRelation))
-def test_a_saved_state_continues_where_it_stopped(sampling: SamplingMethod, relation: NeighboringRelation) -> None:
+def test_a_saved_state_continues_where_it_stopped(
+    sampling: SamplingMethod, relation: NeighboringRelation
+) -> None:
     config = configured(sampling, relation, max_epsilon=8.0)
     first, second = TightropeAccountant(config), TightropeAccountant(config)
     first.compose(EVENT, 2)
@@ -227,7 +260,9 @@ class Nodes(Grid):  # type: ignore[misc]
     def send_and_receive(self, *_: Any, **__: Any) -> None: ...
 
 
-def strategy(accountant: TightropeAccountant, clients: int = 10) -> DifferentialPrivacyServerSideFixedClipping:
+def strategy(
+    accountant: TightropeAccountant, clients: int = 10
+) -> DifferentialPrivacyServerSideFixedClipping:
     plain = FedAvg(fraction_train=clients / 20, min_train_nodes=clients, min_available_nodes=20)
     return DifferentialPrivacyServerSideFixedClipping(
         plain, noise_multiplier=1.0, clipping_norm=0.5, num_sampled_clients=clients, accountant=accountant
@@ -240,7 +275,10 @@ def train_round(private: DifferentialPrivacyServerSideFixedClipping, server_roun
     replies = [
         Message(
             RecordDict(
-                {"arrays": ArrayRecord({"weights": Array(np.full(4, 3.0))}), "metrics": MetricRecord({"num-examples": 1})}
+                {
+                    "arrays": ArrayRecord({"weights": Array(np.full(4, 3.0))}),
+                    "metrics": MetricRecord({"num-examples": 1}),
+                }
             ),
             reply_to=message,
         )
@@ -277,12 +315,18 @@ def test_a_strategy_adds_the_noise_multiplier_times_the_clipping_norm_to_the_sum
     private = strategy(TightropeAccountant(configured(ALL, REPLACE_ONE)))
     np.random.seed(0)  # the generator that Flower draws its noise from
     released = np.concatenate([train_round(private, n).to_numpy_ndarrays()[0] for n in range(1, 201)]) * 10
-    assert np.std(released) == pytest.approx(1.0 * 0.5, rel=0.12)  # 800 draws: the deviation is within 10 % at four sigma
+    assert np.std(released) == pytest.approx(
+        1.0 * 0.5, rel=0.12
+    )  # 800 draws: the deviation is within 10 % at four sigma
 
 
 def test_the_examples_of_the_page_run_as_they_stand() -> None:
     page = (Path(__file__).parent.parent / "docs" / "interop.md").read_text()
-    blocks = [block for block in re.findall(r"^~~~python\n(.*?)^~~~", page, re.MULTILINE | re.DOTALL) if "flwr" in block]
+    blocks = [
+        block
+        for block in re.findall(r"^~~~python\n(.*?)^~~~", page, re.MULTILINE | re.DOTALL)
+        if "flwr" in block
+    ]
     assert blocks
     for block in blocks:
         exec(compile(block, "docs/interop.md", "exec"), {})

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 import tightrope as tr
-from tightrope.compose.game import GameAbove, Profile, Window, lattice_masses
-from tightrope.compose.policy import PolicyWindow, evaluate, label_law, triangle_law
-from tightrope.compose.substitution import Substitution, unwatched
-from tightrope.loss.exchange_curve import both_orders, spread_lognormal
-from tightrope.loss.pooling import COARSE, FINE, cover, curves_of, largest_loss
-from tightrope.loss.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
+from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
+from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
+from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
+from tightrope.engines.game.pooling import COARSE, FINE, cover, curves_of, largest_loss
+from tightrope.engines.game.substitution import Substitution, unwatched
+from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.convex import convex_minorant
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange, Game
@@ -99,7 +99,9 @@ def test_a_boxes_dominator_lies_above_every_triangle_of_the_box(rate: float, noi
     losses = losses_of_interest(rate, noise)
     for count in range(12):
         d0, e0 = rng.uniform(0, 1.4), rng.uniform(0, 0.8)
-        box = Box(d0, min(d0 + rng.uniform(0.01, 0.4), RIGHT), e0, min(e0 + rng.uniform(0.01, 0.4), RIGHT - d0))
+        box = Box(
+            d0, min(d0 + rng.uniform(0.01, 0.4), RIGHT), e0, min(e0 + rng.uniform(0.01, 0.4), RIGHT - d0)
+        )
         if box.is_empty or box.e1 <= box.e0:
             continue
         gram = box.dominator()
@@ -129,11 +131,18 @@ def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: f
     found = cover(rate, square, COARSE)
     game = GameAbove(found, rate, square, COARSE.coarseness, Window(spacing, 60, 40, 1.0))
     orders = np.exp(np.arange(-40, 41) * spacing)
-    for gram in [*random_triangles(3, 25), triangle(RIGHT - 1e-3, 0), triangle(0, 0), triangle(0, RIGHT - 1e-3)]:
+    for gram in [
+        *random_triangles(3, 25),
+        triangle(RIGHT - 1e-3, 0),
+        triangle(0, 0),
+        triangle(0, RIGHT - 1e-3),
+    ]:
         forth = conditional_curve(gram, rate, noise, orders)
         back = 1 - orders * (1 - forth[::-1])
         for curve in (forth, back):
-            assert ((game.tables >= curve - np.maximum(1 - orders, 0) - 1e-9 * np.maximum(orders, 1)).all(axis=1)).any()
+            assert (
+                (game.tables >= curve - np.maximum(1 - orders, 0) - 1e-9 * np.maximum(orders, 1)).all(axis=1)
+            ).any()
 
 
 def test_spreading_keeps_mass_and_mean_and_adds_variance() -> None:
@@ -194,7 +203,8 @@ def test_two_steps_agree_with_brute_force(rate: float, noise: float, epsilon: fl
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "fixed", "remove"), [(0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)]
+    ("epsilon", "fixed", "remove"),
+    [(0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)],
 )
 def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remove: float) -> None:
     """5 records, batch 4, noise 3, two steps: even fixed datasets exceed remove, and the game exceeds them."""
@@ -218,7 +228,9 @@ def test_figure_4() -> None:
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "delta"), [(0.05, 4.0, 100, 1e-5), (0.05, 2.0, 30, 1e-5), (0.2, 1.0, 5, 1e-8)]
 )
-def test_the_game_lies_between_remove_and_the_envelope(rate: float, noise: float, steps: int, delta: float) -> None:
+def test_the_game_lies_between_remove_and_the_envelope(
+    rate: float, noise: float, steps: int, delta: float
+) -> None:
     sampling = tr.WithoutReplacement(batch=round(1000 * rate), population=1000)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
@@ -229,9 +241,9 @@ def test_the_game_lies_between_remove_and_the_envelope(rate: float, noise: float
 
 def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -> None:
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
-    monkeypatch.setattr("tightrope.compose.substitution.EASY", 1e6)
-    monkeypatch.setattr("tightrope.compose.substitution.MOST", 7e6)
-    monkeypatch.setattr("tightrope.compose.substitution._kept", OrderedDict())
+    monkeypatch.setattr("tightrope.engines.game.substitution.EASY", 1e6)
+    monkeypatch.setattr("tightrope.engines.game.substitution.MOST", 7e6)
+    monkeypatch.setattr("tightrope.engines.game.substitution._kept", OrderedDict())
     game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)
     assert 50 <= game.place(math.log(1e-5)).layout.block < 130
@@ -269,7 +281,9 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
         remaining = np.full(draws, start)
         gone = np.zeros(draws, dtype=bool)
         for step in range(steps):
-            choice = record[steps - 1 - step][np.clip(remaining + window.below, 0, window.below + window.last)]
+            choice = record[steps - 1 - step][
+                np.clip(remaining + window.below, 0, window.below + window.last)
+            ]
             for which, (pair, law) in enumerate(zip(pairs, laws, strict=True)):
                 playing = choice == which
                 drawn = pair.observed if under_p else pair.alternative
@@ -321,10 +335,14 @@ def test_fine_covers_are_tighter_than_coarse_ones() -> None:
     ("rate", "noise", "steps", "delta"),
     [(1e-3, 3.0, 3, 1e-10), (1e-4, 1.5, 5, 1e-28), (1e-2, 10.0, 2, 1e-32), (1e-3, 1.0, 10, 1e-23)],
 )
-def test_few_steps_at_extreme_tilts_are_never_below_remove(rate: float, noise: float, steps: int, delta: float) -> None:
+def test_few_steps_at_extreme_tilts_are_never_below_remove(
+    rate: float, noise: float, steps: int, delta: float
+) -> None:
     """Tilts of hundreds per unit of loss once overflowed into a certified epsilon of 0."""
     sampling = tr.WithoutReplacement(batch=round(rate * 10**5), population=10**5)
-    remove = tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps, delta=delta, relation=tr.REMOVE)
+    remove = tr.epsilon(
+        tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps, delta=delta, relation=tr.REMOVE
+    )
     try:
         lower, upper = pure(rate, noise, steps).epsilon_bounds(delta, 1e-3)
     except tr.NotPreciseEnough:
@@ -337,7 +355,9 @@ def test_few_steps_at_extreme_tilts_are_never_below_remove(rate: float, noise: f
 @pytest.mark.parametrize("noise", [1.0, 30.0])
 def test_one_step_is_never_below_remove_however_low_the_rate(rate: float, noise: float) -> None:
     """e^loss - 1 once lost the digits that decide where the rate is low."""
-    curve = tr.privacy_curve(tr.Step(tr.Gaussian(noise_multiplier=noise / 2), tr.Poisson(rate=rate)), relation=tr.REMOVE)
+    curve = tr.privacy_curve(
+        tr.Step(tr.Gaussian(noise_multiplier=noise / 2), tr.Poisson(rate=rate)), relation=tr.REMOVE
+    )
     losses = np.linspace(0, largest_loss(rate, 1 / noise**2, 5.0), 40)
     forth, _ = both_orders(REMOVE_GRAM, rate, 1 / noise**2, losses, 1e-4)
     for loss, bound in zip(losses, forth, strict=True):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.answers.cells import CELL_KEYS, COLUMNS, Row, answer, key_of, read_value, written
-from tightrope.answers.grid import MOST_CELLS, Grid
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, key_of, read_value, written
+from tightrope.sweeps.grid import MOST_CELLS, Grid
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "grid.toml"
 ASKED: dict[str, Any] = {
@@ -52,7 +52,15 @@ def only(**asked: object) -> Row:
 
 
 def test_cells_are_the_product_and_the_last_key_turns_fastest() -> None:
-    grid = Grid.of({**ASKED, "steps": [1, 2], "noise_multiplier": [3, 1.5], "delta": [1e-5, 1e-6], "relation": ["add", "remove"]})
+    grid = Grid.of(
+        {
+            **ASKED,
+            "steps": [1, 2],
+            "noise_multiplier": [3, 1.5],
+            "delta": [1e-5, 1e-6],
+            "relation": ["add", "remove"],
+        }
+    )
     assert len(grid) == 16
     expected = itertools.product(["add", "remove"], [3.0, 1.5], [1, 2], [1e-5, 1e-6])
     assert values(grid, "relation", "noise_multiplier", "steps", "delta") == list(expected)
@@ -72,10 +80,22 @@ def test_blocks_are_chained_and_share_what_stands_above_them(write: Callable[[st
 
 
 def test_what_a_choice_does_not_take_is_left_out_of_its_cells() -> None:
-    sampled = {"sampling": ["poisson", "without-replacement"], "rate": [0.1, 0.2, 0.3], "batch": [1, 2], "population": 10}
+    sampled = {
+        "sampling": ["poisson", "without-replacement"],
+        "rate": [0.1, 0.2, 0.3],
+        "batch": [1, 2],
+        "population": 10,
+    }
     grid = Grid.of({**ASKED, **sampled})
     assert values(grid, "rate", "batch") == [(0.1, None), (0.2, None), (0.3, None), (None, 1), (None, 2)]
-    mixed = Grid.of({**ASKED, "accountant": ["certified", "renyi", "monte-carlo"], "accuracy": [1e-3, 1e-6], "draws": 1000})
+    mixed = Grid.of(
+        {
+            **ASKED,
+            "accountant": ["certified", "renyi", "monte-carlo"],
+            "accuracy": [1e-3, 1e-6],
+            "draws": 1000,
+        }
+    )
     told = values(mixed, "accountant", "accuracy", "effort", "draws", "seed")
     assert told == [
         ("certified", 1e-3, "quick", None, None),
@@ -86,7 +106,10 @@ def test_what_a_choice_does_not_take_is_left_out_of_its_cells() -> None:
 
 
 def test_a_cell_that_comes_twice_is_one() -> None:
-    assert values(Grid.of({**ASKED, "rate": [0.1, 0.1, 0.2], "noise_multiplier": [1, 1.0]}), "rate") == [0.1, 0.2]
+    assert values(Grid.of({**ASKED, "rate": [0.1, 0.1, 0.2], "noise_multiplier": [1, 1.0]}), "rate") == [
+        0.1,
+        0.2,
+    ]
     blocks = [{"rate": [0.1, 0.2]}, {"rate": [0.2, 0.3]}]
     shared = {key: value for key, value in ASKED.items() if key != "rate"}
     assert values(Grid.of({**shared, "grid": blocks}), "rate") == [0.1, 0.2, 0.3]
@@ -105,7 +128,9 @@ RANGES = [
 
 
 @pytest.mark.parametrize(("key", "stated", "expected"), RANGES, ids=str)
-def test_ranges_include_their_ends_and_lists_may_be_arrays(key: str, stated: Any, expected: list[Any] | None) -> None:
+def test_ranges_include_their_ends_and_lists_may_be_arrays(
+    key: str, stated: Any, expected: list[Any] | None
+) -> None:
     if expected is None:
         with pytest.raises(tr.InvalidSetting, match="steps must be a whole number, got range"):
             Grid.of({**ASKED, key: stated})
@@ -134,7 +159,10 @@ GOOD = "\n".join(f"{key} = {value!r}" for key, value in ASKED.items())
 REFUSED = {
     "no TOML": ("ask epsilon", "must be a TOML file, got: "),
     "empty": ("", "grid.toml: ask is missing. Write one of epsilon, delta, noise, steps."),
-    "no blocks": (GOOD + "\ngrid = []", "grid.toml: grid must be a list of at least one block, got []. Open each block"),
+    "no blocks": (
+        GOOD + "\ngrid = []",
+        "grid.toml: grid must be a list of at least one block, got []. Open each block",
+    ),
     "block is no table": (GOOD + "\ngrid = [1]", "grid.toml: grid[0] must be a table, got 1."),
     "unknown key": (GOOD + "\nrat = 1", "grid.toml: rat = 1 is not a known key. Did you mean rate?"),
     "key of a finite mechanism": (GOOD + "\nobserved = [1]", "grid.toml: observed = [1] is not a known key."),
@@ -143,8 +171,14 @@ REFUSED = {
         "sampling[0] must be a known name, got 'poison'. Did you mean poi",
     ),
     "finite": (GOOD.replace("gaussian", "finite"), "mechanism must be a known name, got 'finite'."),
-    "empty list": (GOOD.replace("0.01", "[]"), "rate must be a value, a list of at least one, or a range, got []."),
-    "text for a number": (GOOD.replace("0.01", "['a']"), "grid.toml: rate[0] must be a real number, got 'a'. Write for example"),
+    "empty list": (
+        GOOD.replace("0.01", "[]"),
+        "rate must be a value, a list of at least one, or a range, got [].",
+    ),
+    "text for a number": (
+        GOOD.replace("0.01", "['a']"),
+        "grid.toml: rate[0] must be a real number, got 'a'. Write for example",
+    ),
     "nan": (GOOD.replace("0.01", "nan"), "grid.toml: rate must be finite, got nan."),
     "number for a choice": (GOOD.replace("'poisson'", "3"), "grid.toml: sampling must be a string, got 3."),
     "fraction of steps": (GOOD.replace("100", "1e2"), "grid.toml: steps must be a whole number, got 100.0."),
@@ -158,13 +192,22 @@ REFUSED = {
         GOOD.replace("relation =", "accuracy = 0.1 #"),
         "relation is missing. It is needed by every question: write",
     ),
-    "missing delta": (GOOD.replace("delta = 1e-06", "epsilon = 1"), "delta is missing. It is needed by ask epsilon"),
-    "contradiction": (GOOD + "\nbatch = 3", "grid.toml: batch = 3 contradicts the rest: no question here takes it."),
+    "missing delta": (
+        GOOD.replace("delta = 1e-06", "epsilon = 1"),
+        "delta is missing. It is needed by ask epsilon",
+    ),
+    "contradiction": (
+        GOOD + "\nbatch = 3",
+        "grid.toml: batch = 3 contradicts the rest: no question here takes it.",
+    ),
     "noise given and asked for": (
         GOOD.replace("'epsilon'", "'noise'") + "\nepsilon = 1",
         "noise_multiplier = 2 contradicts the rest",
     ),
-    "range of choices": (GOOD.replace("'poisson'", "{from = 1}"), "sampling must be a name or a list of names, got a range."),
+    "range of choices": (
+        GOOD.replace("'poisson'", "{from = 1}"),
+        "sampling must be a name or a list of names, got a range.",
+    ),
     "range without count": (
         GOOD.replace("0.01", "{from = 1, to = 2}"),
         "grid.toml: rate.count is missing. Write for example rate",
@@ -214,7 +257,9 @@ def test_all_problems_are_listed_with_their_places(write: Callable[[str], Path])
 
 def test_absurdly_many_cells_are_refused_before_they_are_made() -> None:
     many = {"from": 1, "to": 10**6, "count": 10**5, "scale": "linear"}
-    with pytest.raises(tr.InvalidSetting, match=f"grid must have at most {MOST_CELLS} cells, got 10000000000"):
+    with pytest.raises(
+        tr.InvalidSetting, match=f"grid must have at most {MOST_CELLS} cells, got 10000000000"
+    ):
         Grid.of({**ASKED, "steps": many, "noise_multiplier": many})
     with pytest.raises(tr.InvalidSetting, match="count must be at most"):
         Grid.of({**ASKED, "steps": {**many, "count": 10**9}})
@@ -232,7 +277,12 @@ def test_what_is_no_mapping_is_refused(grid: Any) -> None:
 def test_certified_answers_are_both_ends_and_their_theorems() -> None:
     bracket = tr.epsilon(RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     row = only()
-    assert (row["lower"], row["value"], row["upper"], row["error"]) == (bracket.lower, None, bracket.upper, None)
+    assert (row["lower"], row["value"], row["upper"], row["error"]) == (
+        bracket.lower,
+        None,
+        bracket.upper,
+        None,
+    )
     assert row["because"] == "poisson_remove; dominating_pairs_compose; gaussian_remove_dominates_add"
     asked = {"ask": "delta", "epsilon": 0.5}
     (cell,) = Grid.of({**{key: value for key, value in ASKED.items() if key != "delta"}, **asked})
@@ -241,14 +291,24 @@ def test_certified_answers_are_both_ends_and_their_theorems() -> None:
 
 
 def test_the_smallest_noise_lies_between_one_that_misses_and_the_safe_one() -> None:
-    (cell,) = Grid.of({**{key: value for key, value in ASKED.items() if key != "noise_multiplier"}, "ask": "noise", "epsilon": 1})
+    (cell,) = Grid.of(
+        {
+            **{key: value for key, value in ASKED.items() if key != "noise_multiplier"},
+            "ask": "noise",
+            "epsilon": 1,
+        }
+    )
     row = answer(cell)
-    found = tr.smallest_noise(tr.Poisson(rate=0.01), steps=100, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    found = tr.smallest_noise(
+        tr.Poisson(rate=0.01), steps=100, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE
+    )
     assert (row["lower"], row["value"], row["upper"]) == (found.beyond, found.value, found.value)
 
 
 def test_the_most_steps_are_safe_and_no_more_are() -> None:
-    (cell,) = Grid.of({**{key: value for key, value in ASKED.items() if key != "steps"}, "ask": "steps", "epsilon": 1})
+    (cell,) = Grid.of(
+        {**{key: value for key, value in ASKED.items() if key != "steps"}, "ask": "steps", "epsilon": 1}
+    )
     row = answer(cell)
     found = tr.most_steps(RUN.parts[0][0], epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     assert row["lower"] == row["value"] == row["upper"] == found.value
@@ -293,7 +353,10 @@ ERRORS = {
     "delta": ({"delta": 2}, "InvalidSetting: delta must be in (0, 1), got 2"),
     "accuracy": ({"accuracy": 1e-12}, "InvalidSetting: accuracy must be at least 1e-09"),
     "steps": ({"steps": -1}, "InvalidSetting: steps must be at least 0, got -1."),
-    "confidence": ({"accountant": "monte-carlo", "confidence": 1}, "InvalidSetting: confidence must be in (0, 1), got 1"),
+    "confidence": (
+        {"accountant": "monte-carlo", "confidence": 1},
+        "InvalidSetting: confidence must be in (0, 1), got 1",
+    ),
     "calibration": (
         {"ask": "steps", "epsilon": 1, "accountant": "renyi"},
         "InvalidSetting: ask steps needs accountant certified",
@@ -308,7 +371,13 @@ ERRORS = {
 @pytest.mark.parametrize(("asked", "error"), ERRORS.values(), ids=ERRORS)
 def test_a_cell_that_cannot_be_answered_says_why_on_one_line(asked: dict[str, Any], error: str) -> None:
     (cell,) = Grid.of({**ASKED})
-    assumed: dict[str, Any] = {"effort": "quick", "accuracy": 1e-3, "draws": 1000, "confidence": 0.99, "seed": 0}
+    assumed: dict[str, Any] = {
+        "effort": "quick",
+        "accuracy": 1e-3,
+        "draws": 1000,
+        "confidence": 0.99,
+        "seed": 0,
+    }
     row = answer({**cell, **assumed, **({"rate": None} if "batch" in asked else {}), **asked})
     assert str(row["error"]).startswith(error)
     assert "\n" not in str(row["error"])

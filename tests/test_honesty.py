@@ -12,7 +12,7 @@ import tightrope as tr
 from known_gaps import KNOWN_GAPS
 from oracle_cases import Answer, Case, answer, load
 from precise import mp, mpf, two_step_delta
-from tightrope.compose.exact import exact_delta
+from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.lookup import analyse
 
@@ -159,12 +159,18 @@ TWO_STEPS: list[tuple[type[tr.Gaussian] | type[tr.Laplace], tr.Relation, float, 
 
 @pytest.mark.parametrize(("mechanism", "relation", "noise", "rate", "epsilon"), TWO_STEPS)
 def test_brackets_of_two_steps_hold_the_integral(
-    mechanism: type[tr.Gaussian] | type[tr.Laplace], relation: tr.Relation, noise: float, rate: float, epsilon: float
+    mechanism: type[tr.Gaussian] | type[tr.Laplace],
+    relation: tr.Relation,
+    noise: float,
+    rate: float,
+    epsilon: float,
 ) -> None:
     name = "normal" if mechanism is tr.Gaussian else "laplace"
     truth = two_step_delta(name, relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon))
     run = tr.Step(mechanism(noise_multiplier=noise), tr.Poisson(rate=rate)) * 2
     for accuracy in (DEFAULT, FINE):
         found = tr.privacy_curve(run, relation=relation, accuracy=accuracy).log_delta(epsilon)
-        assert mpf(found.lower) - mpf("1e-12") <= mp.log(truth) <= mpf(found.upper) + mpf("1e-12")  # the integral's own error
+        assert (
+            mpf(found.lower) - mpf("1e-12") <= mp.log(truth) <= mpf(found.upper) + mpf("1e-12")
+        )  # the integral's own error
         assert -math.expm1(found.lower - found.upper) <= accuracy

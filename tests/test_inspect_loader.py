@@ -28,7 +28,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from loader_passes import dataset, inspected, over, seeded, together, twice
 from tightrope.audit.finding import How, Scheme
-from tightrope.audit.loaders import inspect_loader
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.samplers import PoissonSampler
 from tightrope.samplers import torch as ours
@@ -68,7 +68,10 @@ def test_a_batch_of_all_records_is_every_record(shuffle: bool, batch: int) -> No
 
 def test_one_batch_of_a_shuffle_is_without_replacement_and_several_are_not() -> None:
     one = over(1000, batch_size=64, sampler=RandomSampler(range(1000), num_samples=50))
-    assert (one.scheme, one.sampling) == (Scheme.WITHOUT_REPLACEMENT, WithoutReplacement(batch=50, population=1000))
+    assert (one.scheme, one.sampling) == (
+        Scheme.WITHOUT_REPLACEMENT,
+        WithoutReplacement(batch=50, population=1000),
+    )
     several = over(1000, batch_size=20, sampler=RandomSampler(range(1000), num_samples=50))
     assert (several.scheme, several.epoch, several.sampling) == (Scheme.SHUFFLE, 3, None)
     assert any("batches of one pass are disjoint" in note for note in several.notes)
@@ -104,8 +107,16 @@ def test_a_batch_across_two_shuffles_may_hold_a_record_twice() -> None:
 
 def test_with_replacement_every_record_has_an_equal_share() -> None:
     finding = over(1000, batch_size=50, sampler=RandomSampler(range(1000), replacement=True))
-    assert (finding.scheme, finding.share, finding.batch, finding.epoch) == (Scheme.WITH_REPLACEMENT, 1e-3, 50, None)
-    assert finding.sentence == "This loader draws each batch of 50 one by one from the 1,000 records, with replacement."
+    assert (finding.scheme, finding.share, finding.batch, finding.epoch) == (
+        Scheme.WITH_REPLACEMENT,
+        1e-3,
+        50,
+        None,
+    )
+    assert (
+        finding.sentence
+        == "This loader draws each batch of 50 one by one from the 1,000 records, with replacement."
+    )
 
 
 def test_the_share_of_weights_is_the_largest() -> None:
@@ -135,14 +146,22 @@ def test_a_subset_is_shuffled_for_itself() -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("sampler_drops", [True, False])
 @pytest.mark.parametrize("drop_last", [True, False])
-def test_distributed_samplers_are_read_as_one_global_loader(shuffle: bool, sampler_drops: bool, drop_last: bool) -> None:
+def test_distributed_samplers_are_read_as_one_global_loader(
+    shuffle: bool, sampler_drops: bool, drop_last: bool
+) -> None:
     seen = set()
     for records, ranks, batch in itertools.product([5, 12, 13, 24], [1, 2, 3, 7], [1, 2, 4, 6, 30]):
         parts = [
-            DistributedSampler(dataset(records), ranks, rank, shuffle=shuffle, drop_last=sampler_drops) for rank in range(ranks)
+            DistributedSampler(dataset(records), ranks, rank, shuffle=shuffle, drop_last=sampler_drops)
+            for rank in range(ranks)
         ]
-        loaders = [DataLoader(dataset(records), batch_size=batch, sampler=part, drop_last=drop_last) for part in parts]
-        finding = inspected(loaders[0], partial(together, *(loader.batch_sampler for loader in loaders)), records)
+        loaders = [
+            DataLoader(dataset(records), batch_size=batch, sampler=part, drop_last=drop_last)
+            for part in parts
+        ]
+        finding = inspected(
+            loaders[0], partial(together, *(loader.batch_sampler for loader in loaders)), records
+        )
         seen.add(finding.scheme if finding else None)
     assert seen >= {Scheme.SHUFFLE if shuffle else Scheme.FIXED_PARTITION, Scheme.UNKNOWN}
 
@@ -150,7 +169,13 @@ def test_distributed_samplers_are_read_as_one_global_loader(shuffle: bool, sampl
 def test_a_distributed_loader_tells_of_padding_ranks_and_epochs() -> None:
     sampler = DistributedSampler(dataset(101), num_replicas=4, rank=1)
     finding = over(101, batch_size=8, sampler=sampler)
-    assert (finding.scheme, finding.batch, finding.records, finding.epoch, finding.times) == (Scheme.SHUFFLE, 32, 101, 4, 2)
+    assert (finding.scheme, finding.batch, finding.records, finding.epoch, finding.times) == (
+        Scheme.SHUFFLE,
+        32,
+        101,
+        4,
+        2,
+    )
     said = " ".join(finding.notes)
     assert "first 3 draws of the epoch once more" in said
     assert "Of 4 ranks" in said
@@ -184,7 +209,9 @@ class Endless(IterableDataset):  # type: ignore[misc]
 
 
 UNKNOWN: dict[str, Callable[[], Any]] = {
-    "ReversedSampler, derived from RandomSampler": lambda: DataLoader(dataset(9), 3, sampler=ReversedSampler(range(9))),
+    "ReversedSampler, derived from RandomSampler": lambda: DataLoader(
+        dataset(9), 3, sampler=ReversedSampler(range(9))
+    ),
     "an OwnBatches, derived from BatchSampler": lambda: DataLoader(
         dataset(9), batch_sampler=OwnBatches(RandomSampler(range(9)), 3, False)
     ),
@@ -242,7 +269,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
         dataset(9), 3, sampler=SubsetRandomSampler([0, 9])
     ),
     "SubsetRandomSampler has no indices": lambda: DataLoader(dataset(9), 3, sampler=SubsetRandomSampler([])),
-    "WeightedRandomSampler was made for 2 records": lambda: DataLoader(dataset(9), 3, sampler=WeightedRandomSampler([1, 2], 5)),
+    "WeightedRandomSampler was made for 2 records": lambda: DataLoader(
+        dataset(9), 3, sampler=WeightedRandomSampler([1, 2], 5)
+    ),
     "finite sum above 0": lambda: DataLoader(dataset(2), 3, sampler=WeightedRandomSampler([0, 0], 5)),
     "does not fit the 20 records": grown,
     "UniformWithReplacementSampler was made for 1 record, but the dataset has 9": lambda: DataLoader(
@@ -257,7 +286,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "PoissonSampler was made for 8 records, but the dataset has 9": lambda: DataLoader(
         dataset(9), batch_sampler=ours.BatchSampler(PoissonSampler(records=8, rate=0.5, steps=1))
     ),
-    "yields no batch: a pass has 9 draws, the batch size is 10": lambda: DataLoader(dataset(9), 10, drop_last=True),
+    "yields no batch: a pass has 9 draws, the batch size is 10": lambda: DataLoader(
+        dataset(9), 10, drop_last=True
+    ),
 }
 
 
@@ -276,6 +307,8 @@ def test_inspecting_draws_nothing() -> None:
 
 
 def test_the_audit_loads_no_training_library() -> None:
-    script = "import sys, tightrope.audit.loaders; print([n for n in ('torch', 'opacus', 'accelerate') if n in sys.modules])"
-    run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    script = "import sys, tightrope.audit.loaders.inspect; print([n for n in ('torch', 'opacus', 'accelerate') if n in sys.modules])"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == "[]"

@@ -14,7 +14,10 @@ pytest.importorskip("opacus", reason="opacus is not installed: make training")
 import torch
 from opacus.data_loader import DPDataLoader
 from opacus.utils.batch_memory_manager import BatchMemoryManager, BatchSplittingSampler
-from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+from opacus.utils.uniform_sampler import (
+    DistributedUniformWithReplacementSampler,
+    UniformWithReplacementSampler,
+)
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -24,7 +27,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from loader_passes import dataset, inspected, over, seeded, together
 from tightrope.audit.finding import Finding, Scheme
-from tightrope.audit.loaders import float32_rate, inspect_loader
+from tightrope.audit.loaders.inspect import float32_rate, inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers import torch as ours
@@ -42,9 +45,27 @@ def below(rate: float, dtype: torch.dtype, bits: int) -> int:
     return tried.start + int(mask.sum())
 
 
-RATES = [1e-3, 1e-7, 1.3e-8, 5e-9, 1e-50, 0.0, 1 / 3, 0.1, 0.5, 2**-24, 2**-25, 1 - 1e-9, 1 - 2**-25, 1.0, 64 / 60_000]
+RATES = [
+    1e-3,
+    1e-7,
+    1.3e-8,
+    5e-9,
+    1e-50,
+    0.0,
+    1 / 3,
+    0.1,
+    0.5,
+    2**-24,
+    2**-25,
+    1 - 1e-9,
+    1 - 2**-25,
+    1.0,
+    64 / 60_000,
+]
 AROUND_A_POINT = [
-    k / 2**24 + offset for k in (1, 2, 3, 16_777, 2**23 + 1) for offset in (-(2.0**-50), 2.0**-50, 2.0**-47, 2.0**-26)
+    k / 2**24 + offset
+    for k in (1, 2, 3, 16_777, 2**23 + 1)
+    for offset in (-(2.0**-50), 2.0**-50, 2.0**-47, 2.0**-26)
 ]
 
 
@@ -62,7 +83,11 @@ def test_torch_draws_from_the_grid_that_is_counted() -> None:
 def test_an_opacus_loader_is_poisson_at_the_rate_of_the_grid() -> None:
     loader = DPDataLoader(dataset(100), sample_rate=1e-3)
     finding = inspect_loader(loader)
-    assert (finding.scheme, finding.sampling, finding.records) == (Scheme.POISSON, Poisson(rate=16778 / 2**24), 100)
+    assert (finding.scheme, finding.sampling, finding.records) == (
+        Scheme.POISSON,
+        Poisson(rate=16778 / 2**24),
+        100,
+    )
     assert "sample_rate is 0.001; records join at 0.00100004673" in finding.notes[0]
     tiny = over(100, batch_sampler=UniformWithReplacementSampler(num_samples=100, sample_rate=1e-7, steps=3))
     assert tiny.sampling == Poisson(rate=2 / 2**24)
@@ -103,7 +128,9 @@ def test_memory_managers_are_looked_through() -> None:
         finding = inspect_loader(view)
         assert (finding.scheme, finding.sampling) == (Scheme.POISSON, Poisson(rate=0.25))
         assert "parts of at most 4 records" in finding.notes[-1]
-    plain = BatchMemoryManager(data_loader=DataLoader(dataset(100), 10, True), max_physical_batch_size=4, optimizer=None)
+    plain = BatchMemoryManager(
+        data_loader=DataLoader(dataset(100), 10, True), max_physical_batch_size=4, optimizer=None
+    )
     assert inspect_loader(plain.__enter__()).batch == 10
 
 
@@ -158,15 +185,21 @@ def shards(accelerated: Any, make: Callable[[], Any], processes: int, **how: Any
 @pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("drop_last", [True, False])
-def test_shards_are_read_as_one_global_loader(accelerated: Any, split: bool, even: bool, drop_last: bool) -> None:
+def test_shards_are_read_as_one_global_loader(
+    accelerated: Any, split: bool, even: bool, drop_last: bool
+) -> None:
     sizes = [(5, None), (12, None), (13, None), (24, None), (24, 7), (12, 30)]
     for (records, draws), processes, batch in itertools.product(sizes, [1, 2, 3], [1, 2, 3, 4, 6, 12, 30]):
         if split and batch % processes:
             continue  # accelerate refuses these
 
-        samplers = [RandomSampler(range(records), num_samples=draws, generator=seeded()) for _ in range(processes)]
+        samplers = [
+            RandomSampler(range(records), num_samples=draws, generator=seeded()) for _ in range(processes)
+        ]
         parts = [
-            accelerated.BatchSamplerShard(BatchSampler(sampler, batch, drop_last), processes, rank, split, even)
+            accelerated.BatchSamplerShard(
+                BatchSampler(sampler, batch, drop_last), processes, rank, split, even
+            )
             for rank, sampler in enumerate(samplers)
         ]
         inspected(DataLoader(dataset(records), batch_sampler=parts[0]), partial(together, *parts), records)
@@ -181,10 +214,17 @@ def test_two_processes_make_one_step_of_two_shuffled_batches(accelerated: Any) -
 
 def test_two_processes_make_one_step_of_two_poisson_draws(accelerated: Any) -> None:
     def sampler(steps: int) -> Any:
-        return UniformWithReplacementSampler(num_samples=96, sample_rate=0.25, steps=steps, generator=seeded())
+        return UniformWithReplacementSampler(
+            num_samples=96, sample_rate=0.25, steps=steps, generator=seeded()
+        )
 
     finding = over(96, batch_sampler=shards(accelerated, lambda: sampler(4), 2)[0])
-    assert (finding.scheme, finding.draws, finding.rate, finding.sampling) == (Scheme.SEVERAL_DRAWS, 2, 0.25, None)
+    assert (finding.scheme, finding.draws, finding.rate, finding.sampling) == (
+        Scheme.SEVERAL_DRAWS,
+        2,
+        0.25,
+        None,
+    )
     draws = list(sampler(4))
     assert together(*shards(accelerated, lambda: sampler(4), 2)) == [draws[0] + draws[1], draws[2] + draws[3]]
     alone = over(96, batch_sampler=shards(accelerated, lambda: sampler(4), 1)[0])
@@ -209,7 +249,9 @@ def test_samplers_shared_twice_are_unknown(accelerated: Any, four_ranks: Callabl
     distributed = BatchSampler(DistributedSampler(dataset(96), num_replicas=2, rank=0), 8, False)
     poisson = four_ranks(total_size=96, sample_rate=0.5)
     nested = accelerated.BatchSamplerShard(BatchSampler(RandomSampler(range(96)), 8, False), 2, 0)
-    skipping = accelerated.SkipBatchSampler(UniformWithReplacementSampler(num_samples=96, sample_rate=0.25), 1)
+    skipping = accelerated.SkipBatchSampler(
+        UniformWithReplacementSampler(num_samples=96, sample_rate=0.25), 1
+    )
     parts = BatchSplittingSampler(sampler=skipping.batch_sampler, max_batch_size=4, optimizer=None)
     for inner in (distributed, poisson, nested, skipping, parts):
         assert over(96, batch_sampler=accelerated.BatchSamplerShard(inner, 2, 0)).scheme is Scheme.UNKNOWN
@@ -241,7 +283,9 @@ def test_prepared_loaders_are_looked_through(prepare: Callable[..., Any], accele
     seedable = inspect_loader(prepare(shuffled, use_seedable_sampler=True))
     assert (seedable.scheme, seedable.epoch) == (Scheme.SHUFFLE, 13)
     assert "whoever knows the seed" in seedable.notes[0]
-    assert inspect_loader(prepare(DPDataLoader(dataset(100), sample_rate=0.25))).sampling == Poisson(rate=0.25)
+    assert inspect_loader(prepare(DPDataLoader(dataset(100), sample_rate=0.25))).sampling == Poisson(
+        rate=0.25
+    )
 
 
 def test_one_batch_in_a_seeded_order_is_no_fresh_draw(prepare: Callable[..., Any]) -> None:
@@ -253,10 +297,15 @@ def test_one_batch_in_a_seeded_order_is_no_fresh_draw(prepare: Callable[..., Any
 
 
 def test_skipped_batches_are_told(prepare: Callable[..., Any], accelerated: Any) -> None:
-    for loader in (DataLoader(dataset(100), batch_size=10, shuffle=True), prepare(DataLoader(dataset(100), 10, shuffle=True))):
+    for loader in (
+        DataLoader(dataset(100), batch_size=10, shuffle=True),
+        prepare(DataLoader(dataset(100), 10, shuffle=True)),
+    ):
         finding = inspect_loader(accelerated.skip_first_batches(loader, 3))
         assert (finding.scheme, finding.epoch) == (Scheme.SHUFFLE, 7)
-        assert finding.notes[-1] == "The first 3 batches of each pass over this loader are skipped, 7 are left."
+        assert (
+            finding.notes[-1] == "The first 3 batches of each pass over this loader are skipped, 7 are left."
+        )
         with pytest.raises(InvalidSetting, match="none is left"):
             inspect_loader(accelerated.skip_first_batches(loader, 10))
 
@@ -278,7 +327,10 @@ def test_a_dispatcher_deals_out_what_one_process_loads(prepare: Callable[..., An
     assert (two.scheme, two.batch, two.epoch) == (Scheme.SHUFFLE, 16, 7)
     three = of_processes(3, loader)
     assert (three.batch, three.epoch, three.times) == (24, 5, 2)  # the last 4 are filled to 6
-    assert (of_processes(4, loader, split_batches=True).batch, of_processes(3, loader, split_batches=True).scheme) == (
+    assert (
+        of_processes(4, loader, split_batches=True).batch,
+        of_processes(3, loader, split_batches=True).scheme,
+    ) == (
         8,
         Scheme.UNKNOWN,
     )
@@ -294,7 +346,11 @@ def test_our_loaders_carry_their_sampling() -> None:
     assert (finding.scheme, finding.sampling) == (Scheme.POISSON, poisson.sampling)
     fixed = WithoutReplacementSampler(records=100, batch=8, steps=7, seed=5)
     finding = inspect_loader(ours.data_loader(dataset(100), fixed))
-    assert (finding.scheme, finding.sampling, finding.batch) == (Scheme.WITHOUT_REPLACEMENT, fixed.sampling, 8)
+    assert (finding.scheme, finding.sampling, finding.batch) == (
+        Scheme.WITHOUT_REPLACEMENT,
+        fixed.sampling,
+        8,
+    )
     shared = inspect_loader(ours.data_loader(dataset(100), fixed.share(rank=0, ranks=2)))
     assert shared.sampling == fixed.sampling
     assert shared.notes == ("Of 2 ranks each takes its part of every batch.",)

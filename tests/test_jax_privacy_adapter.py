@@ -43,7 +43,9 @@ def test_the_analysis_answers_with_the_certified_upper_end() -> None:
     for config, relation in ((ADDED, tr.ADD_OR_REMOVE), (REPLACED, tr.SUBSTITUTE)):
         found = accounting.DpsgdTrainingAccountant(config).compute_epsilon(10_000, TABLE_1)
         assert found == tr.epsilon(run, delta=1e-6, relation=relation, effort=tr.QUICK).upper
-    theirs = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(10_000, TABLE_1)
+    theirs = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
+        10_000, TABLE_1
+    )
     ours = accounting.DpsgdTrainingAccountant(ADDED).compute_epsilon(10_000, TABLE_1)
     assert 0.99 * theirs <= ours <= theirs * (1 + 1e-3)
 
@@ -53,12 +55,20 @@ def test_schedules_of_noise_and_batch_size_are_followed() -> None:
         noise_multipliers=[(0, 1.0), (30, 2.0)], num_samples=100, delta=1e-5, batch_size=[(0, 5), (60, 10)]
     )
     poisson = (
-        gaussian(1, tr.Poisson(rate=0.05)) * 30 + gaussian(2, tr.Poisson(rate=0.05)) * 30 + gaussian(2, tr.Poisson(rate=0.1)) * 40
+        gaussian(1, tr.Poisson(rate=0.05)) * 30
+        + gaussian(2, tr.Poisson(rate=0.05)) * 30
+        + gaussian(2, tr.Poisson(rate=0.1)) * 40
     )
     small, large = (tr.WithoutReplacement(batch=batch, population=100) for batch in (5, 10))
     fixed = gaussian(1, small) * 30 + gaussian(2, small) * 30 + gaussian(2, large) * 40
-    for accountant, run in ((accounting.DpsgdTrainingAccountant(ADDED), poisson), (FixedBatchTrainingAccountant(ADDED), fixed)):
-        assert accountant.compute_epsilon(100, params) == tr.epsilon(run, delta=1e-5, relation=tr.ADD_OR_REMOVE).upper
+    for accountant, run in (
+        (accounting.DpsgdTrainingAccountant(ADDED), poisson),
+        (FixedBatchTrainingAccountant(ADDED), fixed),
+    ):
+        assert (
+            accountant.compute_epsilon(100, params)
+            == tr.epsilon(run, delta=1e-5, relation=tr.ADD_OR_REMOVE).upper
+        )
     assert FixedBatchTrainingAccountant(ADDED).compute_epsilon(30, params) == (
         tr.epsilon(gaussian(1, small) * 30, delta=1e-5, relation=tr.ADD_OR_REMOVE).upper
     )
@@ -84,10 +94,14 @@ def test_calibration_meets_its_target() -> None:
     accountant = accounting.DpsgdTrainingAccountant(ADDED)
     setting = {"target_epsilon": 2.0, "accountant": accountant, "num_samples": 10_000, "target_delta": 1e-6}
     noise = accounting.calibrate_noise_multiplier(batch_sizes=100, num_updates=1000, tol=1e-3, **setting)
-    least = tr.smallest_noise(tr.Poisson(rate=0.01), steps=1000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE).value
+    least = tr.smallest_noise(
+        tr.Poisson(rate=0.01), steps=1000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE
+    ).value
     assert noise == pytest.approx(least, abs=2e-3)
     updates = accounting.calibrate_num_updates(noise_multipliers=1.0, batch_sizes=100, **setting)
-    most = tr.most_steps(gaussian(1, tr.Poisson(rate=0.01)), epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE).value
+    most = tr.most_steps(
+        gaussian(1, tr.Poisson(rate=0.01)), epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE
+    ).value
     assert updates == pytest.approx(most, abs=1)
     batch = accounting.calibrate_batch_size(noise_multipliers=1.0, num_updates=1000, **setting)
     spent = [
@@ -108,12 +122,18 @@ def test_their_fixed_batch_size_is_the_add_or_remove_bound_and_not_one_for_repla
 
 
 def test_an_adaptive_adversary_exceeds_what_they_claim_for_replacement() -> None:
-    params = accounting.DpParams(noise_multipliers=4.0, num_samples=4, delta=1e-3, batch_size=1)  # where the game is quick
-    claimed = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(3, fixed_batches(params))
+    params = accounting.DpParams(
+        noise_multipliers=4.0, num_samples=4, delta=1e-3, batch_size=1
+    )  # where the game is quick
+    claimed = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
+        3, fixed_batches(params)
+    )
     tight = TightropeAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_RECORD, effort=tr.TIGHT)
     spent = tight.create_accountant().compose(events.fixed_dpsgd_event(4.0, 3, dataset_size=4, batch_size=1))
     assert claimed < spent.epsilon_bracket(1e-3).lower
-    assert (claimed, spent.epsilon_bracket(1e-3).lower) == pytest.approx((0.683, 0.6855), abs=5e-4)  # as docs/interop.md says
+    assert (claimed, spent.epsilon_bracket(1e-3).lower) == pytest.approx(
+        (0.683, 0.6855), abs=5e-4
+    )  # as docs/interop.md says
 
 
 def test_fixed_batches_are_accounted_for_replacement_by_the_accountant_made_for_them() -> None:
@@ -125,15 +145,31 @@ def test_fixed_batches_are_accounted_for_replacement_by_the_accountant_made_for_
 
 
 def test_calibration_for_fixed_batches_goes_through_the_same_door() -> None:
-    setting = {"target_epsilon": 1.0, "batch_sizes": 10, "num_updates": 100, "num_samples": 1000, "target_delta": 1e-5}
-    theirs = accounting.calibrate_noise_multiplier(accountant=accounting.DpsgdTrainingAccountant(REPLACED), **setting)
+    setting = {
+        "target_epsilon": 1.0,
+        "batch_sizes": 10,
+        "num_updates": 100,
+        "num_samples": 1000,
+        "target_delta": 1e-5,
+    }
+    theirs = accounting.calibrate_noise_multiplier(
+        accountant=accounting.DpsgdTrainingAccountant(REPLACED), **setting
+    )
     ours = accounting.calibrate_noise_multiplier(accountant=FixedBatchTrainingAccountant(REPLACED), **setting)
     fixed = tr.WithoutReplacement(batch=10, population=1000)
-    assert tr.epsilon(gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).upper <= 1
-    assert tr.epsilon(gaussian(theirs, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower > 1
+    assert (
+        tr.epsilon(gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).upper
+        <= 1
+    )
+    assert (
+        tr.epsilon(gaussian(theirs, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+        > 1
+    )
 
 
-@pytest.mark.parametrize("extra", [{"examples_per_user": 2}, {"cycle_length": 4}, {"truncated_batch_size": 3}])
+@pytest.mark.parametrize(
+    "extra", [{"examples_per_user": 2}, {"cycle_length": 4}, {"truncated_batch_size": 3}]
+)
 def test_fixed_batches_refuse_what_no_theorem_covers(extra: dict[str, int]) -> None:
     params = accounting.DpParams(noise_multipliers=1.0, num_samples=100, delta=1e-5, batch_size=5, **extra)
     with pytest.raises(tr.InvalidSetting, match=next(iter(extra))):
@@ -150,7 +186,9 @@ def test_a_bad_config_is_refused_where_it_is_written() -> None:
 
 
 def test_user_level_analysis_takes_no_accountant_but_their_own() -> None:
-    params = accounting.DpParams(noise_multipliers=1.0, num_samples=100, delta=1e-5, batch_size=5, examples_per_user=2)
+    params = accounting.DpParams(
+        noise_multipliers=1.0, num_samples=100, delta=1e-5, batch_size=5, examples_per_user=2
+    )
     with pytest.raises(ValueError, match="requires a PLDAccountant"):
         accounting.DpsgdTrainingUserLevelAccountant(ADDED).compute_epsilon(10, params)
 
@@ -166,7 +204,9 @@ def test_their_events_become_runs() -> None:
         from_dp_event(fixed, tr.SUBSTITUTE, noise=PER_RECORD)
         == gaussian(3, tr.WithoutReplacement(batch=10, population=100)) * 512
     )
-    truncated = events.truncated_dpsgd_event(3, 512, sampling_prob=0.1, num_examples=100, truncated_batch_size=20)
+    truncated = events.truncated_dpsgd_event(
+        3, 512, sampling_prob=0.1, num_examples=100, truncated_batch_size=20
+    )
     with pytest.raises(tr.NoTheorem, match="TruncatedSubsampledGaussianDpEvent"):
         from_dp_event(truncated, tr.ADD_OR_REMOVE)
 
@@ -200,7 +240,11 @@ def test_a_plan_is_calibrated_to_its_target_and_adds_noise_per_sensitivity() -> 
 
 def test_the_examples_of_the_page_run_as_they_stand() -> None:
     page = (Path(__file__).parent.parent / "docs" / "interop.md").read_text()
-    blocks = [block for block in re.findall(r"^~~~python\n(.*?)^~~~", page, re.MULTILINE | re.DOTALL) if "jax_privacy" in block]
+    blocks = [
+        block
+        for block in re.findall(r"^~~~python\n(.*?)^~~~", page, re.MULTILINE | re.DOTALL)
+        if "jax_privacy" in block
+    ]
     assert blocks
     for block in blocks:
         exec(compile(block, "docs/interop.md", "exec"), {})

@@ -38,7 +38,7 @@ from catalogue import (
 )
 from known_gaps import KNOWN_GAPS
 from precise import gaussian_delta, laplace_step_delta, mp, mpf, normal_step_delta
-from tightrope.compose.exact import exact_delta
+from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.sampling import Sampling
@@ -74,11 +74,15 @@ def test_delta_is_a_narrow_bracket_of_probabilities(entry: Entry, relation: tr.R
 
 @over(CATALOGUE)
 @ONE_WAY
-def test_a_finer_bracket_agrees_with_the_default_and_is_not_wider(entry: Entry, relation: tr.Relation) -> None:
+def test_a_finer_bracket_agrees_with_the_default_and_is_not_wider(
+    entry: Entry, relation: tr.Relation
+) -> None:
     for epsilon in entry.epsilons:
         coarse, fine = log_delta(entry.run, relation, epsilon), log_delta(entry.run, relation, epsilon, FINE)
         assert intersect(coarse, fine)
-        assert relative_width(fine) <= min(FINE, max(relative_width(coarse), 1e-9))  # 1e-9: both ends are rounding
+        assert relative_width(fine) <= min(
+            FINE, max(relative_width(coarse), 1e-9)
+        )  # 1e-9: both ends are rounding
 
 
 @over(CATALOGUE)
@@ -116,13 +120,18 @@ def test_epsilon_is_narrow(entry: Entry, relation: tr.Relation) -> None:
         found = epsilon_at(entry.run, relation, delta)
         if found.width > 0 and found.relative_width > COARSE:
             # no wider than a relative width of 1e-3 in delta leaves open, on both sides
-            drop = log_delta(entry.run, relation, found.lower).lower - log_delta(entry.run, relation, found.upper).upper
+            drop = (
+                log_delta(entry.run, relation, found.lower).lower
+                - log_delta(entry.run, relation, found.upper).upper
+            )
             assert drop <= 4 * COARSE
 
 
 @over(CATALOGUE)
 @ONE_WAY
-def test_epsilon_is_exactly_zero_where_delta_at_zero_is_small_enough(entry: Entry, relation: tr.Relation) -> None:
+def test_epsilon_is_exactly_zero_where_delta_at_zero_is_small_enough(
+    entry: Entry, relation: tr.Relation
+) -> None:
     at_zero = log_delta(entry.run, relation, 0)
     for delta in DELTAS:
         if at_zero.upper < math.log(delta):
@@ -152,7 +161,11 @@ def test_the_order_of_parts_does_not_matter(entry: Entry, relation: tr.Relation)
         assert one.upper == pytest.approx(other.upper, rel=1e-9)
 
 
-TRIVIAL = gaussian(1, poisson(0.0), 5) + response(0.5, EVERY, 3) + finite([0.25, 0.75], [0.25, 0.75], poisson(0.5), 2)
+TRIVIAL = (
+    gaussian(1, poisson(0.0), 5)
+    + response(0.5, EVERY, 3)
+    + finite([0.25, 0.75], [0.25, 0.75], poisson(0.5), 2)
+)
 
 
 @over(CATALOGUE)
@@ -209,7 +222,11 @@ def test_more_noise_a_lower_rate_or_fewer_steps_never_lose_more(entry: Entry, re
 
 @pytest.mark.parametrize(
     ("run", "epsilon"),
-    [(gaussian(1, poisson(0.1), 10), 0.5), (laplace(1, poisson(0.1), 10), 0.3), (response(0.75, poisson(0.25), 10), 0.5)],
+    [
+        (gaussian(1, poisson(0.1), 10), 0.5),
+        (laplace(1, poisson(0.1), 10), 0.3),
+        (response(0.75, poisson(0.25), 10), 0.5),
+    ],
     ids=["gaussian", "laplace", "response"],
 )
 @ONE_WAY
@@ -249,7 +266,10 @@ def test_equal_runs_have_equal_answers_to_the_last_bit() -> None:
         gaussian(0.9, poisson(0.002), 50),
         laplace(4, EVERY, 2),
     ]
-    answers = {tr.epsilon(sum(order, tr.Run()), delta=1e-6, relation=tr.ADD_OR_REMOVE) for order in itertools.permutations(parts)}
+    answers = {
+        tr.epsilon(sum(order, tr.Run()), delta=1e-6, relation=tr.ADD_OR_REMOVE)
+        for order in itertools.permutations(parts)
+    }
     assert len(answers) == 1
 
 
@@ -318,7 +338,9 @@ def test_one_step_has_its_formula_at_every_real_epsilon(
         assert relative_width(found) <= 1e-9
 
 
-@pytest.mark.parametrize("order", [Fraction(1, 5), Fraction(3, 4), Fraction(99, 100), Fraction(101, 100), Fraction(3, 2)])
+@pytest.mark.parametrize(
+    "order", [Fraction(1, 5), Fraction(3, 4), Fraction(99, 100), Fraction(101, 100), Fraction(3, 2)]
+)
 @ONE_WAY
 def test_negative_epsilon_agrees_with_exact_fractions(order: Fraction, relation: tr.Relation) -> None:
     run = response(0.75, poisson(0.25), 7)
@@ -333,11 +355,16 @@ def test_negative_epsilon_agrees_with_exact_fractions(order: Fraction, relation:
 
 @over(GAUSSIAN + LAPLACE + FINITE + MIXED)
 @ONE_WAY
-def test_a_negative_epsilon_is_the_other_direction_at_its_opposite(entry: Entry, relation: tr.Relation) -> None:
+def test_a_negative_epsilon_is_the_other_direction_at_its_opposite(
+    entry: Entry, relation: tr.Relation
+) -> None:
     other = tr.REMOVE if relation is tr.ADD else tr.ADD
     epsilon = entry.epsilons[1]
     mirrored = log_delta(entry.run, other, epsilon)
-    ends = [mp.log(-mp.expm1(-mpf(epsilon)) + mp.exp(mpf(end) - epsilon)) for end in (mirrored.lower, mirrored.upper)]
+    ends = [
+        mp.log(-mp.expm1(-mpf(epsilon)) + mp.exp(mpf(end) - epsilon))
+        for end in (mirrored.lower, mirrored.upper)
+    ]
     found = curve(entry.run, relation).log_delta(-epsilon)
     assert mpf(found.lower) <= ends[1]
     assert ends[0] <= mpf(found.upper)
@@ -430,7 +457,9 @@ def test_splitting_an_output_into_two_of_equal_ratio_changes_nothing(
     assert fresh(one, relation, epsilon) == fresh(other, relation, epsilon)
 
 
-@given(laws=dyadic_laws(), relation=st.sampled_from(BRANCHES), epsilon=st.floats(-2, 3), steps=st.integers(0, 6))
+@given(
+    laws=dyadic_laws(), relation=st.sampled_from(BRANCHES), epsilon=st.floats(-2, 3), steps=st.integers(0, 6)
+)
 def test_finite_brackets_hold_the_exact_fraction(
     laws: tuple[list[float], list[float]], relation: tr.Relation, epsilon: float, steps: int
 ) -> None:
@@ -501,7 +530,9 @@ def test_any_question_is_answered_honestly_or_refused_by_name(
         above = curve_asked.log_delta(found.upper) if found.upper < math.inf else None
     except (tr.NoTheorem, tr.NotPreciseEnough):
         return
-    assert found.lower == math.inf or found.upper < math.inf, "a bracket that says nothing should have been a refusal"
+    assert found.lower == math.inf or found.upper < math.inf, (
+        "a bracket that says nothing should have been a refusal"
+    )
     assert above is None or above.lower <= math.log(delta)
 
 

@@ -13,18 +13,20 @@ import tightrope
 ROOT = Path(tightrope.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
-    ("numerics",),
-    ("setting", "pairs", "curve"),
-    ("theorems", "loss", "samplers"),
-    ("compose",),
+    ("files", "numerics"),
+    ("parallel", "setting", "pairs"),
+    ("theorems", "engines", "samplers"),
+    ("curve",),
+    ("accountants",),
     ("answers",),
-    ("audit",),
+    ("sweeps", "audit"),
     ("report",),
-    ("integrations", "paper"),
+    ("statements",),
+    ("integrations",),
     ("cli",),
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
-OUTERMOST = ("report", "audit", "integrations", "paper", "cli")
+OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli")
 
 
 def package_of(path: Path) -> str:
@@ -77,12 +79,16 @@ def test_every_file_belongs_to_a_layer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "where", "wrong"),
     [
-        ("from tightrope.loss.atoms import ABOVE", "theorems/lookup.py", ["tightrope.loss.atoms"]),
-        ("import tightrope.theorems.lookup", "loss/cells.py", ["tightrope.theorems.lookup"]),
+        ("from tightrope.engines.atoms import ABOVE", "theorems/lookup.py", ["tightrope.engines.atoms"]),
+        ("import tightrope.theorems.lookup", "engines/cells.py", ["tightrope.theorems.lookup"]),
         ("from ..compose import engine", "pairs/pair.py", ["tightrope.compose"]),
-        ("def f():\n    from tightrope.answers.spend import delta", "compose/engine.py", ["tightrope.answers.spend"]),
+        (
+            "def f():\n    from tightrope.answers.spend import delta",
+            "engines/choose.py",
+            ["tightrope.answers.spend"],
+        ),
         ("from tightrope.cli.app import app", "answers/spend.py", ["tightrope.cli.app"]),
-        ("from tightrope import Step", "compose/engine.py", ["tightrope.Step"]),
+        ("from tightrope import Step", "engines/choose.py", ["tightrope.Step"]),
         ("import tightrope", "curve/bracket.py", ["tightrope"]),
         ("from tightrope.pairs.pair import Pair", "setting/run.py", ["tightrope.pairs.pair"]),
         ("from tightrope.setting.run import Run", "errors.py", ["tightrope.setting.run"]),
@@ -95,10 +101,22 @@ def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str
 
 
 def test_importing_tightrope_loads_no_outer_library() -> None:
-    outer = ("matplotlib", "cyclopts", "rich", "joblib", "distributed", "pyarrow", "torch", "scipy.stats", "scipy.optimize")
+    outer = (
+        "matplotlib",
+        "cyclopts",
+        "rich",
+        "joblib",
+        "distributed",
+        "pyarrow",
+        "torch",
+        "scipy.stats",
+        "scipy.optimize",
+    )
     heavy = (*outer, "tightrope.cli", "tightrope.report", "tightrope.audit", "tightrope.samplers")
     script = f"import sys, tightrope; print([name for name in {heavy!r} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == "[]"
 
 

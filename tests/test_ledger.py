@@ -84,15 +84,27 @@ def test_relation_and_sampling_have_no_default() -> None:
 
 
 BAD: dict[str, tuple[Callable[[Any], object], str]] = {
-    "noise": (lambda kept: kept.step(noise_multiplier=-1, sampling=POISSON), "noise_multiplier must be above 0, got -1"),
+    "noise": (
+        lambda kept: kept.step(noise_multiplier=-1, sampling=POISSON),
+        "noise_multiplier must be above 0, got -1",
+    ),
     "sampling": (lambda kept: kept.step(noise_multiplier=1, sampling="poisson"), "sampling must be one of"),
-    "times": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=1.5), "times must be a whole number, got 1.5"),
-    "negative": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=-1), "times must be at least 0, got -1"),
+    "times": (
+        lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=1.5),
+        "times must be a whole number, got 1.5",
+    ),
+    "negative": (
+        lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, times=-1),
+        "times must be at least 0, got -1",
+    ),
     "mechanism": (
         lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, mechanism=tr.Finite),
         "mechanism must be Gaussian or Laplace",
     ),
-    "name": (lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, mechanism="laplace"), "got 'laplace'"),
+    "name": (
+        lambda kept: kept.step(noise_multiplier=1, sampling=POISSON, mechanism="laplace"),
+        "got 'laplace'",
+    ),
     "run": (lambda kept: kept.record("run"), "run must be a Run or a Step, got 'run'"),
     "too many": (lambda kept: kept.record(RELEASE + STEP * 10**15), "steps must be at most"),
 }
@@ -108,7 +120,11 @@ def test_what_is_refused_is_not_recorded(act: Callable[[Ledger], object], reason
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"relation": "add"}, "relation must be one of"), ({"accuracy": 2}, "accuracy"), ({"trusting": tr.REFUTED}, "trusting")],
+    [
+        ({"relation": "add"}, "relation must be one of"),
+        ({"accuracy": 2}, "accuracy"),
+        ({"trusting": tr.REFUTED}, "trusting"),
+    ],
 )
 def test_a_bad_ledger_is_refused_at_once(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(tr.InvalidSetting, match=reason):
@@ -117,7 +133,9 @@ def test_a_bad_ledger_is_refused_at_once(options: dict[str, Any], reason: str) -
 
 def test_ledgers_are_equal_by_content_and_cannot_be_hashed() -> None:
     assert ledger(STEP, STEP) == ledger(STEP * 2)
-    assert ledger(STEP, RELEASE) != ledger(RELEASE, STEP)  # the last step differs: it is what remaining() is about
+    assert ledger(STEP, RELEASE) != ledger(
+        RELEASE, STEP
+    )  # the last step differs: it is what remaining() is about
     assert ledger(STEP) != ledger(STEP, relation=tr.ADD)
     assert ledger(STEP) != ledger(STEP, accuracy=1e-2)
     assert ledger(STEP) != STEP
@@ -152,8 +170,13 @@ def test_the_remaining_steps_fit_and_one_more_does_not(kept: Ledger) -> None:
 
 def test_remaining_asks_about_the_last_step_or_a_given_one_and_changes_nothing() -> None:
     kept = ledger(RELEASE, STEP * 40)
-    assert kept.remaining(2, 1e-6) == kept.remaining(2, 1e-6, step=STEP) != kept.remaining(2, 1e-6, step=RELEASE)
-    assert ledger().remaining(2, 1e-6, step=STEP) == tr.most_steps(STEP, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE).value
+    assert (
+        kept.remaining(2, 1e-6) == kept.remaining(2, 1e-6, step=STEP) != kept.remaining(2, 1e-6, step=RELEASE)
+    )
+    assert (
+        ledger().remaining(2, 1e-6, step=STEP)
+        == tr.most_steps(STEP, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE).value
+    )
     assert kept == ledger(RELEASE, STEP * 40)
 
 
@@ -179,8 +202,12 @@ def test_a_ledger_is_quick_unless_told_and_gives_the_one_shot_answer_of_the_same
     step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
     made = ledger(step * 5, relation=tr.SUBSTITUTE)
     for effort in (tr.QUICK, tr.TIGHT):
-        assert made.epsilon(1e-5, effort=effort) == tr.epsilon(step * 5, delta=1e-5, relation=tr.SUBSTITUTE, effort=effort)
-        assert made.delta(0.2, effort=effort) == tr.delta(step * 5, epsilon=0.2, relation=tr.SUBSTITUTE, effort=effort)
+        assert made.epsilon(1e-5, effort=effort) == tr.epsilon(
+            step * 5, delta=1e-5, relation=tr.SUBSTITUTE, effort=effort
+        )
+        assert made.delta(0.2, effort=effort) == tr.delta(
+            step * 5, epsilon=0.2, relation=tr.SUBSTITUTE, effort=effort
+        )
     assert made.epsilon(1e-5) == made.epsilon(1e-5, effort=tr.QUICK) == made.curve().epsilon(1e-5)
     assert made.epsilon(1e-5, effort=tr.TIGHT).upper < made.epsilon(1e-5).upper
     assert 0 < made.remaining(0.5, 1e-5) < made.remaining(0.5, 1e-5, effort=tr.TIGHT)

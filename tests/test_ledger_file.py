@@ -15,7 +15,9 @@ from tightrope.answers.sealed_json import SealedJson
 
 
 @pytest.mark.parametrize(
-    "kept", [ledger(), small(), mixed(), ledger(TABLE, relation=tr.ADD, accuracy=1e-7, trusting=tr.CONJECTURED)], ids=str
+    "kept",
+    [ledger(), small(), mixed(), ledger(TABLE, relation=tr.ADD, accuracy=1e-7, trusting=tr.CONJECTURED)],
+    ids=str,
 )
 def test_a_saved_ledger_loads_equal_and_saves_to_the_same_bytes(kept: Ledger, tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
@@ -41,7 +43,13 @@ def test_the_file_says_what_it_holds(tmp_path: Path) -> None:
         "accuracy": 0.001,
         "trusting": "proved",
         "parts": [
-            {"mechanism": "gaussian", "noise_multiplier": 0.8, "sampling": "poisson", "rate": 0.001, "steps": 3},
+            {
+                "mechanism": "gaussian",
+                "noise_multiplier": 0.8,
+                "sampling": "poisson",
+                "rate": 0.001,
+                "steps": 3,
+            },
             {"mechanism": "laplace", "noise_multiplier": 4.0, "sampling": "every-record", "steps": 1},
         ],
         "last": 1,
@@ -109,11 +117,17 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "format must be a known name, got 'diary'. Write one of tightrope-ledger",
     ),
     "no format": (lambda d: d.update(format=None), "format must be a string, got None"),
-    "newer": (lambda d: d.update(version=2), "version must be 1, the only one understood here, got 2. Use the tightrope that"),
+    "newer": (
+        lambda d: d.update(version=2),
+        "version must be 1, the only one understood here, got 2. Use the tightrope that",
+    ),
     "version true": (lambda d: d.update(version=True), "version must be 1"),
     "version text": (lambda d: d.update(version="1"), "version must be 1"),
     "unknown key": (lambda d: d.update(acuracy=1), "acuracy = 1 is not a known key. Did you mean accuracy?"),
-    "no relation": (lambda d: d.pop("relation"), "relation is missing. Write one of add, remove, add-or-remove, substitute"),
+    "no relation": (
+        lambda d: d.pop("relation"),
+        "relation is missing. Write one of add, remove, add-or-remove, substitute",
+    ),
     "relation": (lambda d: d.update(relation="ADD"), "relation must be a known name, got 'ADD'"),
     "no accuracy": (lambda d: d.pop("accuracy"), "accuracy is missing"),
     "accuracy": (lambda d: d.update(accuracy="fine"), "accuracy must be a real number, got 'fine'"),
@@ -121,7 +135,10 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "trusting": (lambda d: d.update(trusting="refuted"), "trusting must be PROVED or CONJECTURED"),
     "parts": (lambda d: d.update(parts={}), "parts must be a list, got {}"),
     "part": (lambda d: d["parts"].append(7), "parts[2] must be a table, got 7"),
-    "key in part": (lambda d: d["parts"][1].update(step=7), "parts[1].step = 7 is not a known key. Did you mean steps?"),
+    "key in part": (
+        lambda d: d["parts"][1].update(step=7),
+        "parts[1].step = 7 is not a known key. Did you mean steps?",
+    ),
     "value in part": (lambda d: d["parts"][0].update(rate=7), "parts[0].rate must be in [0, 1], got 7"),
     "twice": (lambda d: d["parts"].insert(0, d["parts"][0]), "parts must list each step once"),
     "no steps": (lambda d: d["parts"][0].update(steps=0), "last must be a whole number below 1, got 1"),
@@ -176,7 +193,9 @@ def test_what_is_no_ledger_at_all_is_refused(content: bytes, reason: str, tmp_pa
 
 
 def test_files_that_cannot_be_read_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(tr.InvalidSetting, match=r"none\.json could not be read: No such file or directory\. Pass"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"none\.json could not be read: No such file or directory\. Pass"
+    ):
         Ledger.load(tmp_path / "none.json")
     with pytest.raises(tr.InvalidSetting, match="could not be read: Is a directory"):
         Ledger.load(tmp_path)
@@ -198,7 +217,11 @@ def interrupted(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("call", ["os.replace", "os.fsync"])
 @pytest.mark.parametrize(("failure", "error"), [(full, tr.InvalidSetting), (interrupted, KeyboardInterrupt)])
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
-    call: str, failure: Callable[..., None], error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str,
+    failure: Callable[..., None],
+    error: type[BaseException],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "ledger.json"
     small().save(path)
@@ -218,7 +241,9 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     assert Ledger.load(path) == mixed()
 
 
-def test_a_disk_that_fills_up_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_while_writing_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.json"
     small().save(path)
 
@@ -248,7 +273,9 @@ def test_a_disk_that_fills_up_while_writing_leaves_the_old_file(tmp_path: Path, 
 def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "no" / "ledger.json", tmp_path / "file" / "ledger.json", tmp_path, "a\0b"):
-        with pytest.raises(tr.InvalidSetting, match=r"the ledger .* could not be written: .* choose another place"):
+        with pytest.raises(
+            tr.InvalidSetting, match=r"the ledger .* could not be written: .* choose another place"
+        ):
             small().save(place)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

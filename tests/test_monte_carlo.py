@@ -28,20 +28,41 @@ from catalogue import (
     poisson,
     response,
 )
-from tightrope.answers.parallel import in_parallel
-from tightrope.answers.simulate import simulated, simulated_curve
-from tightrope.compose.monte_carlo import BLOCK, Part, Piece, Spread, Sums, drawn, infinite_mass, serially, simulate, tallied
-from tightrope.compose.saddle import log_chernoff_factor
-from tightrope.compose.tilts import best_tilts
+from tightrope.accountants.monte_carlo import simulated, simulated_curve
 from tightrope.curve.other_answers import Estimate
 from tightrope.curve.simulated_curve import SimulatedCurve
-from tightrope.loss.draws import log_moment, tilted_draws
+from tightrope.engines.draws.chunks import (
+    BLOCK,
+    Part,
+    Piece,
+    Spread,
+    Sums,
+    drawn,
+    infinite_mass,
+    serially,
+    simulate,
+    tallied,
+)
+from tightrope.engines.draws.losses import log_moment, tilted_draws
+from tightrope.engines.draws.simulation import (
+    BETTING,
+    CHERNOFF,
+    HOEFFDING,
+    PLAIN,
+    TILTED,
+    Drawing,
+    Interval,
+    Simulation,
+    draws_needed,
+)
+from tightrope.engines.draws.tilts import best_tilts
+from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
-from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, Drawing, Interval, Simulation, draws_needed
 from tightrope.theorems.lookup import analyse
 
 
@@ -50,7 +71,9 @@ def removed(noise: Noise, rate: float, shift: float) -> ShiftPair:
 
 
 NORMAL, LAPLACE = Noise.NORMAL, Noise.LAPLACE
-COIN = FinitePair(FiniteSupport((Fraction(11, 20), Fraction(9, 20))), FiniteSupport((Fraction(9, 20), Fraction(11, 20))))
+COIN = FinitePair(
+    FiniteSupport((Fraction(11, 20), Fraction(9, 20))), FiniteSupport((Fraction(9, 20), Fraction(11, 20)))
+)
 PAIRS: dict[str, Pair] = {
     "normal remove": removed(NORMAL, 0.1, 1.0),
     "normal remove, half": removed(NORMAL, 0.5, 0.7),
@@ -80,7 +103,10 @@ def fine_law(pair: Pair, tilt: float) -> tuple[Floats, Floats]:
         beyond = pair.remove.loss((x[1:] + x[:-1]) / 2)
         up = pair.remove.observed.log_between(x[:-1], x[1:])
         down = pair.remove.alternative.log_between(x[:-1], x[1:])
-        losses, log_masses = np.concatenate([beyond, -beyond, [0.0]]), np.concatenate([up, down, [pair.log_atom]])
+        losses, log_masses = (
+            np.concatenate([beyond, -beyond, [0.0]]),
+            np.concatenate([up, down, [pair.log_atom]]),
+        )
     else:
         losses, log_masses = pair.loss(middles), pair.observed.log_between(x[:-1], x[1:])
     log_tilted = log_masses + tilt * losses
@@ -93,7 +119,9 @@ def distance(drawn_losses: Floats, losses: Floats, weights: Floats) -> float:
     """Kolmogorov's distance of the draws from a fine law, at places between its cells."""
     places = losses[:: max(len(losses) // 500, 1)] + 1e-9
     law = np.cumsum(weights)[np.searchsorted(losses, places, side="right") - 1]
-    return float(np.abs(np.searchsorted(np.sort(drawn_losses), places, side="right") / len(drawn_losses) - law).max())
+    return float(
+        np.abs(np.searchsorted(np.sort(drawn_losses), places, side="right") / len(drawn_losses) - law).max()
+    )
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.4, 1.0, 2.5, 6.0, 7.5])
@@ -115,7 +143,9 @@ def test_draws_have_the_tilted_law(name: str, tilt: float) -> None:
 
 
 def test_infinite_losses_are_drawn_plainly_and_left_out_of_tilts() -> None:
-    pair = FinitePair(FiniteSupport((Fraction(1, 4), Fraction(3, 4))), FiniteSupport((Fraction(0), Fraction(1))))
+    pair = FinitePair(
+        FiniteSupport((Fraction(1, 4), Fraction(3, 4))), FiniteSupport((Fraction(0), Fraction(1)))
+    )
     sums = tilted_draws(pair, 0.0).sums(np.random.default_rng(0), 10_000, 3)
     assert np.isinf(sums).mean() == pytest.approx(1 - 0.75**3, abs=0.02)
     assert np.isfinite(tilted_draws(pair, 2.0).sums(np.random.default_rng(0), 1000, 3)).all()
@@ -163,20 +193,27 @@ def test_estimates_hold_as_often_as_they_say(
     repetitions, beta = 150, 0.2
     analysis = replace(analyse(run, relation, effort=QUICK)[0], witnesses=())
     simulation = Simulation(draws=400, confidence=1 - beta, drawing=drawing, interval=interval)
-    found = [simulated([analysis], "", replace(simulation, seed=seed)).delta(epsilon) for seed in range(repetitions)]
+    found = [
+        simulated([analysis], "", replace(simulation, seed=seed)).delta(epsilon)
+        for seed in range(repetitions)
+    ]
     truth = tr.privacy_curve(run, relation=relation, effort=QUICK, accuracy=1e-4).delta(epsilon).upper
     # each limit has half of beta; more failures than this happen once in 2000 tests
     allowed = beta / 2 * repetitions + 3.3 * math.sqrt(repetitions * beta / 2)
     assert sum(truth > each.upper for each in found) <= allowed
     middle = np.array([each.value for each in found])
-    assert sum(truth > each.value for each in found) > allowed  # so an upper end that is too low would be noticed
+    assert (
+        sum(truth > each.value for each in found) > allowed
+    )  # so an upper end that is too low would be noticed
     assert abs(middle.mean() / truth - 1) < 4.5 * middle.std() / truth / math.sqrt(repetitions)
 
 
 def test_lower_ends_hold_as_often_as_they_say() -> None:
     run = gaussian(1, poisson(0.1), 5)
     truth = curve(run, tr.REMOVE).delta(1.5)
-    found = [estimated(run, tr.REMOVE, draws=400, confidence=0.8, seed=seed).delta(1.5) for seed in range(200)]
+    found = [
+        estimated(run, tr.REMOVE, draws=400, confidence=0.8, seed=seed).delta(1.5) for seed in range(200)
+    ]
     assert sum(truth.upper < each.lower for each in found) <= 0.1 * 200 + 3.3 * math.sqrt(200 * 0.1)
     assert sum(truth.upper < each.value for each in found) > 0.1 * 200 + 3.3 * math.sqrt(200 * 0.1)
 
@@ -204,7 +241,9 @@ NEARLY_SURE = 1 - 1e-6
 def test_estimates_agree_with_certified_brackets(entry: Entry) -> None:
     for relation in BRANCHES:
         for drawing in (PLAIN, TILTED) if entry.run.steps <= 20 else (TILTED,):
-            found = estimated(entry.run, relation, drawing=drawing, confidence=NEARLY_SURE).delta(list(entry.epsilons))
+            found = estimated(entry.run, relation, drawing=drawing, confidence=NEARLY_SURE).delta(
+                list(entry.epsilons)
+            )
             for epsilon, estimate in zip(entry.epsilons, found, strict=True):
                 certified = curve(entry.run, relation).delta(epsilon)
                 assert estimate.lower <= certified.upper
@@ -215,7 +254,9 @@ def test_estimates_agree_with_certified_brackets(entry: Entry) -> None:
 def test_epsilons_agree_with_certified_brackets(entry: Entry) -> None:
     for relation in BRANCHES:
         deltas = [0.3, 1e-3, 1e-6]
-        for delta, estimate in zip(deltas, estimated(entry.run, relation, confidence=NEARLY_SURE).epsilon(deltas), strict=True):
+        for delta, estimate in zip(
+            deltas, estimated(entry.run, relation, confidence=NEARLY_SURE).epsilon(deltas), strict=True
+        ):
             certified = curve(entry.run, relation).epsilon(delta)
             assert estimate.lower <= certified.upper
             assert certified.lower <= estimate.upper
@@ -280,7 +321,9 @@ def test_what_is_known_exactly_is_not_drawn() -> None:
     assert estimated(laplace(1, EVERY, 2), tr.REMOVE, draws=2000).epsilon(0.999).upper == 0
 
 
-def backwards(work: Callable[[Piece], Sums], pieces: Iterable[Piece]) -> Iterator[tuple[int, Sums | Exception]]:
+def backwards(
+    work: Callable[[Piece], Sums], pieces: Iterable[Piece]
+) -> Iterator[tuple[int, Sums | Exception]]:
     """Every piece in an order of its own, through the form in which it travels."""
     numbered = list(enumerate(pieces))
     random.Random(4).shuffle(numbered)
@@ -323,7 +366,9 @@ def test_an_interrupt_leaves_what_was_done() -> None:
     assert (tally.sums == whole.sums[:4]).all()
     seen.clear()
     run = gaussian(1, poisson(0.1), 3)
-    stopped = simulated_curve(run, relation=tr.REMOVE, simulation=Simulation(draws=100_000), progress=impatient).delta(1.0)
+    stopped = simulated_curve(
+        run, relation=tr.REMOVE, simulation=Simulation(draws=100_000), progress=impatient
+    ).delta(1.0)
     assert stopped.draws == 8192
     assert curve(run, tr.REMOVE).delta(1.0).upper in stopped
 
@@ -332,7 +377,9 @@ def test_an_interrupt_before_anything_is_done_is_raised_and_a_hole_is_not_jumped
     part = part_of(gaussian(1, poisson(0.1), 2), 20_000)
 
     def stopped_after(order: list[int]) -> Spread:
-        def spread(work: Callable[[Piece], Sums], pieces: Iterable[Piece]) -> Iterator[tuple[int, Sums | Exception]]:
+        def spread(
+            work: Callable[[Piece], Sums], pieces: Iterable[Piece]
+        ) -> Iterator[tuple[int, Sums | Exception]]:
             made = list(pieces)
             for index in order:
                 yield index, work(made[index])
@@ -347,7 +394,9 @@ def test_an_interrupt_before_anything_is_done_is_raised_and_a_hole_is_not_jumped
 
 
 def test_a_failing_piece_is_not_passed_over() -> None:
-    def broken(work: Callable[[Piece], Sums], pieces: Iterable[Piece]) -> Iterator[tuple[int, Sums | Exception]]:
+    def broken(
+        work: Callable[[Piece], Sums], pieces: Iterable[Piece]
+    ) -> Iterator[tuple[int, Sums | Exception]]:
         for index, _ in enumerate(pieces):
             yield index, ArithmeticError("lost")
 
@@ -367,7 +416,9 @@ def test_memory_does_not_grow_with_the_draws() -> None:
     assert peak(60 * BLOCK) < 1.3 * peak(6 * BLOCK) + 200_000
 
 
-@pytest.mark.parametrize(("run", "most"), [(gaussian(1, poisson(0.01), 1000), 20), (laplace(1, poisson(0.5), 5), 40)])
+@pytest.mark.parametrize(
+    ("run", "most"), [(gaussian(1, poisson(0.01), 1000), 20), (laplace(1, poisson(0.5), 5), 40)]
+)
 def test_epsilons_of_an_array_share_tilts(run: tr.Run, most: int) -> None:
     schedule = schedule_of(run)
     tilts = best_tilts(schedule, tuple(np.linspace(0, 0.9 * min(schedule.loss_range[1], 5), 200).tolist()))
@@ -398,7 +449,9 @@ def test_other_bad_input_is_refused() -> None:
 @pytest.mark.parametrize(("steps", "delta"), [(1, 0.101), (2, 0.191), (5, 0.40992)])
 def test_a_delta_just_above_the_infinite_mass_is_answered(steps: int, delta: float) -> None:
     run = tr.Step(tr.Finite(observed=[0.9, 0.1, 0.0], alternative=[0.5, 0.4, 0.1]), tr.EveryRecord()) * steps
-    found = tr.epsilon(run, delta=delta, relation=tr.REMOVE, accountant=tr.MONTE_CARLO, simulation=Simulation(draws=5000))
+    found = tr.epsilon(
+        run, delta=delta, relation=tr.REMOVE, accountant=tr.MONTE_CARLO, simulation=Simulation(draws=5000)
+    )
     certain = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
     assert found.lower <= certain.upper
     assert certain.lower <= found.upper

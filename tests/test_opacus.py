@@ -40,7 +40,7 @@ from opacus_training import (
 )
 from tightrope import InvalidSetting
 from tightrope.audit import Finding, How, Scheme, inspect_loader, proven
-from tightrope.audit.loader_rates import float32_rate
+from tightrope.audit.loaders.rates import float32_rate
 from tightrope.integrations import opacus as integration
 from tightrope.integrations.opacus import SamplerMismatch, TightropeAccountant
 from tightrope.theorems.other_batchings import SPLIT_NOISE
@@ -64,12 +64,17 @@ def test_a_trained_accountant_answers_like_the_core_to_the_last_digit(name: str)
     options = {"poisson_sampling": False} if fixed_size else {}
     accountant = trained(name, drawn_by(without_replacement()) if fixed_size else shuffled(), **options)
     sampling = (
-        tr.WithoutReplacement(batch=BATCH, population=RECORDS) if fixed_size else tr.Poisson(rate=float32_rate(BATCH / RECORDS))
+        tr.WithoutReplacement(batch=BATCH, population=RECORDS)
+        if fixed_size
+        else tr.Poisson(rate=float32_rate(BATCH / RECORDS))
     )
     assert accountant.run == tr.Step(GAUSSIAN, sampling) * 10
     assert accountant.epsilon(DELTA) == asked(accountant.run, NAMES[name])
     assert accountant.get_epsilon(DELTA) == asked(accountant.run, NAMES[name]).upper
-    assert accountant.get_delta(1.0) == tr.delta(accountant.run, epsilon=1.0, relation=NAMES[name], effort=tr.QUICK).upper
+    assert (
+        accountant.get_delta(1.0)
+        == tr.delta(accountant.run, epsilon=1.0, relation=NAMES[name], effort=tr.QUICK).upper
+    )
     assert accountant.ledger().run == accountant.run
     assert accountant.ledger().relation is NAMES[name]
     assert len(accountant) == 10
@@ -96,7 +101,9 @@ def test_without_a_loader_a_rate_without_replacement_is_the_fraction_that_was_me
     assert accountant.run == tr.Step(GAUSSIAN, tr.WithoutReplacement(batch=1, population=1000)) * 1
 
 
-def test_an_answer_is_kept_until_the_history_changes_however_that_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_kept_until_the_history_changes_however_that_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     accountant = create_accountant("tightrope")
     accountant.history = [(1.0, 0.25, 10)]
     before = accountant.get_epsilon(DELTA)
@@ -125,7 +132,12 @@ def test_without_noise_epsilon_is_infinite_and_not_an_error() -> None:
 def test_opacus_calibrates_by_name_to_its_tolerance(name: str) -> None:
     engine = PrivacyEngine(accountant=name)
     module, optimizer, loader = engine.make_private_with_epsilon(
-        **module_and_optimizer(), data_loader=shuffled(), target_epsilon=3.0, target_delta=DELTA, epochs=2, max_grad_norm=1.0
+        **module_and_optimizer(),
+        data_loader=shuffled(),
+        target_epsilon=3.0,
+        target_delta=DELTA,
+        epochs=2,
+        max_grad_norm=1.0,
     )
     for _ in range(2):
         train(module, optimizer, loader)
@@ -134,9 +146,17 @@ def test_opacus_calibrates_by_name_to_its_tolerance(name: str) -> None:
 
 def test_options_of_the_search_for_noise_are_kept_apart_from_those_of_epsilon() -> None:
     noise = get_noise_multiplier(
-        target_epsilon=2.0, target_delta=DELTA, sample_rate=0.1, steps=10, accountant="tightrope", epsilon_tolerance=1e-3
+        target_epsilon=2.0,
+        target_delta=DELTA,
+        sample_rate=0.1,
+        steps=10,
+        accountant="tightrope",
+        epsilon_tolerance=1e-3,
     )
-    spent = asked(tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=float32_rate(0.1))) * 10, tr.ADD_OR_REMOVE)
+    spent = asked(
+        tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=float32_rate(0.1))) * 10,
+        tr.ADD_OR_REMOVE,
+    )
     assert 1.999 <= spent.upper <= 2.0
 
 
@@ -223,7 +243,9 @@ class TestMismatch:
         class Shuffled(DataLoader):  # type: ignore[misc]
             pass
 
-        accountant = trained("tightrope", Shuffled(dataset(), batch_size=BATCH, shuffle=True), poisson_sampling=False)
+        accountant = trained(
+            "tightrope", Shuffled(dataset(), batch_size=BATCH, shuffle=True), poisson_sampling=False
+        )
         assert accountant.epsilon(DELTA) == tr.Bracket(0.0, math.inf)
         assert accountant.get_delta(1.0) == 1.0
         assert accountant.because == ()
@@ -264,7 +286,8 @@ class TestMismatch:
         made_private(engine, shuffled(), poisson_sampling=False)
         train(*made_private(engine, shuffled()))
         assert (
-            engine.get_epsilon(DELTA) == asked(tr.Step(GAUSSIAN, tr.Poisson(rate=float32_rate(0.1))) * 10, tr.ADD_OR_REMOVE).upper
+            engine.get_epsilon(DELTA)
+            == asked(tr.Step(GAUSSIAN, tr.Poisson(rate=float32_rate(0.1))) * 10, tr.ADD_OR_REMOVE).upper
         )
 
     def test_a_shuffled_loader_beside_another_one_has_no_bound(self) -> None:
@@ -281,7 +304,9 @@ class TestMismatch:
         assert math.isfinite(restored.get_epsilon(DELTA))
 
 
-def test_a_rate_that_opacus_gets_wrong_is_said_and_accounted_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rate_that_opacus_gets_wrong_is_said_and_accounted_right(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     engine = PrivacyEngine(accountant="tightrope-wor")
     with pytest.warns(SamplerMismatch, match=r"Opacus takes 0\.01, .* that of this loader is 0\.1"):
         made_private(engine, drawn_by(without_replacement(steps=100)), poisson_sampling=False)
@@ -299,7 +324,11 @@ def test_steps_recorded_by_hand_at_another_rate_are_accounted_at_the_larger_one(
 
 def test_an_estimated_rate_is_no_finding_to_account_by() -> None:
     estimated = Finding(
-        scheme=Scheme.POISSON, how=How.WATCHED, sentence="", sampling=tr.Poisson(rate=0.1), rate_range=(0.09, 0.11)
+        scheme=Scheme.POISSON,
+        how=How.WATCHED,
+        sentence="",
+        sampling=tr.Poisson(rate=0.1),
+        rate_range=(0.09, 0.11),
     )
     with pytest.raises(InvalidSetting, match="what inspect_loader found"):
         create_accountant("tightrope").saw(estimated)
@@ -339,7 +368,9 @@ def test_states_without_our_part_are_believed_and_damaged_ones_are_not() -> None
     with pytest.raises(InvalidSetting, match="version in the state must be 1"):
         accountant.load_state_dict({**state, "tightrope": {"version": 2}})
     with pytest.raises(InvalidSetting, match="a finding in the state"):
-        accountant.load_state_dict({**state, "tightrope": {**state["tightrope"], "drawn": [{"scheme": "TEA_LEAVES"}]}})
+        accountant.load_state_dict(
+            {**state, "tightrope": {**state["tightrope"], "drawn": [{"scheme": "TEA_LEAVES"}]}}
+        )
     with pytest.raises(ValueError, match="None or empty"):
         accountant.load_state_dict({})
 
@@ -358,7 +389,7 @@ def test_the_module_can_be_imported_again_and_looks_at_loaders_once(monkeypatch:
     looking = PrivacyEngine._prepare_data_loader
     importlib.reload(integration)
     assert PrivacyEngine._prepare_data_loader is looking
-    spec = importlib.util.find_spec("tightrope.integrations.opacus_accountants")
+    spec = importlib.util.find_spec("tightrope.integrations.opacus.accountants")
     assert spec is not None
     assert spec.loader is not None
     afresh = importlib.util.module_from_spec(spec)

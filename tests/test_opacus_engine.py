@@ -37,7 +37,7 @@ from opacus_training import (
 from tightrope import InvalidSetting, NoTheorem
 from tightrope.audit import inspect_loader
 from tightrope.integrations.opacus import TightropeEngine
-from tightrope.integrations.opacus_engine import _ranks
+from tightrope.integrations.opacus.engine import _ranks
 
 pytestmark = USUAL_WARNINGS
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -126,7 +126,9 @@ def test_the_engine_finds_the_smallest_noise_and_counts_what_is_spent(make: Call
 def test_the_engine_goes_on_from_a_checkpoint_with_the_next_batch(tmp_path: Path) -> None:
     engine, module, optimizer, loader = engine_and_parts(poisson())
     train(module, optimizer, loader)
-    engine.save_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer, checkpoint_dict={"epoch": 3})
+    engine.save_checkpoint(
+        path=tmp_path / "saved.pt", module=module, optimizer=optimizer, checkpoint_dict={"epoch": 3}
+    )
 
     sampler = poisson()
     later, module, optimizer, loader = engine_and_parts(sampler)
@@ -143,7 +145,9 @@ def test_the_engine_goes_on_from_a_checkpoint_with_the_next_batch(tmp_path: Path
     with pytest.raises(InvalidSetting, match="relation must be SUBSTITUTE"):
         elsewhere.load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
     with pytest.raises(InvalidSetting, match="Call make_private first"):
-        TightropeEngine(relation=tr.ADD_OR_REMOVE).load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+        TightropeEngine(relation=tr.ADD_OR_REMOVE).load_checkpoint(
+            path=tmp_path / "saved.pt", module=module, optimizer=optimizer
+        )
     with pytest.raises(InvalidSetting, match="mechanism must be 'tightrope-ledger'"):
         later.accountant.load_state_dict(create_accountant("tightrope").state_dict())
 
@@ -227,7 +231,9 @@ def test_the_examples_explain_themselves(
 
 
 def test_without_opacus_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [name for name in sys.modules if name.partition(".")[0] == "opacus" or "integrations.opacus" in name]
+    names = [
+        name for name in sys.modules if name.partition(".")[0] == "opacus" or "integrations.opacus" in name
+    ]
     for name in names:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opacus", None)

@@ -13,12 +13,14 @@ from opacus import PrivacyEngine
 import tightrope as tr
 from opacus_training import DELTA, GAUSSIAN, USUAL_WARNINGS, asked, made_private, shuffled, train
 from tightrope.integrations.opacus import SamplerMismatch
-from tightrope.integrations.opacus_accountants import PoissonAccountant
+from tightrope.integrations.opacus.accountants import PoissonAccountant
 
 pytestmark = USUAL_WARNINGS
 
 
-def test_every_restart_counts_as_a_pass_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_restart_counts_as_a_pass_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Ten starts of one step each: a record can have come in all ten, though ten steps are one epoch."""
     file = tmp_path / "state"
     with warnings.catch_warnings():

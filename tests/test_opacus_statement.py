@@ -26,7 +26,7 @@ from opacus_training import (
 )
 from tightrope.audit import Verdict
 from tightrope.integrations.opacus import SamplerMismatch, TightropeEngine, audited
-from tightrope.report.stating import Facts, statement_of, verified
+from tightrope.statements.make import Facts, statement_of, verified
 
 pytestmark = USUAL_WARNINGS
 
@@ -46,7 +46,11 @@ FACTS = Facts(
 def test_an_engine_states_what_its_sampler_drew() -> None:
     engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
     parts = engine.make_private(
-        **module_and_optimizer(), dataset=dataset(), sampler=without_replacement(), noise_multiplier=NOISE, max_grad_norm=1.0
+        **module_and_optimizer(),
+        dataset=dataset(),
+        sampler=without_replacement(),
+        noise_multiplier=NOISE,
+        max_grad_norm=1.0,
     )
     train(*parts)
     found = audited(engine, delta=DELTA)

@@ -9,9 +9,9 @@ import tightrope as tr
 from catalogue import gaussian, laplace, log_delta, poisson, response
 from oracle_cases import Case, load
 from precise import mpf
-from tightrope.compose.engine import Composition
-from tightrope.compose.exact import exact_delta
-from tightrope.curve.log_bounds import LogBounds
+from tightrope.engines.bounds import LogBounds
+from tightrope.engines.choose import Composition
+from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.lookup import analyse
@@ -56,14 +56,18 @@ def test_add_and_remove_cross_for_randomized_response_at_two_steps() -> None:
 
 def test_remove_dominates_add_for_randomized_response_at_one_step() -> None:
     for order in (Fraction(n, 60) for n in range(60, 100)):
-        assert exact_delta(schedule_of(COIN, tr.REMOVE), order) >= exact_delta(schedule_of(COIN, tr.ADD), order)
+        assert exact_delta(schedule_of(COIN, tr.REMOVE), order) >= exact_delta(
+            schedule_of(COIN, tr.ADD), order
+        )
 
 
 def kinks(schedule: Schedule) -> set[Fraction]:
     """Every order >= 1 at which the curve of a composed coin can bend."""
     ((pair, steps),) = schedule
     ratios = [p / q for p, q in getattr(pair, "levels")]  # noqa: B009 # only finite pairs have levels
-    return {order for i in range(steps + 1) if (order := ratios[0] ** i * ratios[1] ** (steps - i)) >= 1} | {Fraction(1)}
+    return {order for i in range(steps + 1) if (order := ratios[0] ** i * ratios[1] ** (steps - i)) >= 1} | {
+        Fraction(1)
+    }
 
 
 def remove_dominates_add(steps: int) -> bool:
@@ -75,7 +79,9 @@ def remove_dominates_add(steps: int) -> bool:
 @pytest.mark.parametrize(
     ("steps", "dominates"), [(1, True), (2, False), (3, False), (4, True), (5, False), (11, True), (15, True)]
 )
-def test_remove_dominates_add_for_randomized_response_only_at_some_numbers_of_steps(steps: int, dominates: bool) -> None:
+def test_remove_dominates_add_for_randomized_response_only_at_some_numbers_of_steps(
+    steps: int, dominates: bool
+) -> None:
     assert remove_dominates_add(steps) is dominates
 
 
@@ -119,7 +125,10 @@ def test_one_step_of_each_direction_does_not_always_beat_the_pure_ones() -> None
 
 # -- Gaussian: Table 1, and what became of the conjectures -------------------------------------------------------------
 
-BATCHES: dict[str, Sampling] = {"poisson": tr.Poisson(rate=1e-3), "wor": tr.WithoutReplacement(batch=1, population=1000)}
+BATCHES: dict[str, Sampling] = {
+    "poisson": tr.Poisson(rate=1e-3),
+    "wor": tr.WithoutReplacement(batch=1, population=1000),
+}
 PRINTED = {
     ("poisson", 1e-7): 1.19,
     ("poisson", 1e-6): 0.96,
@@ -165,8 +174,13 @@ def test_substitution_without_replacement_is_not_like_poisson() -> None:
 
 def test_remove_is_not_the_worst_substitution_of_gaussian_noise_without_replacement() -> None:
     """Five records, batch four, noise 3, two steps: datasets (0,0,0,0,1) and (0,0,0,0,-1) (proofs/refuted_beliefs.md)."""
-    laws = step_laws(tr.Gaussian(noise_multiplier=3), tr.WithoutReplacement(batch=4, population=5), tr.SUBSTITUTE)
-    for epsilon, opposite, removed in ((0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)):
+    laws = step_laws(
+        tr.Gaussian(noise_multiplier=3), tr.WithoutReplacement(batch=4, population=5), tr.SUBSTITUTE
+    )
+    for epsilon, opposite, removed in (
+        (0.0, 0.291722402484907, 0.291181259349624),
+        (0.02, 0.284668510272142, 0.284475541593201),
+    ):
         exchange = Composition(Schedule([(laws.exchange(), 2)])).log_bounds(epsilon, 1e-5)
         remove = Composition(Schedule([(laws.remove(), 2)])).log_bounds(epsilon, 1e-5)
         assert exchange.lower > remove.upper

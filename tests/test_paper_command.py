@@ -9,11 +9,11 @@ from subprocess import run
 
 import pytest
 
+from reproduction.paper.catalogue import items
+from reproduction.paper.item import AGREES, CORRECTED, Claim, Item, Made, markdown_table
+from reproduction.paper.page import page_text
 from shell import Shell
 from test_cli import MAIN
-from tightrope.paper.catalogue import items
-from tightrope.paper.item import AGREES, CORRECTED, Claim, Item, Made, markdown_table
-from tightrope.paper.page import page_text
 
 Claims = list[dict[str, str]]
 pytestmark = pytest.mark.xdist_group("paper")  # one quick run of everything serves all tests here
@@ -106,7 +106,9 @@ def test_the_page_holds_every_claim_and_every_picture(quick: tuple[Path, Claims]
 
 
 @pytest.mark.parametrize("name", ["randomized-response", "table-1"])
-def test_the_same_item_is_the_same_bytes(quick: tuple[Path, Claims], shell: Shell, tmp_path: Path, name: str) -> None:
+def test_the_same_item_is_the_same_bytes(
+    quick: tuple[Path, Claims], shell: Shell, tmp_path: Path, name: str
+) -> None:
     folder, _ = quick
     code, out, _ = shell(f"paper --out {tmp_path} --item {name} --quick")
     assert code == 0
@@ -139,12 +141,12 @@ def test_bad_options_are_refused_before_anything_is_made(shell: Shell, tmp_path:
 def test_the_readme_counts_the_claims_of_the_page() -> None:
     root = Path(__file__).parent.parent
     rows = re.findall(
-        r"\*\*(agrees|sharpened|corrected|undecided)\*\* \|$", (root / "docs" / "paper.md").read_text(), re.MULTILINE
+        r"\*\*(agrees|sharpened|corrected|undecided)\*\* \|$",
+        (root / "docs" / "paper.md").read_text(),
+        re.MULTILINE,
     )
     counts = Counter(rows)
-    said = (
-        f"Of {len(rows)} claims {counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
-    )
+    said = f"Of {len(rows)} claims {counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
     assert said in (root / "README.md").read_text()
     assert "undecided" not in rows
 
@@ -164,7 +166,9 @@ def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
         captions=("Seen.",),
         passage="Words.",
     )
-    text = page_text([(item, made)], tmp_path / "paper.md", tmp_path / "figures", "tightrope paper", quick=False)
+    text = page_text(
+        [(item, made)], tmp_path / "paper.md", tmp_path / "figures", "tightrope paper", quick=False
+    )
     assert "](figures/x.png)" in text
     assert "x.csv" not in text
     assert "| Fig. 9 | 1 | 2 | **corrected** |" in text

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import tightrope as tr
-from tightrope.paper import closing_conjecture, conjecture_12, dataset_size
-from tightrope.paper.closing_picture import drawn, inches
-from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making
-from tightrope.paper.pictures import save_picture
-from tightrope.paper.pieces import worked_through
-from tightrope.paper.substitution_map import Cell, percent
+from reproduction.paper import closing_conjecture, conjecture_12, dataset_size
+from reproduction.paper.closing_picture import drawn, inches
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making
+from reproduction.paper.pictures import save_picture
+from reproduction.paper.pieces import worked_through
+from reproduction.paper.substitution_map import Cell, percent
 
 
 @dataclass
@@ -104,15 +104,20 @@ def test_the_closing_conjecture_is_refuted_twice(tmp_path: Path) -> None:
     assert [claim.verdict for claim in found.claims] == [CORRECTED, CORRECTED, SHARPENED]
     assert [path.suffix for path in found.files] == [".png", ".pdf", ".csv"]
     for row in rows(tmp_path / "closing-conjecture.csv"):
-        remove, lower, upper, envelope = (float(row[k]) for k in ("remove_upper", "lower", "upper", "envelope_upper"))
+        remove, lower, upper, envelope = (
+            float(row[k]) for k in ("remove_upper", "lower", "upper", "envelope_upper")
+        )
         assert remove < lower <= upper < envelope
         assert row["certain"] == "yes"
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "exchanged", "removed"), [(0.0, 0.29172240248491, 0.29118125934962), (0.02, 0.28466851027214, 0.28447554159320)]
+    ("epsilon", "exchanged", "removed"),
+    [(0.0, 0.29172240248491, 0.29118125934962), (0.02, 0.28466851027214, 0.28447554159320)],
 )
-def test_the_fixed_counterexample_holds_the_values_of_the_proof_note(epsilon: float, exchanged: float, removed: float) -> None:
+def test_the_fixed_counterexample_holds_the_values_of_the_proof_note(
+    epsilon: float, exchanged: float, removed: float
+) -> None:
     found = closing_conjecture.fixed(epsilon)
     assert exchanged in found.exchanged
     assert removed in found.remove
@@ -122,27 +127,44 @@ def test_the_fixed_counterexample_holds_the_values_of_the_proof_note(epsilon: fl
 
 CELL = Cell(0.05, 2.0, 100, tr.Bracket(3.5, 3.5021), tr.Bracket(3.5216, 3.5249), tr.Bracket(3.5, 3.849))
 DULL = replace(CELL, substitute=tr.Bracket(3.5, 3.51), steps=10)
-EXAMPLE = closing_conjecture.Fixed(0.0, tr.Bracket(0.29, 0.291), tr.Bracket(0.2915, 0.2916), tr.Bracket(0.296, 0.298))
+EXAMPLE = closing_conjecture.Fixed(
+    0.0, tr.Bracket(0.29, 0.291), tr.Bracket(0.2915, 0.2916), tr.Bracket(0.296, 0.298)
+)
 
 
 def test_brackets_that_overlap_refute_nothing() -> None:
     dull = replace(EXAMPLE, exchanged=tr.Bracket(0.29, 0.2916), adaptive=tr.Bracket(0.29, 0.298))
-    assert [c.verdict for c in closing_conjecture._claims([EXAMPLE], [CELL])] == [CORRECTED, CORRECTED, SHARPENED]
-    assert [c.verdict for c in closing_conjecture._claims([dull], [DULL])] == [UNDECIDED, UNDECIDED, SHARPENED]
+    assert [c.verdict for c in closing_conjecture._claims([EXAMPLE], [CELL])] == [
+        CORRECTED,
+        CORRECTED,
+        SHARPENED,
+    ]
+    assert [c.verdict for c in closing_conjecture._claims([dull], [DULL])] == [
+        UNDECIDED,
+        UNDECIDED,
+        SHARPENED,
+    ]
     assert not DULL.certain
 
 
 def test_the_same_map_gives_the_same_bytes(tmp_path: Path) -> None:
     pictures = []
     for name in ("one", "other"):
-        files = save_picture(lambda figure: drawn(figure, [CELL, DULL]), tmp_path, name, inches=inches([CELL, DULL]))
+        files = save_picture(
+            lambda figure: drawn(figure, [CELL, DULL]), tmp_path, name, inches=inches([CELL, DULL])
+        )
         pictures.append([path.read_bytes() for path in files])
     assert pictures[0] == pictures[1]
 
 
 def test_percentages_are_rounded_down() -> None:
     assert percent(CELL.gain) == "0.55 %"
-    assert [percent(share) for share in (0.0999, 0.00999, 0.9999, 1e-6)] == ["9.9 %", "0.99 %", "99 %", "0.000 %"]
+    assert [percent(share) for share in (0.0999, 0.00999, 0.9999, 1e-6)] == [
+        "9.9 %",
+        "0.99 %",
+        "99 %",
+        "0.000 %",
+    ]
 
 
 # -- dataset size ------------------------------------------------------------------------------------------------------

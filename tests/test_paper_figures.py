@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tightrope as tr
-from tightrope.paper import figure_2, figure_2_noise, figure_3, figure_3_splits, figure_4, figure_4_curves
-from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, Item, Made, Making
+from reproduction.paper import figure_2, figure_2_noise, figure_3, figure_3_splits, figure_4, figure_4_curves
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, Item, Made, Making
 
 ITEMS = {2: figure_2.ITEM, 3: figure_3.ITEM, 4: figure_4.ITEM}
 
@@ -46,7 +46,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Quick]:
 
 
 @pytest.mark.parametrize("number", ITEMS)
-def test_a_figure_is_two_pictures_and_tables_with_progress(quick: Callable[[int], Quick], number: int) -> None:
+def test_a_figure_is_two_pictures_and_tables_with_progress(
+    quick: Callable[[int], Quick], number: int
+) -> None:
     found = quick(number)
     png, pdf, *tables = found.made.files
     assert png.name == f"figure-{number}.png"
@@ -59,12 +61,16 @@ def test_a_figure_is_two_pictures_and_tables_with_progress(quick: Callable[[int]
     assert all(0 <= done <= total for _, done, total in found.told)
     assert len(found.told) > 3
     assert len(found.made.captions) == 1
-    assert all("|" not in claim.printed + claim.certified for claim in found.made.claims)  # they stand in tables
+    assert all(
+        "|" not in claim.printed + claim.certified for claim in found.made.claims
+    )  # they stand in tables
     assert all(claim.why for claim in found.made.claims if claim.verdict is CORRECTED)
 
 
 @pytest.mark.parametrize("number", [3, 4])
-def test_the_same_numbers_give_the_same_bytes(quick: Callable[[int], Quick], number: int, tmp_path: Path) -> None:
+def test_the_same_numbers_give_the_same_bytes(
+    quick: Callable[[int], Quick], number: int, tmp_path: Path
+) -> None:
     again = made_quickly(ITEMS[number], tmp_path)
     assert again.made.claims == quick(number).made.claims
     for one, other in zip(quick(number).made.files, again.made.files, strict=True):
@@ -87,13 +93,18 @@ def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe(quick: Callable[[in
     for row in rows[::3]:
         batch = round(float(row["rate"]) * figure_2_noise.POPULATION)
         draw = figure_2_noise.poisson if row["sampling"] == "Poisson" else figure_2_noise.fixed_size
-        safe, unsafe = (figure_2_noise.spent(draw, batch, float(row[noise])) for noise in ("noise", "misses_below"))
+        safe, unsafe = (
+            figure_2_noise.spent(draw, batch, float(row[noise])) for noise in ("noise", "misses_below")
+        )
         assert safe.upper <= float(row["epsilon"]) < unsafe.upper, row
         assert 0 < float(row["gap"]) < 1e-4
 
 
 def test_figure_2_doubles_the_noise_to_the_last_bit(quick: Callable[[int], Quick]) -> None:
-    noise = {(row["sampling"], row["epsilon"], row["rate"]): float(row["noise"]) for row in quick(2).rows("figure-2.csv")}
+    noise = {
+        (row["sampling"], row["epsilon"], row["rate"]): float(row["noise"])
+        for row in quick(2).rows("figure-2.csv")
+    }
     fixed = {key: value for key, value in noise.items() if key[0] == "without replacement"}
     assert len(fixed) == 5
     for (_, epsilon, rate), value in fixed.items():
@@ -104,13 +115,19 @@ def test_the_local_slope_passes_a_half_inside_the_transition(quick: Callable[[in
     """By differences so wide that plain floats tell: flatter before, steeper after."""
     for row in quick(2).rows("figure-2-transitions.csv"):
         line = next(
-            each for each in figure_2_noise.LINES if (each.sampling, str(each.epsilon)) == (row["sampling"], row["epsilon"])
+            each
+            for each in figure_2_noise.LINES
+            if (each.sampling, str(each.epsilon)) == (row["sampling"], row["epsilon"])
         )
         low, high = (float(row[f"rate_{end}"]) * figure_2_noise.POPULATION for end in ("lower", "upper"))
         assert low < high < 1.05 * low
         before, first, last, after = (line.calibrated(round(at)) for at in (low / 1.1, low, high, high * 1.1))
         assert figure_2_noise.slope(before, first).upper < 0.5 < figure_2_noise.slope(last, after).lower
-        assert float(row["noise_lower"]) < math.sqrt(first.found.value * last.found.value) < float(row["noise_upper"])
+        assert (
+            float(row["noise_lower"])
+            < math.sqrt(first.found.value * last.found.value)
+            < float(row["noise_upper"])
+        )
 
 
 def test_a_line_without_two_regimes_has_no_transition() -> None:
@@ -135,7 +152,12 @@ def test_other_numbers_give_other_verdicts_in_figure_2(quick: Callable[[int], Qu
 
 def test_the_verdicts_of_figure_3(quick: Callable[[int], Quick]) -> None:
     three, mixed, splits, envelope = quick(3).made.claims
-    assert [each.verdict for each in (three, mixed, splits, envelope)] == [SHARPENED, AGREES, SHARPENED, AGREES]
+    assert [each.verdict for each in (three, mixed, splits, envelope)] == [
+        SHARPENED,
+        AGREES,
+        SHARPENED,
+        AGREES,
+    ]
     assert "[0.304836758703, 0.304836758867]" in three.certified
     assert "[0.518994132702, 0.518994133000]" in three.certified
     assert "[0.125633176, 0.125633177]" in mixed.certified
@@ -229,7 +251,9 @@ def test_other_numbers_give_other_verdicts_in_figure_4() -> None:
     assert figure_4.gap(wider).verdict is AGREES
     assert figure_4.bounds(numbers).verdict is AGREES
     assert figure_4.bounds(replace(numbers, envelope=remove)).verdict is CORRECTED
-    assert figure_4.bounds(replace(numbers, game=replace(game, epsilon=tr.Bracket(5, 6)))).verdict is CORRECTED
+    assert (
+        figure_4.bounds(replace(numbers, game=replace(game, epsilon=tr.Bracket(5, 6)))).verdict is CORRECTED
+    )
     assert figure_4.misprint_claim(misprint).verdict is AGREES
     level = figure_4_curves.OneStep(0.1, tr.Bracket(0.2, 0.2), tr.Bracket(0.1, 0.1), tr.Bracket(0.2, 0.2))
     assert figure_4.directions([level]).verdict is AGREES

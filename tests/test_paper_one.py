@@ -9,13 +9,13 @@ import pytest
 
 import tightrope as tr
 from precise import laplace_step_delta, mp, mpf, two_step_delta
-from tightrope.compose.exact import exact_delta
+from reproduction.paper import figure_1, figure_1_curves, randomized_response, table_1
+from reproduction.paper.exact_lines import ExactCurve, crossings, ever_exceeds, repeated
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Claim, Item, Made, Making
+from reproduction.paper.laplace_lattice import LaplaceStep, Lattice
+from reproduction.paper.laplace_lead import lead, lead_falls, leads, leads_from_0
+from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
-from tightrope.paper import figure_1, figure_1_curves, randomized_response, table_1
-from tightrope.paper.exact_lines import ExactCurve, crossings, ever_exceeds, repeated
-from tightrope.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Claim, Item, Made, Making
-from tightrope.paper.laplace_lattice import LaplaceStep, Lattice
-from tightrope.paper.laplace_lead import lead, lead_falls, leads, leads_from_0
 from tightrope.theorems.worst_pairs import step_laws
 
 ITEMS = {module.ITEM.name: module.ITEM for module in (figure_1, randomized_response, table_1)}
@@ -77,7 +77,11 @@ def test_spreading_keeps_mass_and_mean() -> None:
         points = [STEP.least * math.exp(j * STEP.span / cells) for j in range(cells + 1)]
         low, high = STEP.atoms
         assert masses.sum() + low + high == pytest.approx(1, abs=1e-14)
-        mean = sum(mass * ratio for mass, ratio in zip(masses, points, strict=True)) + low * STEP.least + high * STEP.most
+        mean = (
+            sum(mass * ratio for mass, ratio in zip(masses, points, strict=True))
+            + low * STEP.least
+            + high * STEP.most
+        )
         assert mean == pytest.approx(1, abs=1e-14)
 
 
@@ -89,7 +93,9 @@ def test_add_and_remove_cross_at_two_steps_where_the_integrals_do() -> None:
     assert found is not None
 
     def ahead(epsilon: float) -> mpf:
-        add, remove = (two_step_delta("laplace", name, mpf(0.5), mpf(1), mpf(epsilon)) for name in ("ADD", "REMOVE"))
+        add, remove = (
+            two_step_delta("laplace", name, mpf(0.5), mpf(1), mpf(epsilon)) for name in ("ADD", "REMOVE")
+        )
         return add - remove
 
     assert ahead(found.lower) > 0 > ahead(found.upper)
@@ -107,7 +113,10 @@ def test_add_and_remove_cross_at_two_steps_where_the_integrals_do() -> None:
 def test_five_steps_cross_once_and_three_and_four_never() -> None:
     assert lead(STEP, 5, 1 << 15).crossing is not None
     assert [lead(STEP, steps, 1 << 13).crossing for steps in (1, 3, 4)] == [None] * 3
-    add, remove = (tr.privacy_curve(figure_1_curves.run_of(5), relation=each, accuracy=1e-6) for each in (tr.ADD, tr.REMOVE))
+    add, remove = (
+        tr.privacy_curve(figure_1_curves.run_of(5), relation=each, accuracy=1e-6)
+        for each in (tr.ADD, tr.REMOVE)
+    )
     assert add.delta(0.19).lower > remove.delta(0.19).upper
     assert remove.delta(0.196).lower > add.delta(0.196).upper
 
@@ -125,7 +134,8 @@ def test_a_lead_that_is_none_is_not_certified() -> None:
 def test_the_quick_figure_says_what_the_whole_one_says(made: dict[str, Made]) -> None:
     found = made["figure-1"]
     verdicts = {
-        words: claim(found, words).verdict for words in ("cross in", "preserve", "most apparent", "clear break", "vanishes")
+        words: claim(found, words).verdict
+        for words in ("cross in", "preserve", "most apparent", "clear break", "vanishes")
     }
     assert list(verdicts.values()) == [SHARPENED, AGREES, SHARPENED, SHARPENED, SHARPENED]
     assert "0.37127918" in claim(found, "cross in").certified
@@ -149,7 +159,9 @@ def test_the_break_is_where_one_step_is_above_and_one_below_both_centres() -> No
     assert clear.jump == pytest.approx(math.exp(-1) / 2, abs=1e-16)
 
     def slope(low: float, high: float) -> float:
-        left, right = (two_step_delta("laplace", "REMOVE", mpf(0.5), mpf(1), mpf(each)) for each in (low, high))
+        left, right = (
+            two_step_delta("laplace", "REMOVE", mpf(0.5), mpf(1), mpf(each)) for each in (low, high)
+        )
         return float((right - left) / (mp.exp(high) - mp.exp(low)))
 
     for distance in (1e-3, 1e-4):
@@ -170,7 +182,9 @@ def test_the_numbers_of_the_figure_are_in_its_table(made: dict[str, Made]) -> No
     assert all(float(row["delta_upper"]) <= float(row["simulated_upper"]) for row in simulated)
     for row in rows[:: len(rows) // 40]:
         if row["steps"] == "2":
-            truth = two_step_delta("laplace", row["direction"].upper(), mpf(0.5), mpf(1), mpf(float(row["epsilon"])))
+            truth = two_step_delta(
+                "laplace", row["direction"].upper(), mpf(0.5), mpf(1), mpf(float(row["epsilon"]))
+            )
             assert mpf(row["delta_lower"]) - mpf("1e-14") <= truth <= mpf(row["delta_upper"]) + mpf("1e-14")
 
 
@@ -186,8 +200,15 @@ def test_pictures_are_written_and_the_same_every_time(made: dict[str, Made], tmp
 
 
 def test_the_four_printed_fractions_are_exact(made: dict[str, Made]) -> None:
-    found = [each for each in made["randomized-response"].claims if each.printed.startswith("the divergence of")]
-    assert [each.certified for each in found] == ["11/48, exactly", "1/6, exactly", "1/16, exactly", "1/8, exactly"]
+    found = [
+        each for each in made["randomized-response"].claims if each.printed.startswith("the divergence of")
+    ]
+    assert [each.certified for each in found] == [
+        "11/48, exactly",
+        "1/6, exactly",
+        "1/16, exactly",
+        "1/8, exactly",
+    ]
     assert all(each.verdict is AGREES for each in found)
     wrong = randomized_response.printed_claim(tr.ADD, Fraction(2), Fraction(1, 8))
     assert wrong.verdict is CORRECTED
@@ -235,7 +256,10 @@ def test_remove_dominates_at_some_numbers_of_steps(made: dict[str, Made]) -> Non
         add, remove = (randomized_response.exact_curve(relation, steps) for relation in (tr.ADD, tr.REMOVE))
         run = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.Poisson(rate=0.5)) * steps
         grid = [math.log(t) for t in sorted({*add.kinks, *remove.kinks})][: steps + 2]
-        brackets = [(tr.delta(run, epsilon=at, relation=tr.ADD), tr.delta(run, epsilon=at, relation=tr.REMOVE)) for at in grid]
+        brackets = [
+            (tr.delta(run, epsilon=at, relation=tr.ADD), tr.delta(run, epsilon=at, relation=tr.REMOVE))
+            for at in grid
+        ]
         certain = any(first.lower > second.upper for first, second in brackets)
         assert certain is (steps not in (4, 11, 15)) is ever_exceeds(add, remove)
 
@@ -261,7 +285,9 @@ def test_two_entries_of_table_1_agree_and_six_are_too_high(made: dict[str, Made]
         ("0.80", 0.8, 0.804, AGREES, "agrees"),
     ],
 )
-def test_a_cell_is_judged_by_its_bracket(printed: str, low: float, high: float, verdict: object, words: str) -> None:
+def test_a_cell_is_judged_by_its_bracket(
+    printed: str, low: float, high: float, verdict: object, words: str
+) -> None:
     cell = table_1.Cell("Poisson", 1e-6, printed, tr.Bracket(low, high))
     assert cell.verdict is verdict
     assert cell.words.startswith(words[:-1])

@@ -15,10 +15,22 @@ from tightrope.setting.plain import part_of, plain_run, run_of
 from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table
 
-GAUSSIAN = {"mechanism": "gaussian", "noise_multiplier": 0.8, "sampling": "poisson", "rate": 0.001, "steps": 10000}
+GAUSSIAN = {
+    "mechanism": "gaussian",
+    "noise_multiplier": 0.8,
+    "sampling": "poisson",
+    "rate": 0.001,
+    "steps": 10000,
+}
 FIXED = {**GAUSSIAN, "sampling": "without-replacement", "batch": 1, "population": 1000}
 del FIXED["rate"]
-FINITE = {"mechanism": "finite", "observed": [0.75, 0.25], "alternative": [0.25, 0.75], "sampling": "every-record", "steps": 2}
+FINITE = {
+    "mechanism": "finite",
+    "observed": [0.75, 0.25],
+    "alternative": [0.25, 0.75],
+    "sampling": "every-record",
+    "steps": 2,
+}
 
 
 def read(part: object) -> tr.Run:
@@ -64,22 +76,46 @@ def test_every_kind_has_one_spelling() -> None:
 @pytest.mark.parametrize(
     ("part", "reasons"),
     [
-        ({**GAUSSIAN, "noise_multipler": 1}, ["noise_multipler = 1 is not a known key", "Did you mean noise_multiplier?"]),
-        ({**GAUSSIAN, "zzz": 1}, ["zzz = 1 is not a known key", "Known keys are mechanism, sampling, noise_multiplier"]),
-        ({**FIXED, "rate": 0.1}, ["rate = 0.1 contradicts", "sampling without-replacement takes batch, population"]),
+        (
+            {**GAUSSIAN, "noise_multipler": 1},
+            ["noise_multipler = 1 is not a known key", "Did you mean noise_multiplier?"],
+        ),
+        (
+            {**GAUSSIAN, "zzz": 1},
+            ["zzz = 1 is not a known key", "Known keys are mechanism, sampling, noise_multiplier"],
+        ),
+        (
+            {**FIXED, "rate": 0.1},
+            ["rate = 0.1 contradicts", "sampling without-replacement takes batch, population"],
+        ),
         ({**GAUSSIAN, "batch": 3}, ["batch = 3 contradicts", "sampling poisson takes rate"]),
         ({**FINITE, "rate": 0.5}, ["rate = 0.5 contradicts", "sampling every-record takes nothing"]),
-        ({**GAUSSIAN, "truth_probability": 0.5}, ["truth_probability = 0.5 contradicts", "gaussian takes noise_multiplier"]),
-        (without(GAUSSIAN, "sampling"), ["sampling is missing", "every-record, poisson, without-replacement"]),
-        (without(GAUSSIAN, "mechanism"), ["mechanism is missing", "gaussian, laplace, randomized-response, finite"]),
+        (
+            {**GAUSSIAN, "truth_probability": 0.5},
+            ["truth_probability = 0.5 contradicts", "gaussian takes noise_multiplier"],
+        ),
+        (
+            without(GAUSSIAN, "sampling"),
+            ["sampling is missing", "every-record, poisson, without-replacement"],
+        ),
+        (
+            without(GAUSSIAN, "mechanism"),
+            ["mechanism is missing", "gaussian, laplace, randomized-response, finite"],
+        ),
         (without(GAUSSIAN, "rate"), ["rate is missing", "sampling poisson", "rate = 0.001"]),
         (without(FIXED, "population"), ["population is missing", "sampling without-replacement"]),
         (without(FINITE, "alternative"), ["alternative is missing", "mechanism finite"]),
         (without(GAUSSIAN, "steps"), ["steps is missing", "steps = 10000"]),
-        ({**GAUSSIAN, "sampling": "posson"}, ["sampling must be a known name, got 'posson'", "Did you mean poisson?"]),
+        (
+            {**GAUSSIAN, "sampling": "posson"},
+            ["sampling must be a known name, got 'posson'", "Did you mean poisson?"],
+        ),
         ({**GAUSSIAN, "mechanism": 3}, ["mechanism must be a string, got 3", "Write one of gaussian"]),
         ({**GAUSSIAN, "mechanism": None}, ["mechanism must be a string, got None"]),
-        ({**GAUSSIAN, "noise_multiplier": -1}, ["noise_multiplier must be above 0, got -1. Without noise nothing is private"]),
+        (
+            {**GAUSSIAN, "noise_multiplier": -1},
+            ["noise_multiplier must be above 0, got -1. Without noise nothing is private"],
+        ),
         ({**GAUSSIAN, "noise_multiplier": "0.8"}, ["noise_multiplier must be a real number, got '0.8'"]),
         ({**GAUSSIAN, "noise_multiplier": True}, ["noise_multiplier must be a real number, got True"]),
         ({**GAUSSIAN, "rate": [0.1]}, ["rate must be a real number, got [0.1]"]),
@@ -107,9 +143,13 @@ def test_a_part_is_a_table(part: object) -> None:
 
 
 def test_parts_are_a_list_whose_places_are_named() -> None:
-    with pytest.raises(tr.InvalidSetting, match=r"^runs\.toml: run\[1\]\.parts must be a list, got 3\. List one table"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"^runs\.toml: run\[1\]\.parts must be a list, got 3\. List one table"
+    ):
         run_of(Table({"parts": 3}, "runs.toml: run[1]."), "parts")
-    with pytest.raises(tr.InvalidSetting, match=r"^runs\.toml: run\[1\]\.parts\[1\]\.rate must be in \[0, 1\], got 2"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"^runs\.toml: run\[1\]\.parts\[1\]\.rate must be in \[0, 1\], got 2"
+    ):
         run_of(Table({"parts": [GAUSSIAN, {**GAUSSIAN, "rate": 2}]}, "runs.toml: run[1]."), "parts")
     with pytest.raises(tr.InvalidSetting, match=r"^x: parts: steps must be at most"):
         run_of(Table({"parts": [{**GAUSSIAN, "steps": 10**15}] * 2}, "x: "), "parts")

@@ -26,7 +26,9 @@ def randomized_response() -> tr.PrivacyCurve:
     return tr.privacy_curve(step * 2, relation=tr.ADD_OR_REMOVE)
 
 
-@pytest.mark.parametrize(("suffix", "opening"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("SVG", b"<?xml")])
+@pytest.mark.parametrize(
+    ("suffix", "opening"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("SVG", b"<?xml")]
+)
 def test_the_suffix_names_the_format(tmp_path: Path, suffix: str, opening: bytes) -> None:
     target = tmp_path / f"curve.{suffix}"
     assert draw_curve(gaussian(), epsilons=GRID, to=target) == target
@@ -36,7 +38,9 @@ def test_the_suffix_names_the_format(tmp_path: Path, suffix: str, opening: bytes
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg"])
 def test_the_same_curve_is_the_same_bytes(tmp_path: Path, suffix: str) -> None:
-    drawn = [draw_curve(gaussian(), epsilons=GRID, to=tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab"]
+    drawn = [
+        draw_curve(gaussian(), epsilons=GRID, to=tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab"
+    ]
     assert drawn[0] == drawn[1]
     assert b"CreationDate" not in drawn[0]
     assert b"dc:date" not in drawn[0]
@@ -54,7 +58,11 @@ def test_title_and_assumptions_are_in_the_picture(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Figure, "savefig", look)
     monkeypatch.setattr("os.replace", lambda *_: None)
     draw_curve(
-        gaussian(), epsilons=GRID, to=tmp_path / "curve.png", title="One step", assumed="sampling: every record; relation: remove"
+        gaussian(),
+        epsilons=GRID,
+        to=tmp_path / "curve.png",
+        title="One step",
+        assumed="sampling: every record; relation: remove",
     )
     draw_curve(gaussian(), epsilons=GRID, to=tmp_path / "curve.png")
     assert seen[:2] == ["One step", "sampling: every record; relation: remove"]
@@ -62,7 +70,9 @@ def test_title_and_assumptions_are_in_the_picture(tmp_path: Path, monkeypatch: p
     assert "under REMOVE" in seen[2]
 
 
-def test_both_ends_and_the_band_are_drawn_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ends_and_the_band_are_drawn_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from matplotlib.figure import Figure
 
     seen: list[Figure] = []
@@ -84,7 +94,9 @@ def test_both_ends_and_the_band_are_drawn_where_they_are(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("epsilons", [[0.0], [3.0], [2.0, 3.0], [0.0, 3.0]], ids=str)
 def test_curves_that_end_and_single_points_can_be_drawn(tmp_path: Path, epsilons: list[float]) -> None:
-    assert draw_curve(randomized_response(), epsilons=epsilons, to=tmp_path / "curve.png").stat().st_size > 1000
+    assert (
+        draw_curve(randomized_response(), epsilons=epsilons, to=tmp_path / "curve.png").stat().st_size > 1000
+    )
 
 
 def test_deltas_far_below_the_smallest_float_can_be_drawn(tmp_path: Path) -> None:
@@ -95,7 +107,9 @@ def test_drawing_leaves_no_global_state(tmp_path: Path) -> None:
     import matplotlib
 
     def settings() -> dict[str, object]:
-        return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # reading that loads pyplot
+        return {
+            name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"
+        }  # reading that loads pyplot
 
     before, had_pyplot = settings(), "matplotlib.pyplot" in sys.modules
     draw_curve(gaussian(), epsilons=GRID, to=tmp_path / "curve.svg")
@@ -121,7 +135,9 @@ def test_bad_targets_are_refused_before_anything_is_computed(tmp_path: Path) -> 
         draw_curve(Untouchable(), epsilons=[], to=tmp_path / "curve.png")
 
 
-def test_without_matplotlib_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_refusal_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(tr.InvalidSetting, match=r"Install tightrope\[plot\]"):
         draw_curve(gaussian(), epsilons=GRID, to=tmp_path / "curve.png")
@@ -141,7 +157,9 @@ def test_a_failed_write_keeps_the_old_picture(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.parametrize(("bottom", "top"), [(-0.3, 0), (-2, -0.1), (-7, 0), (-320, 0), (-7400, -3), (-1e9, 0), (-5.6, -5.5)])
+@pytest.mark.parametrize(
+    ("bottom", "top"), [(-0.3, 0), (-2, -0.1), (-7, 0), (-320, 0), (-7400, -3), (-1e9, 0), (-5.6, -5.5)]
+)
 def test_an_axis_has_a_few_ticks_inside(bottom: float, top: float) -> None:
     at, labels = power_ticks(bottom, top)
     assert len(at) == len(labels) <= 12

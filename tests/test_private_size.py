@@ -26,7 +26,9 @@ def masses(epsilon: float, furthest: int) -> dict[int, mpf]:
 
 
 @pytest.mark.parametrize(("epsilon", "beta"), LAWS)
-def test_the_shift_is_the_smallest_that_noise_exceeds_with_probability_at_most_beta(epsilon: float, beta: float) -> None:
+def test_the_shift_is_the_smallest_that_noise_exceeds_with_probability_at_most_beta(
+    epsilon: float, beta: float
+) -> None:
     shift = least_shift(epsilon=epsilon, beta=beta)
     law = masses(epsilon, shift + math.ceil(60 / epsilon))
 
@@ -40,7 +42,9 @@ def test_the_shift_is_the_smallest_that_noise_exceeds_with_probability_at_most_b
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.01, 0.1, 1.0, 5.0, 30.0])
-def test_the_step_that_stands_for_the_release_costs_at_least_its_epsilon_and_hardly_more(epsilon: float) -> None:
+def test_the_step_that_stands_for_the_release_costs_at_least_its_epsilon_and_hardly_more(
+    epsilon: float,
+) -> None:
     size = PrivateSize(estimate=0, epsilon=epsilon, beta=0.5, shift=least_shift(epsilon=epsilon, beta=0.5))
     mechanism = size.as_step.mechanism
     assert isinstance(mechanism, tr.RandomizedResponse)
@@ -55,7 +59,11 @@ def test_the_release_of_the_size_is_dominated_by_that_step(epsilon: float) -> No
     size = PrivateSize(estimate=0, epsilon=epsilon, beta=0.5, shift=least_shift(epsilon=epsilon, beta=0.5))
     curve = tr.privacy_curve(size.as_step, relation=tr.ADD_OR_REMOVE)
     for eps in (0.0, 0.3 * epsilon, 0.9 * epsilon, 0.999 * epsilon):
-        divergence = sum(max(mass - mp.exp(eps) * law.get(z - 1, mpf(0)), mpf(0)) for z, mass in law.items() if z - 1 in law)
+        divergence = sum(
+            max(mass - mp.exp(eps) * law.get(z - 1, mpf(0)), mpf(0))
+            for z, mass in law.items()
+            if z - 1 in law
+        )
         assert divergence <= curve.delta(eps).upper
 
 
@@ -68,10 +76,14 @@ SETTINGS: list[tuple[Mechanism, int, int]] = [
 
 @pytest.mark.parametrize(("mechanism", "batch", "steps"), SETTINGS)
 @pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE])
-def test_epsilon_falls_as_the_population_grows(mechanism: Mechanism, batch: int, steps: int, relation: tr.Relation) -> None:
+def test_epsilon_falls_as_the_population_grows(
+    mechanism: Mechanism, batch: int, steps: int, relation: tr.Relation
+) -> None:
     found = [
         tr.epsilon(
-            tr.Step(mechanism, tr.WithoutReplacement(batch=batch, population=population)) * steps, delta=1e-4, relation=relation
+            tr.Step(mechanism, tr.WithoutReplacement(batch=batch, population=population)) * steps,
+            delta=1e-4,
+            relation=relation,
         )
         for population in (batch + 1, 3 * batch, 10 * batch, 50 * batch)
     ]
@@ -103,7 +115,9 @@ def outcomes(records: int, larger: bool, shift: int) -> dict[tuple[int, int | No
     return found
 
 
-def neighbours(shift: int) -> Iterator[tuple[dict[tuple[int, int | None], float], dict[tuple[int, int | None], float]]]:
+def neighbours(
+    shift: int,
+) -> Iterator[tuple[dict[tuple[int, int | None], float], dict[tuple[int, int | None], float]]]:
     for records in range(2, 16):
         more, fewer = outcomes(records, True, shift), outcomes(records - 1, False, shift)
         yield more, fewer
@@ -149,7 +163,9 @@ def test_opendp_exceeds_the_true_size_as_often_as_the_law_says() -> None:
     sizes = [private_size(1000, epsilon=0.1, beta=0.05) for _ in range(2000)]
     low, high = chernoff(2000, np.array([float(sum(size.estimate > 1000 for size in sizes))]), 1e-9)
     assert low[0] <= sizes[0].chance_above <= high[0]
-    assert abs(sum(size.estimate for size in sizes) / 2000 - (1000 - sizes[0].shift)) < 3  # 9 standard deviations of the mean
+    assert (
+        abs(sum(size.estimate for size in sizes) / 2000 - (1000 - sizes[0].shift)) < 3
+    )  # 9 standard deviations of the mean
 
 
 def test_what_opendp_allows_is_left_as_it_was() -> None:
@@ -219,7 +235,9 @@ def test_a_batch_as_large_as_the_estimate_is_refused() -> None:
 
 
 def test_a_delta_that_beta_uses_up_is_refused() -> None:
-    with pytest.raises(tr.InvalidSetting, match=r"delta must be above beta, got delta=0\.001 and beta=0\.001"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"delta must be above beta, got delta=0\.001 and beta=0\.001"
+    ):
         SIZE.epsilon_with(GAUSSIAN, batch=10, steps=1, delta=1e-3)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import tightrope as tr
 from precise import mp, mpf
+from tightrope.audit.claims.largest_sum import Epochs
+from tightrope.audit.claims.proven import _most_squares, proven
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.audit.largest_sum import Epochs
-from tightrope.audit.proven import _most_squares, proven
 
 NOISE = 0.9
 GRID = np.linspace(-9.0, 9.0, 721)
@@ -59,13 +59,19 @@ SHUFFLES = [(4, 2), (5, 2), (6, 3), (5, 3)]
 
 @pytest.mark.parametrize(("records", "batch"), SHUFFLES)
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)
-def test_no_dataset_exceeds_the_bound_for_shuffled_batches(records: int, batch: int, relation: tr.Relation) -> None:
+def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
+    records: int, batch: int, relation: tr.Relation
+) -> None:
     rng = np.random.default_rng(records * 10 + batch)
     # of five records in batches of two one is left out of each epoch
     finding = found(Scheme.SHUFFLE, records=records, batch=batch, epoch=2, full=records // batch, alike=True)
     for trial in range(6):
         shared = tuple(rng.uniform(-1, 1, records - 1)) if trial else (-1.0,) * (records - 1)
-        others = sums_of_orders((*shared, -1.0), batch) if relation is tr.SUBSTITUTE else sums_of_orders(shared, batch)
+        others = (
+            sums_of_orders((*shared, -1.0), batch)
+            if relation is tr.SUBSTITUTE
+            else sums_of_orders(shared, batch)
+        )
         p, q = density(sums_of_orders((*shared, 1.0), batch)), density(others)
         if relation is tr.ADD:
             p, q = q, p
@@ -112,7 +118,10 @@ def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Re
             batches = [sum(pair) for pair in itertools.product(records, repeat=2)]
             return list(itertools.product(batches, repeat=2))
 
-        p, q = density(sums((*shared, 1.0))), density(sums((*shared, -1.0)) if relation is tr.SUBSTITUTE else sums(shared))
+        p, q = (
+            density(sums((*shared, 1.0))),
+            density(sums((*shared, -1.0)) if relation is tr.SUBSTITUTE else sums(shared)),
+        )
         if relation is tr.ADD:
             p, q = q, p
         for epsilon in (0.3, 1.0, 2.0):
@@ -125,7 +134,9 @@ def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Re
 def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() -> None:
     finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, alike=True)
     answer = proven(run_of(25), finding, delta=1e-6, relation=tr.SUBSTITUTE)
-    full = tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord()) * 3, delta=1e-6, relation=tr.SUBSTITUTE)
+    full = tr.epsilon(
+        tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord()) * 3, delta=1e-6, relation=tr.SUBSTITUTE
+    )
     assert answer.epsilon == full  # two whole epochs and a third that was begun
 
 
@@ -162,7 +173,9 @@ def test_the_hardest_steps_are_those_of_smallest_noise_and_are_counted_once_per_
     finding = found(Scheme.SHUFFLE, records=100, batch=25, epoch=4)
     answer = proven(mixed, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.EveryRecord()
-    hardest = tr.Step(tr.Gaussian(noise_multiplier=1.0), full) * 2 + tr.Step(tr.Gaussian(noise_multiplier=2.0), full)
+    hardest = tr.Step(tr.Gaussian(noise_multiplier=1.0), full) * 2 + tr.Step(
+        tr.Gaussian(noise_multiplier=2.0), full
+    )
     assert answer.epsilon.upper == tr.epsilon(hardest, delta=1e-6, relation=tr.SUBSTITUTE).upper
 
 
@@ -187,7 +200,9 @@ def test_neighbours_that_are_cut_differently_have_no_bound() -> None:
     ],
 )
 def test_an_epoch_of_unknown_length_has_no_bound(scheme: Scheme, relation: tr.Relation) -> None:
-    answer = proven(run_of(1000), found(scheme, records=2000, batch=20, alike=True), delta=1e-6, relation=relation)
+    answer = proven(
+        run_of(1000), found(scheme, records=2000, batch=20, alike=True), delta=1e-6, relation=relation
+    )
     assert math.isinf(answer.epsilon.upper)
     assert "epoch" in answer.why_not or "record fewer" in answer.why_not
 
@@ -206,7 +221,9 @@ def test_orders_that_may_be_the_same_count_as_one_epoch_from_below() -> None:
     finding = found(Scheme.SHUFFLE, records=1000, batch=10, epoch=100, full=100)
     once = proven(run_of(100), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
     ten_times = proven(run_of(1000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
-    same_order = proven(run_of(1000), replace(finding, reshuffles=None), delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    same_order = proven(
+        run_of(1000), replace(finding, reshuffles=None), delta=1e-6, relation=tr.SUBSTITUTE
+    ).epsilon.lower
     assert same_order == once < ten_times
 
 
@@ -226,7 +243,10 @@ def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> N
         with mp.workdps(400):
             below = [mpf(0)]
             for edge in edges:
-                plain, moved = mp.ncdf(mpf(float(edge)) / mpf(noise)), mp.ncdf((mpf(float(edge)) - shift) / mpf(noise))
+                plain, moved = (
+                    mp.ncdf(mpf(float(edge)) / mpf(noise)),
+                    mp.ncdf((mpf(float(edge)) - shift) / mpf(noise)),
+                )
                 weight = mpf(0.9)
                 below.append((1 - weight) * plain**batches + weight * plain ** (batches - 1) * moved)
             exact = [float(high - low) for low, high in itertools.pairwise([*below, mpf(1)])]
@@ -253,7 +273,10 @@ def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
 
 def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
     epochs = Epochs(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
-    lower = [replace(epochs, noise=noise).epsilon(1e-6, directions=(tr.REMOVE,)) for noise in (4.0, 2.0, 1.0, 0.5, 0.25, 0.05)]
+    lower = [
+        replace(epochs, noise=noise).epsilon(1e-6, directions=(tr.REMOVE,))
+        for noise in (4.0, 2.0, 1.0, 0.5, 0.25, 0.05)
+    ]
     assert lower == sorted(lower)
     assert lower[-1] > 100
 

@@ -7,7 +7,13 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: make training")
 
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    WeightedRandomSampler,
+)
 
 import tightrope as tr
 from loader_passes import dataset
@@ -28,7 +34,9 @@ def lower(loader: Any, steps: int, relation: tr.Relation, noise: float, delta: f
 
 def far(moved: float) -> float:
     """epsilon of sums that lie `moved` apart, as a fixed order of batches gives them."""
-    return tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=1 / moved), tr.EveryRecord()), delta=DELTA, relation=tr.ADD).lower
+    return tr.epsilon(
+        tr.Step(tr.Gaussian(noise_multiplier=1 / moved), tr.EveryRecord()), delta=DELTA, relation=tr.ADD
+    ).lower
 
 
 def shared(records: int, **how: Any) -> DataLoader:
@@ -45,7 +53,11 @@ def shared(records: int, **how: Any) -> DataLoader:
         shared(100, shuffle=False, drop_last=True),
         shared(100, shuffle=True),  # 100 are not padded, 99 are
         DataLoader(dataset(1001), batch_size=100, sampler=RandomSampler(range(1001), replacement=True)),
-        DataLoader(dataset(1001), batch_size=100, sampler=WeightedRandomSampler([1.0] * 1001, 1001, replacement=False)),
+        DataLoader(
+            dataset(1001),
+            batch_size=100,
+            sampler=WeightedRandomSampler([1.0] * 1001, 1001, replacement=False),
+        ),
         DataLoader(dataset(1001), batch_size=100, sampler=WeightedRandomSampler([1.0] * 1001, 1001)),
         DataLoader(dataset(105), batch_size=10, sampler=RandomSampler(range(105), replacement=True)),
         DataLoader(dataset(100), batch_size=10, sampler=RandomSampler(range(100), num_samples=150)),
@@ -70,9 +82,15 @@ def test_loaders_that_cut_neighbours_differently_have_no_bound_when_a_record_lea
         DataLoader(dataset(100), batch_size=10),
         DataLoader(dataset(100), batch_size=10, sampler=RandomSampler(range(100), num_samples=25)),
         DataLoader(dataset(100), batch_size=10, sampler=RandomSampler(range(100), num_samples=99)),
-        DataLoader(dataset(105), batch_size=10, sampler=RandomSampler(range(105), replacement=True), drop_last=True),
-        DataLoader(dataset(100), batch_size=10, sampler=RandomSampler(range(100), replacement=True, num_samples=55)),
-        DataLoader(dataset(100), batch_size=10, sampler=WeightedRandomSampler([1.0] * 100, 50, replacement=False)),
+        DataLoader(
+            dataset(105), batch_size=10, sampler=RandomSampler(range(105), replacement=True), drop_last=True
+        ),
+        DataLoader(
+            dataset(100), batch_size=10, sampler=RandomSampler(range(100), replacement=True, num_samples=55)
+        ),
+        DataLoader(
+            dataset(100), batch_size=10, sampler=WeightedRandomSampler([1.0] * 100, 50, replacement=False)
+        ),
     ],
 )
 def test_loaders_that_cut_neighbours_alike_have_one(loader: Any) -> None:
@@ -102,10 +120,14 @@ def test_a_pass_whose_last_batch_is_short_is_not_taken_for_full() -> None:
 
 
 def test_skipped_batches_make_passes_shorter() -> None:
-    accelerated = pytest.importorskip("accelerate.data_loader", reason="accelerate is not installed: make training")
+    accelerated = pytest.importorskip(
+        "accelerate.data_loader", reason="accelerate is not installed: make training"
+    )
     fixed = accelerated.skip_first_batches(DataLoader(dataset(100), batch_size=10), 5)
     two_passes = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord()) * 2
-    assert upper(fixed, 10, tr.SUBSTITUTE) == tr.epsilon(two_passes, delta=DELTA, relation=tr.SUBSTITUTE).upper
+    assert (
+        upper(fixed, 10, tr.SUBSTITUTE) == tr.epsilon(two_passes, delta=DELTA, relation=tr.SUBSTITUTE).upper
+    )
     assert math.isinf(upper(fixed, 10, tr.REMOVE))
     shuffled = accelerated.skip_first_batches(DataLoader(dataset(100), batch_size=10, shuffle=True), 5)
     assert lower(shuffled, 10, tr.SUBSTITUTE, noise=0.1, delta=0.9) == 0
@@ -113,13 +135,17 @@ def test_skipped_batches_make_passes_shorter() -> None:
 
 def test_batches_that_were_cut_twice_have_no_bound_when_a_record_leaves() -> None:
     cut = BatchSampler(RandomSampler(range(100)), 5, drop_last=True)
-    accelerated = pytest.importorskip("accelerate.data_loader", reason="accelerate is not installed: make training")
+    accelerated = pytest.importorskip(
+        "accelerate.data_loader", reason="accelerate is not installed: make training"
+    )
     shard = accelerated.BatchSamplerShard(cut, num_processes=4, process_index=0)
     assert math.isinf(upper(DataLoader(dataset(100), batch_sampler=shard), 10, tr.REMOVE))
 
 
 def test_weights_may_come_from_the_records_so_nothing_is_covered_by_them() -> None:
-    loader = DataLoader(dataset(100), batch_size=10, sampler=WeightedRandomSampler([1.0] * 100, 50, replacement=False))
+    loader = DataLoader(
+        dataset(100), batch_size=10, sampler=WeightedRandomSampler([1.0] * 100, 50, replacement=False)
+    )
     full = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord()) * 1000
     result = audit(loader, full, delta=DELTA, relation=tr.SUBSTITUTE)
     assert not result.verdict.holds

@@ -5,16 +5,19 @@ import math
 import pytest
 
 import tightrope as tr
-from tightrope.compose.big_jump import BigJumpEngine
-from tightrope.compose.closed_form import OneFormula
-from tightrope.compose.contour import ContourEngine
+from tightrope.engines.closed_forms import OneFormula
+from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.lookup import analyse
 
 
 def test_moments_that_explode_beside_the_minimum_do_not_mislead_the_tilt() -> None:
-    run = tr.Step(tr.Gaussian(noise_multiplier=1.3788385557875056), tr.Poisson(rate=2.4345535475592693e-06)) * 648666
+    run = (
+        tr.Step(tr.Gaussian(noise_multiplier=1.3788385557875056), tr.Poisson(rate=2.4345535475592693e-06))
+        * 648666
+    )
     found = tr.delta(run, epsilon=0, relation=tr.REMOVE, accuracy=1e-5)
     assert found.relative_width <= 1e-5
     # at epsilon 0 both directions have the same delta, the total variation
@@ -25,7 +28,10 @@ def test_moments_that_explode_beside_the_minimum_do_not_mislead_the_tilt() -> No
 
 def test_many_steps_that_hardly_ever_draw_anybody_are_composed_on_a_lattice() -> None:
     # the record is drawn about 1.35 times in 135,176 steps; the run that has lost nothing is e^{-1.35} of all
-    run = tr.Step(tr.Gaussian(noise_multiplier=0.3497), tr.WithoutReplacement(batch=1, population=100_000)) * 135_176
+    run = (
+        tr.Step(tr.Gaussian(noise_multiplier=0.3497), tr.WithoutReplacement(batch=1, population=100_000))
+        * 135_176
+    )
     found = tr.delta(run, epsilon=10, relation=tr.REMOVE)
     assert found.relative_width <= 1e-3
     assert 0.2 < found.upper < 1 - math.exp(-1.35176)
@@ -38,7 +44,9 @@ def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
     limit = tr.Step(tr.Gaussian(noise_multiplier=10 * noise), tr.EveryRecord()) * 10_000
     for scale in (0.0, 1.0, 4.0):
         epsilon = scale * 100 / (10 * noise)
-        found, near = (tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit))
+        found, near = (
+            tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit)
+        )
         assert found.upper == pytest.approx(near.upper, rel=30 / noise)
 
 
@@ -61,7 +69,10 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
     assert isinstance(schedule, Schedule)
     ((pair, _),) = schedule
     assert isinstance(pair, ShiftPair)
-    exact, found = OneFormula(pair).bounds(epsilon), BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    exact, found = (
+        OneFormula(pair).bounds(epsilon),
+        BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon),
+    )
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper
     twice = BigJumpEngine(Schedule([(pair, 2)]), longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)

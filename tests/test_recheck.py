@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import tightrope as tr
+from reproduction.published.batches import finding_of
+from reproduction.published.file import Printed, Setting
+from reproduction.published.recheck import Recheck, Standing, read_papers, recheck
+from reproduction.published.row import standing_of
 from shell import Shell
+from tightrope.audit.claims.largest_sum import Epochs
 from tightrope.audit.finding import Finding
-from tightrope.audit.largest_sum import Epochs
 from tightrope.errors import InvalidSetting
-from tightrope.report.recheck import Recheck, Standing, read_papers, recheck
-from tightrope.report.recheck_batches import finding_of
-from tightrope.report.recheck_file import Printed, Setting
-from tightrope.report.recheck_row import standing_of
 
 ROOT = Path(__file__).parent.parent
 PAPERS = ROOT / "examples" / "papers.toml"
@@ -46,7 +46,10 @@ SHUFFLED = {"implemented": '"shuffle"', "reshuffled": "true", "last_batch": '"dr
 
 def entry(**changed: str | None) -> str:
     lines = {**STATED, **changed}
-    return "\n".join(["[[setting]]", *(f"{key} = {value}" for key, value in lines.items() if value is not None)]) + "\n"
+    return (
+        "\n".join(["[[setting]]", *(f"{key} = {value}" for key, value in lines.items() if value is not None)])
+        + "\n"
+    )
 
 
 @pytest.fixture
@@ -114,7 +117,9 @@ def test_steps_may_be_a_range_and_agree_with_epochs(read: Callable[..., Setting]
 
 
 def test_what_is_not_stated_is_none(read: Callable[..., Setting]) -> None:
-    unknown = dict.fromkeys(("delta", "noise_multiplier", "batch", "records", "steps", "relation", "accounted"), '"not stated"')
+    unknown = dict.fromkeys(
+        ("delta", "noise_multiplier", "batch", "records", "steps", "relation", "accounted"), '"not stated"'
+    )
     setting = read(**unknown, implemented='"not stated"', implemented_source=None)
     assert [getattr(setting, key) for key in (*unknown, "rate", "implemented")] == [None] * 9
 
@@ -133,10 +138,16 @@ REFUSED: dict[str, tuple[dict[str, str | None], str]] = {
     "claim not stated": ({"claimed_epsilon": '"not stated"'}, "claimed_epsilon must be a real number"),
     "part of a record": ({"records": "60000.5"}, "records must be a whole number"),
     "too many steps": ({"steps": str(10**16)}, "steps must be from 1 to 1e+15"),
-    "no step": ({"steps": None, "epochs": "0.001", "steps_per_epoch": '"not stated"'}, "steps must be from 1"),
+    "no step": (
+        {"steps": None, "epochs": "0.001", "steps_per_epoch": '"not stated"'},
+        "steps must be from 1",
+    ),
     "three steps": ({"steps": "[1, 2, 3]"}, "steps must be one whole number, or the fewest and the most"),
     "most before fewest": ({"steps": "[2, 1]"}, "steps must be the fewest before the most"),
-    "rate against batch": ({"rate": "0.005"}, "rate = 0.005 contradicts batch / records = 256 / 60000 = 0.00426667"),
+    "rate against batch": (
+        {"rate": "0.005"},
+        "rate = 0.005 contradicts batch / records = 256 / 60000 = 0.00426667",
+    ),
     "batch above records": ({"records": "100"}, "batch = 256 contradicts 100 records"),
     "steps against epochs": (
         {"epochs": "60", "steps_per_epoch": '"ceil"'},
@@ -145,7 +156,10 @@ REFUSED: dict[str, tuple[dict[str, str | None], str]] = {
     "foreign key": ({"draws": "4"}, "draws = 4 contradicts implemented: it describes several draws"),
     "half a shuffle": ({"implemented": '"shuffle"', "reshuffled": "true"}, "last_batch is missing"),
     "shuffled perhaps": ({**SHUFFLED, "reshuffled": '"perhaps"'}, "reshuffled must be true or false"),
-    "another relation": ({"relation": '"subsitute"'}, "relation must be a known name, got 'subsitute'. Did you mean substitute?"),
+    "another relation": (
+        {"relation": '"subsitute"'},
+        "relation must be a known name, got 'subsitute'. Did you mean substitute?",
+    ),
     "empty text": ({"title": '""'}, "title must be one line of text"),
     "notes": ({"notes": '"one"'}, "notes must be a list"),
 }
@@ -162,13 +176,26 @@ def test_a_refusal_names_the_setting_and_the_key(write: Callable[[str], Path], c
 
 def test_all_problems_of_all_settings_are_listed_at_once(write: Callable[[str], Path]) -> None:
     first = entry(nois="1", tilte='"x"', delta=None, rate="0.005")
-    path = write(first + entry(id='"two"', noise_multiplier="0", relation='"any"') + entry(id='"two"') + entry(id='"two"'))
+    path = write(
+        first
+        + entry(id='"two"', noise_multiplier="0", relation='"any"')
+        + entry(id='"two"')
+        + entry(id='"two"')
+    )
     path.write_text("settings = 1\n" + path.read_text())
     with pytest.raises(InvalidSetting) as refused:
         read_papers(path)
     problems = str(refused.value).splitlines()
     assert problems[0] == f"{path} has 8 problems:"
-    for part in (": settings = 1", "(one).nois", "(one).tilte", "(one).delta", "(one).rate", "(two).noise", "(two).relation"):
+    for part in (
+        ": settings = 1",
+        "(one).nois",
+        "(one).tilte",
+        "(one).delta",
+        "(one).rate",
+        "(two).noise",
+        "(two).relation",
+    ):
         assert sum(part in line for line in problems) == 1, part
     assert "setting[3] (two).id must be new" in problems[-1]
 
@@ -228,7 +255,9 @@ def test_a_claim_that_is_too_small_is_called_so(write: Callable[[str], Path]) ->
 
 
 def test_a_range_of_steps_widens_the_bracket_at_both_ends(write: Callable[[str], Path]) -> None:
-    text = "".join(entry(id=f'"{i}"', steps=steps) for i, steps in enumerate(("[14040, 14100]", "14040", "14100")))
+    text = "".join(
+        entry(id=f'"{i}"', steps=steps) for i, steps in enumerate(("[14040, 14100]", "14040", "14100"))
+    )
     both, fewest, most = (row.accounted[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))).rows)
     assert (both.lower, both.upper) == (fewest.lower, most.upper)
 
@@ -246,12 +275,16 @@ def test_progress_counts_the_settings(write: Callable[[str], Path]) -> None:
     assert told == [(1, 2), (2, 2)]
 
 
-def test_joined_batches_have_a_lower_end_below_that_of_dropped_ones_and_no_upper_end(write: Callable[[str], Path]) -> None:
+def test_joined_batches_have_a_lower_end_below_that_of_dropped_ones_and_no_upper_end(
+    write: Callable[[str], Path],
+) -> None:
     text = "".join(
         entry(id=f'"{i}"', **{**SHUFFLED, "last_batch": f'"{last}"'})
         for i, last in enumerate(("dropped", "joined", "not stated"))
     )
-    dropped, joined, unstated = (row.implemented[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))).rows)
+    dropped, joined, unstated = (
+        row.implemented[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))).rows
+    )
     assert 0 < joined.epsilon.lower <= dropped.epsilon.lower
     assert math.isfinite(dropped.epsilon.upper)
     assert math.isinf(joined.epsilon.upper)
@@ -260,12 +293,20 @@ def test_joined_batches_have_a_lower_end_below_that_of_dropped_ones_and_no_upper
     assert "not stated" in unstated.why_not
 
 
-@pytest.mark.parametrize(("records", "batch", "steps"), [(50, 16, 60), (50, 17, 40), (7, 3, 30), (100, 10, 77), (9, 8, 20)])
+@pytest.mark.parametrize(
+    ("records", "batch", "steps"), [(50, 16, 60), (50, 17, 40), (7, 3, 30), (100, 10, 77), (9, 8, 20)]
+)
 def test_joined_epochs_hold_the_full_batches_that_are_counted(
     read: Callable[..., Setting], records: int, batch: int, steps: int
 ) -> None:
     """Cut both neighbours and count the batches that lie within one epoch of each."""
-    changed = {**SHUFFLED, "last_batch": '"joined"', "records": str(records), "batch": str(batch), "steps": str(steps)}
+    changed = {
+        **SHUFFLED,
+        "last_batch": '"joined"',
+        "records": str(records),
+        "batch": str(batch),
+        "steps": str(steps),
+    }
     finding = finding_of(read(**changed))
     assert isinstance(finding, Finding)
     assert finding.epoch is not None
@@ -274,7 +315,10 @@ def test_joined_epochs_hold_the_full_batches_that_are_counted(
         whole = [
             step
             for step in range(steps)
-            if all(epoch * size <= step * batch and (step + 1) * batch <= (epoch + 1) * size for size in (records, records - 1))
+            if all(
+                epoch * size <= step * batch and (step + 1) * batch <= (epoch + 1) * size
+                for size in (records, records - 1)
+            )
         ]
         assert len(whole) >= finding.full
 
@@ -282,7 +326,9 @@ def test_joined_epochs_hold_the_full_batches_that_are_counted(
 def test_the_joined_lower_end_is_that_of_the_largest_sum(shipped: Recheck) -> None:
     (row,) = (row for row in shipped.rows if row.setting.id == "de-cifar100-1")
     witness = Epochs(epochs=62, batches=2, weight=2 * 16384 / 50000, with_record=2.0, without=0.0, noise=21.1)
-    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == witness.epsilon(1e-5, directions=tr.ADD_OR_REMOVE.branches)
+    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == witness.epsilon(
+        1e-5, directions=tr.ADD_OR_REMOVE.branches
+    )
 
 
 # the settings that are shipped
@@ -293,7 +339,9 @@ def test_every_shipped_setting_has_a_row_that_is_answered_or_says_what_is_missin
     for row in shipped.rows:
         assert row.accounted or {"noise_multiplier", "steps", "rate"} & set(row.missing)
         assert row.setting.source
-        expected = {tr.ADD_OR_REMOVE, tr.SUBSTITUTE} if row.setting.relation is None else {row.setting.relation}
+        expected = (
+            {tr.ADD_OR_REMOVE, tr.SUBSTITUTE} if row.setting.relation is None else {row.setting.relation}
+        )
         assert set(row.implemented) == expected
         assert set(row.accounted) in (expected, set())
 
@@ -307,7 +355,9 @@ def test_shipped_brackets_hold_what_the_accountant_says(shipped: Recheck) -> Non
         assert setting.noise_multiplier is not None
         assert setting.rate is not None
         assert setting.delta is not None
-        step = tr.Step(tr.Gaussian(noise_multiplier=setting.noise_multiplier), tr.Poisson(rate=float(setting.rate)))
+        step = tr.Step(
+            tr.Gaussian(noise_multiplier=setting.noise_multiplier), tr.Poisson(rate=float(setting.rate))
+        )
         for relation, found in row.accounted.items():
             for steps in (setting.steps.least, setting.steps.most):
                 asked = tr.epsilon(step * steps, delta=setting.delta, relation=relation)
@@ -325,7 +375,9 @@ def test_no_shipped_claim_is_below_what_is_certified_as_accounted(shipped: Reche
 def test_poisson_as_accounted_is_proved_as_accounted(shipped: Recheck) -> None:
     for row in shipped.rows:
         if row.as_accounted and row.accounted:
-            assert {relation: found.epsilon for relation, found in row.implemented.items()} == dict(row.accounted)
+            assert {relation: found.epsilon for relation, found in row.implemented.items()} == dict(
+                row.accounted
+            )
             assert row.standing_as_implemented is row.standing
 
 
@@ -358,7 +410,9 @@ def test_the_page_is_what_the_command_prints(shell: Shell, monkeypatch: pytest.M
     )
 
 
-def test_the_command_prints_a_table_and_what_it_says_together(shell: Shell, write: Callable[[str], Path]) -> None:
+def test_the_command_prints_a_table_and_what_it_says_together(
+    shell: Shell, write: Callable[[str], Path]
+) -> None:
     path = write(entry() + entry(id='"two"', noise_multiplier='"not stated"'))
     code, out, err = shell(f"recheck {path}")
     assert (code, err) == (0, "")
@@ -380,7 +434,9 @@ def test_json_holds_every_setting(shell: Shell, write: Callable[[str], Path]) ->
     assert "relation" in row["missing"]
 
 
-def test_bad_files_and_words_exit_with_two(shell: Shell, write: Callable[[str], Path], tmp_path: Path) -> None:
+def test_bad_files_and_words_exit_with_two(
+    shell: Shell, write: Callable[[str], Path], tmp_path: Path
+) -> None:
     path = write(entry(nois="1"))
     before = path.read_bytes()
     for words, said in (

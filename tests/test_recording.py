@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from tightrope.audit.finding import Scheme
-from tightrope.audit.recording import read_recording, record
-from tightrope.audit.watching import _interval, watch
+from tightrope.audit.recordings.recording import read_recording, record
+from tightrope.audit.recordings.watch import _interval, watch
 from tightrope.errors import InvalidSetting
 
 HEADER = '{"format":"tightrope-batches","version":1,"records":10}\n'
@@ -55,7 +55,7 @@ def test_batches_are_drawn_one_by_one(path: Path) -> None:
 
 def test_a_crash_loses_nothing_that_was_used(path: Path) -> None:
     script = (
-        "import os, sys\nfrom tightrope.audit.recording import record\n"
+        "import os, sys\nfrom tightrope.audit.recordings.recording import record\n"
         "for number, _ in enumerate(record(([k] for k in range(10)), sys.argv[1], records=10)):\n"
         "    if number == 6: os._exit(1)\n"
     )
@@ -107,11 +107,17 @@ REFUSED = {
     "no JSON": ("hello\n", "is no recording"),
     "other version": (HEADER.replace("1,", "2,"), "line 1: version must be 1, got 2"),
     "version as bool": (HEADER.replace("1,", "true,"), "line 1: version must be 1, got True"),
-    "unknown key": (HEADER.replace("}", ',"seed":5}'), "line 1: unknown 'seed'. Known are format, version, records"),
+    "unknown key": (
+        HEADER.replace("}", ',"seed":5}'),
+        "line 1: unknown 'seed'. Known are format, version, records",
+    ),
     "no records": (HEADER.replace(',"records":10', ""), "line 1: records must be a whole number, got None"),
     "records as text": (HEADER.replace("10", '"10"'), "line 1: records must be a whole number, got '10'"),
     "too many records": (HEADER.replace("10", "1" + "0" * 13), "line 1: records must be at most"),
-    "line that is no list": (HEADER + '[1]\n{"a":1}\n', r"is damaged[\s\S]*line 3: batches\[1\] must be a list of indices"),
+    "line that is no list": (
+        HEADER + '[1]\n{"a":1}\n',
+        r"is damaged[\s\S]*line 3: batches\[1\] must be a list of indices",
+    ),
     "line that is no JSON": (HEADER + "[1]\n[2\n[3]\n", r"line 3: batches\[1\] is no JSON"),
     "empty line": (HEADER + "[1]\n\n[3]\n", r"line 3: batches\[1\] is no JSON"),
     "out of range": (HEADER + "[1]\n[2]\n[10]\n", r"line 4: batches\[2\] holds the index 10"),
@@ -144,8 +150,16 @@ def test_a_file_that_is_not_there_is_named(path: Path) -> None:
 def test_the_interval_of_a_rate_covers_it_as_often_as_is_said(successes: int, trials: int) -> None:
     low, high = _interval(successes, trials)
     # exact limits: at each of them the count seen, or one further off, has probability (1 - 0.999) / 2
-    assert low == 0 if successes == 0 else binom.sf(successes - 1, trials, low) == pytest.approx(0.0005, rel=1e-6)
-    assert high == 1 if successes == trials else binom.cdf(successes, trials, high) == pytest.approx(0.0005, rel=1e-6)
+    assert (
+        low == 0
+        if successes == 0
+        else binom.sf(successes - 1, trials, low) == pytest.approx(0.0005, rel=1e-6)
+    )
+    assert (
+        high == 1
+        if successes == trials
+        else binom.cdf(successes, trials, high) == pytest.approx(0.0005, rel=1e-6)
+    )
 
 
 @pytest.mark.parametrize("times", [15, 20])

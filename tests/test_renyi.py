@@ -27,9 +27,9 @@ from catalogue import (
     response,
 )
 from precise import mp, mpf
-from tightrope.compose.renyi import RenyiBound
-from tightrope.loss.amplified import _log_b, amplified_log_moment_above
-from tightrope.loss.moments import cells_above, log_moment_above, log_psi, unsampled_above
+from tightrope.engines.moments.amplified import _log_b, amplified_log_moment_above
+from tightrope.engines.moments.renyi import RenyiBound
+from tightrope.engines.moments.step import cells_above, log_moment_above, log_psi, unsampled_above
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
 from tightrope.pairs.pair import Envelope, FinitePair, ShiftPair
@@ -51,7 +51,9 @@ def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
 
 @over(CATALOGUE)
 @ALL_RELATIONS
-def test_the_certified_lower_end_is_never_above_the_bound_on_delta(entry: Entry, relation: tr.Relation) -> None:
+def test_the_certified_lower_end_is_never_above_the_bound_on_delta(
+    entry: Entry, relation: tr.Relation
+) -> None:
     curve = renyi(entry.run, relation)
     for epsilon in entry.epsilons:
         assert log_delta(entry.run, relation, epsilon).lower <= curve.log_delta(epsilon).upper
@@ -59,7 +61,9 @@ def test_the_certified_lower_end_is_never_above_the_bound_on_delta(entry: Entry,
 
 @over(CATALOGUE)
 @ALL_RELATIONS
-def test_the_certified_lower_end_is_never_above_the_bound_on_epsilon(entry: Entry, relation: tr.Relation) -> None:
+def test_the_certified_lower_end_is_never_above_the_bound_on_epsilon(
+    entry: Entry, relation: tr.Relation
+) -> None:
     curve = renyi(entry.run, relation)
     for delta in DELTAS[:4]:
         assert epsilon_at(entry.run, relation, delta).lower <= curve.epsilon(delta).upper
@@ -138,9 +142,12 @@ def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
 
 @pytest.mark.parametrize("kind", ["remove", "add", "both"])
 @pytest.mark.parametrize(
-    ("rate", "noise", "c"), [(1e-4, 0.8, 0.3), (1e-3, 0.5, 7.5), (0.05, 4, 1.0), (0.5, 1, 12.25), (0.95, 20, 40.0)]
+    ("rate", "noise", "c"),
+    [(1e-4, 0.8, 0.3), (1e-3, 0.5, 7.5), (0.05, 4, 1.0), (0.5, 1, 12.25), (0.95, 20, 40.0)],
 )
-def test_moments_of_normals_are_a_hair_above_the_truth(kind: str, rate: float, noise: float, c: float) -> None:
+def test_moments_of_normals_are_a_hair_above_the_truth(
+    kind: str, rate: float, noise: float, c: float
+) -> None:
     law = Mixture(Noise.NORMAL, rate, 1 / noise)
     plain = remove(Noise.NORMAL, rate, 1 / noise)
     pair = {"remove": plain, "add": plain.reverse, "both": ShiftPair(law, law.mirrored)}[kind]
@@ -148,11 +155,16 @@ def test_moments_of_normals_are_a_hair_above_the_truth(kind: str, rate: float, n
     assert 0 <= excess <= 2e-12
 
 
-@pytest.mark.parametrize(("rate", "noise", "order"), list(product([1e-5, 1e-3, 0.05, 0.5, 0.999], [0.6, 4, 50], [2, 3, 17, 200])))
+@pytest.mark.parametrize(
+    ("rate", "noise", "order"), list(product([1e-5, 1e-3, 0.05, 0.5, 0.999], [0.6, 4, 50], [2, 3, 17, 200]))
+)
 def test_whole_orders_of_sampled_gaussians_are_the_finite_sum(rate: float, noise: float, order: int) -> None:
     """Mironov, Talwar and Zhang 2019: A_a = sum_j C(a,j) (1-g)^{a-j} g^j e^{(j^2-j)/(2 s^2)}."""
     terms = [
-        mp.binomial(order, j) * (1 - mpf(rate)) ** (order - j) * mpf(rate) ** j * mp.exp((j * j - j) / (2 * mpf(noise) ** 2))
+        mp.binomial(order, j)
+        * (1 - mpf(rate)) ** (order - j)
+        * mpf(rate) ** j
+        * mp.exp((j * j - j) / (2 * mpf(noise) ** 2))
         for j in range(order + 1)
     ]
     truth = mp.log(mp.fsum(terms))
@@ -182,7 +194,11 @@ def test_an_envelope_has_the_moments_of_its_two_halves(noise: Noise, c: float) -
         up, down = mp.expm1(c * loss) + c * mp.expm1(-loss), mp.expm1(-c * loss) + c * mp.expm1(loss)
         return density(u) * (mp.exp(loss) * up + down)
 
-    cuts = [middle, shift, 1, 2, 4, 8, 16, 40, 80] if noise is Noise.LAPLACE else [middle, 1, 2, 4, 8, 14, 20, 30, 45]
+    cuts = (
+        [middle, shift, 1, 2, 4, 8, 16, 40, 80]
+        if noise is Noise.LAPLACE
+        else [middle, 1, 2, 4, 8, 14, 20, 30, 45]
+    )
     truth = mp.log1p(mp.quad(gain, cuts))
     excess = float(mpf(log_moment_above(Envelope(remove(noise, rate, shift)), c)) / truth - 1)
     assert 0 <= excess <= 2e-12
@@ -191,7 +207,9 @@ def test_an_envelope_has_the_moments_of_its_two_halves(noise: Noise, c: float) -
 def test_finite_supports_with_outputs_of_their_own() -> None:
     forth = FinitePair(*(FiniteSupport(tuple(map(Fraction, masses))) for masses in LOPSIDED))
     for pair, c in product((forth, forth.reverse), (1e-3, 0.5, 7.0, 500.0)):
-        levels = [(mpf(p.numerator) / p.denominator, mpf(q.numerator) / q.denominator) for p, q in pair.levels]
+        levels = [
+            (mpf(p.numerator) / p.denominator, mpf(q.numerator) / q.denominator) for p, q in pair.levels
+        ]
         truth = mp.log(mp.fsum(p * (p / q) ** mpf(c) for p, q in levels))
         assert 0 <= float((log_moment_above(pair, c) - truth) / abs(truth)) <= 2e-12
 
@@ -241,7 +259,8 @@ def test_central_moments_of_normals() -> None:
             s = mpf(separation)
             truth = mp.log(
                 mp.fsum(
-                    (-1) ** i * mp.binomial(power, i) * mp.exp((power - i) * (power - i - 1) * s**2 / 2) for i in range(power + 1)
+                    (-1) ** i * mp.binomial(power, i) * mp.exp((power - i) * (power - i - 1) * s**2 / 2)
+                    for i in range(power + 1)
                 )
             )
         assert _log_b(separation, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-13)
@@ -249,8 +268,13 @@ def test_central_moments_of_normals() -> None:
 
 def test_between_whole_orders_lies_the_chord() -> None:
     far = Amplified(remove(Noise.NORMAL, 1.0, 0.01), 1e-4, ANY_NOISE)
-    terms = [mp.binomial(904, j) * mpf(1e-4) ** j * mp.exp(j * (j - 1) * mpf(0.01) ** 2 / 2) * 2 for j in range(3, 905)]
-    second = mp.binomial(904, 2) * mpf(1e-4) ** 2 * min(4 * mp.expm1(mpf(0.01) ** 2), 2 * mp.exp(mpf(0.01) ** 2))
+    terms = [
+        mp.binomial(904, j) * mpf(1e-4) ** j * mp.exp(j * (j - 1) * mpf(0.01) ** 2 / 2) * 2
+        for j in range(3, 905)
+    ]
+    second = (
+        mp.binomial(904, 2) * mpf(1e-4) ** 2 * min(4 * mp.expm1(mpf(0.01) ** 2), 2 * mp.exp(mpf(0.01) ** 2))
+    )
     truth = mp.log1p(second + mp.fsum(terms))
     assert 0 <= float(mpf(amplified_log_moment_above(far, 903.0)) / truth - 1) <= 1e-11
     step = Amplified(remove(Noise.NORMAL, 1.0, 0.5), 0.05, GAUSSIAN_NOISE)
@@ -268,13 +292,17 @@ GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("rate", "noise", "steps"), GRID)
-def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(rate: float, noise: float, steps: int) -> None:
+def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(
+    rate: float, noise: float, steps: int
+) -> None:
     """At fractional orders dp_accounting bounds a series and is up to tens of percent above the divergence."""
     accountant = peer.RdpAccountant()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)), steps)
     curve = renyi(gaussian(noise, poisson(rate), steps))
     for order, theirs in zip(accountant.orders, accountant.rdp, strict=True):
-        if not math.isfinite(theirs) or theirs / steps < 1e-7:  # 1e-7: below, its own rounding is more than 1e-9
+        if (
+            not math.isfinite(theirs) or theirs / steps < 1e-7
+        ):  # 1e-7: below, its own rounding is more than 1e-9
             continue
         ours = curve.divergence(float(order)).upper
         if order == int(order):
@@ -285,7 +313,9 @@ def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(rate: float, 
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.05, 4.0), (0.3, 10.0)])
-def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(rate: float, noise: float) -> None:
+def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(
+    rate: float, noise: float
+) -> None:
     """Its noise is relative to how far an exchange moves the sum, which is 2C."""
     step = Amplified(remove(Noise.NORMAL, 1.0, 2 / noise), rate, GAUSSIAN_NOISE)
     orders = [1.5, 2, 3, 4, 7.25, 12, 30]
@@ -299,7 +329,9 @@ def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(
 
 def test_concentrated_privacy_of_known_mechanisms() -> None:
     assert renyi(gaussian(3, EVERY, 12)).zero_concentrated().upper == pytest.approx(12 / 9 / 2, rel=1e-9)
-    assert renyi(gaussian(3, poisson(0.1), 12)).zero_concentrated().upper == pytest.approx(12 / 9 / 2, rel=1e-9)
+    assert renyi(gaussian(3, poisson(0.1), 12)).zero_concentrated().upper == pytest.approx(
+        12 / 9 / 2, rel=1e-9
+    )
     truncated = renyi(gaussian(3, poisson(0.1), 12)).zero_concentrated(20.0).upper
     assert truncated < 0.05
     pure = renyi(laplace(1, EVERY, 1)).zero_concentrated().upper
@@ -307,7 +339,12 @@ def test_concentrated_privacy_of_known_mechanisms() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [gaussian(3, poisson(0.1), 12), laplace(1, EVERY, 5), laplace(1, poisson(0.3), 5) + gaussian(2, EVERY, 1)]
+    "run",
+    [
+        gaussian(3, poisson(0.1), 12),
+        laplace(1, EVERY, 5),
+        laplace(1, poisson(0.3), 5) + gaussian(2, EVERY, 1),
+    ],
 )
 @pytest.mark.parametrize("largest", [3.0, 50.0, math.inf])
 def test_concentrated_privacy_holds_at_every_order_and_is_nearly_reached(run: tr.Run, largest: float) -> None:
@@ -329,7 +366,9 @@ def test_no_cover_is_concentrated_beyond_the_orders_it_bounds(run: tr.Run, large
         rho = moments.zero_concentrated(largest)
         if largest < math.inf:
             assert max(moments.divergence(order) / order for order in orders) <= rho * (1 + 1e-9)
-        assert max(branch.covers[0][0].divergence(order) / order for order in orders) <= rho * 1.03  # the envelope's own
+        assert (
+            max(branch.covers[0][0].divergence(order) / order for order in orders) <= rho * 1.03
+        )  # the envelope's own
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(100, 1), (1000, 1), (50, 3)])
@@ -385,7 +424,12 @@ def test_deltas_that_are_none_are_refused(delta: object) -> None:
 @pytest.mark.parametrize("c", [0.3, 20.0, 300.0])
 def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) -> None:
     laplace_pair = remove(Noise.LAPLACE, 0.3, 0.8)
-    for pair in (laplace_pair, laplace_pair.reverse, Envelope(laplace_pair), remove(Noise.NORMAL, 0.3, 0.8).reverse):
+    for pair in (
+        laplace_pair,
+        laplace_pair.reverse,
+        Envelope(laplace_pair),
+        remove(Noise.NORMAL, 0.3, 0.8).reverse,
+    ):
         excess = cells_above(pair, c) - log_moment_above(pair, c)
         assert 0 <= excess <= 1
     for pair in (laplace_pair, laplace_pair.reverse):

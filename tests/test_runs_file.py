@@ -49,13 +49,19 @@ def test_the_example_holds_the_three_runs_of_the_pitfall() -> None:
 def test_parts_relations_accuracy_and_epsilons_are_read(write: Callable[[str], Path]) -> None:
     second = f'[[run]]\nname = " two phases "\nrelation = "remove"\nparts = [{INLINE},\n {INLINE.replace("0.8", "2")}]\n'
     found = read_runs(write(f'relation = "add"\naccuracy = 1e-5\nepsilons = [0, 0.5, -1.0]\n{RUN}{second}'))
-    assert [(asked.name, asked.relation) for asked in found.runs] == [("a", tr.ADD), ("two phases", tr.REMOVE)]
+    assert [(asked.name, asked.relation) for asked in found.runs] == [
+        ("a", tr.ADD),
+        ("two phases", tr.REMOVE),
+    ]
     assert [times for _, times in found.runs[1].run] == [100, 100]
     assert (found.accuracy, found.epsilons) == (1e-5, (0.0, 0.5, -1.0))
 
 
 REFUSED = {
-    "no TOML": ("relation add", "must be a TOML file, got: Expected '=' after a key in a key/value pair (at line 1, column 10)"),
+    "no TOML": (
+        "relation add",
+        "must be a TOML file, got: Expected '=' after a key in a key/value pair (at line 1, column 10)",
+    ),
     "key twice": ('relation = "add"\nrelation = "add"', "must be a TOML file, got: "),
     "empty": ("", ": run is missing. Open each run with a line [[run]]."),
     "no runs": ("run = []", ": run must be a list of at least one run, got []"),
@@ -67,8 +73,14 @@ REFUSED = {
         ": run[0].nosie_multiplier = 3 is not a known key. Did you mean noise",
     ),
     "runs": (GOOD + "[[runs]]", ": runs = [{}] is not a known key. Did you mean run?"),
-    "relation": (GOOD.replace('"add"', '"swap"'), ": relation must be a known name, got 'swap'. Write one of add, remove"),
-    "no relation": (RUN, ": run[0].relation is missing. State it in the run, or once above all runs: one of add, remove"),
+    "relation": (
+        GOOD.replace('"add"', '"swap"'),
+        ": relation must be a known name, got 'swap'. Write one of add, remove",
+    ),
+    "no relation": (
+        RUN,
+        ": run[0].relation is missing. State it in the run, or once above all runs: one of add, remove",
+    ),
     "own relation": (
         GOOD + 'relation = "substitut"',
         ": run[0].relation must be a known name, got 'substitut'. Did you mean subst",
@@ -80,10 +92,16 @@ REFUSED = {
     "bad epsilon": ("epsilons = [0, inf]\n" + GOOD, ": epsilons[1] must be finite, got inf"),
     "no name": (GOOD.replace('name = "a"\n', ""), ": run[0].name is missing. Call the run something"),
     "number for a name": (GOOD.replace('name = "a"', "name = 3"), ": run[0].name must be a string, got 3"),
-    "blank name": (GOOD.replace('name = "a"', 'name = " "'), ": run[0].name must be one line of 1 to 80 characters, got ' '"),
+    "blank name": (
+        GOOD.replace('name = "a"', 'name = " "'),
+        ": run[0].name must be one line of 1 to 80 characters, got ' '",
+    ),
     "two lines": (GOOD.replace('name = "a"', r'name = "a\nb"'), ": run[0].name must be one line"),
     "same name": (GOOD + RUN, ": run[1].name must be new, got 'a' again. Give each run a name of its own."),
-    "bad noise": (GOOD.replace("0.8", "-0.8"), ": run[0].noise_multiplier must be above 0, got -0.8. Without noise"),
+    "bad noise": (
+        GOOD.replace("0.8", "-0.8"),
+        ": run[0].noise_multiplier must be above 0, got -0.8. Without noise",
+    ),
     "date": (
         GOOD.replace("0.8", "2024-05-20"),
         ": run[0].noise_multiplier must be a real number, got datetime.date(2024, 5, 20)",
@@ -93,7 +111,10 @@ REFUSED = {
         ": run[0].sampling is missing. Write one of every-record, poisson",
     ),
     "contradiction": (GOOD + "batch = 3", ": run[0].batch = 3 contradicts the rest: "),
-    "bad part": (f'relation = "add"\n[[run]]\nname = "a"\nparts = [{INLINE}, {{}}]', ": run[0].parts[1].mechanism is missing"),
+    "bad part": (
+        f'relation = "add"\n[[run]]\nname = "a"\nparts = [{INLINE}, {{}}]',
+        ": run[0].parts[1].mechanism is missing",
+    ),
     "parts and keys": (
         GOOD + f"parts = [{INLINE}]",
         ": run[0].mechanism = 'gaussian' contradicts parts, which state the whole run",
@@ -142,7 +163,13 @@ def test_files_that_cannot_be_read_are_refused(shell: Shell, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "words",
-    ["--relation add", "--noise 1", "--accuracy 0.1", "--noise 1 --sampling every-record --steps 2 --relation add", "--steps=3"],
+    [
+        "--relation add",
+        "--noise 1",
+        "--accuracy 0.1",
+        "--noise 1 --sampling every-record --steps 2 --relation add",
+        "--steps=3",
+    ],
 )
 def test_a_file_of_runs_and_the_options_of_one_run_do_not_mix(shell: Shell, words: str) -> None:
     expected = "tightrope: --runs states every run in its file: leave out the options that state one run.\n"
@@ -201,19 +228,26 @@ def test_epsilons_come_from_the_command_line_or_the_file(shell: Shell, write: Ca
 
     def asked(words: str) -> list[float]:
         return [
-            bracket["epsilon"] for bracket in json.loads(shell(f"curve --runs {path} --json {words}")[1])["runs"][0]["brackets"]
+            bracket["epsilon"]
+            for bracket in json.loads(shell(f"curve --runs {path} --json {words}")[1])["runs"][0]["brackets"]
         ]
 
     assert asked("") == [0.25, 0.5]
     assert asked("--epsilons 0.75") == [0.75]
 
 
-def test_a_run_without_a_theorem_is_refused_by_name(shell: Shell, write: Callable[[str], Path], tmp_path: Path) -> None:
-    open_problem = '[[run]]\nname = "fixed"\nrelation = "substitute"\nmechanism = "laplace"\nnoise_multiplier = 1\n'
+def test_a_run_without_a_theorem_is_refused_by_name(
+    shell: Shell, write: Callable[[str], Path], tmp_path: Path
+) -> None:
+    open_problem = (
+        '[[run]]\nname = "fixed"\nrelation = "substitute"\nmechanism = "laplace"\nnoise_multiplier = 1\n'
+    )
     path = write(GOOD + open_problem + 'sampling = "poisson"\nrate = 0.1\nsteps = 2')
     code, out, err = shell(f"curve --runs {path} --plot {tmp_path / 'out.png'}")
     assert (code, out) == (2, "")
-    assert err.startswith(f"tightrope: {path}: fixed: Laplace with Poisson sampling under SUBSTITUTE: no theorem")
+    assert err.startswith(
+        f"tightrope: {path}: fixed: Laplace with Poisson sampling under SUBSTITUTE: no theorem"
+    )
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -238,7 +272,9 @@ PRIVATE = tr.privacy_curve(tr.Run(), relation=tr.ADD)
 GRID = np.linspace(0, 2, 9).tolist()
 
 
-def test_upper_ends_are_solid_lines_with_their_names_and_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upper_ends_are_solid_lines_with_their_names_and_bands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from matplotlib.figure import Figure
 
     seen: list[Figure] = []
@@ -276,7 +312,9 @@ def test_the_scale_is_as_deep_as_the_slowest_curve(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("suffix", ["pdf", "svg"])
 def test_the_same_curves_are_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     named = [("a", NORMAL), ("b", ENDING)]
-    drawn = [draw_curves(named, epsilons=GRID, to=tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab"]
+    drawn = [
+        draw_curves(named, epsilons=GRID, to=tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab"
+    ]
     assert drawn[0] == drawn[1]
 
 

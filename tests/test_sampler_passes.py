@@ -54,13 +54,21 @@ def test_two_live_iterators_share_one_count(make: Callable[..., Sampler]) -> Non
 
 
 def test_seed_and_number_both_matter_and_do_not_trade_places() -> None:
-    streams = {bytes(seeded_bytes(seed=s, number=t)(32)) for s in (0, 1, 2, 2**64, 2**127) for t in (0, 1, 2, 2**40)}
+    streams = {
+        bytes(seeded_bytes(seed=s, number=t)(32)) for s in (0, 1, 2, 2**64, 2**127) for t in (0, 1, 2, 2**40)
+    }
     assert len(streams) == 20
 
 
 def test_a_seed_means_the_same_batches_for_ever() -> None:
     assert PoissonSampler(records=100, rate=0.05, steps=1, seed=7).batch_at(3).tolist() == [1, 67, 72]
-    assert WithoutReplacementSampler(records=100, batch=5, steps=1, seed=7).batch_at(3).tolist() == [7, 24, 27, 66, 94]
+    assert WithoutReplacementSampler(records=100, batch=5, steps=1, seed=7).batch_at(3).tolist() == [
+        7,
+        24,
+        27,
+        66,
+        94,
+    ]
 
 
 def test_fresh_seeds_differ_and_fit() -> None:
@@ -102,19 +110,32 @@ def test_an_unseeded_state_keeps_the_count() -> None:
     list(sampler)
     other = PoissonSampler(records=10, rate=0.5, steps=5)
     other.load_state_dict(sampler.state_dict())
-    assert sampler.state_dict() == {"kind": "poisson", "records": 10, "rate": 0.5, "steps": 3, "seed": None, "drawn": 3}
+    assert sampler.state_dict() == {
+        "kind": "poisson",
+        "records": 10,
+        "rate": 0.5,
+        "steps": 3,
+        "seed": None,
+        "drawn": 3,
+    }
     assert (other.drawn, len(other)) == (3, 5)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"kind": "without_replacement"}, "kind in the state must be 'poisson' as in this sampler, got 'without_replacement'"),
+        (
+            {"kind": "without_replacement"},
+            "kind in the state must be 'poisson' as in this sampler, got 'without_replacement'",
+        ),
         ({"records": 51}, "records in the state must be 50 as in this sampler, got 51"),
         ({"rate": 0.25}, "rate in the state must be 0.2 as in this sampler, got 0.25"),
         ({"seed": None}, "seed in the state must be the seed of this sampler"),
         ({"seed": 987654321}, "seed in the state must be the seed of this sampler"),
-        ({"drawn": 1}, "drawn in the state must be at least 2, the batches this sampler has handed out, got 1"),
+        (
+            {"drawn": 1},
+            "drawn in the state must be at least 2, the batches this sampler has handed out, got 1",
+        ),
         ({"drawn": None}, "drawn must be a whole number, got None"),
         ({"drawn": -1}, "drawn must be at least 0, got -1"),
     ],
@@ -132,7 +153,9 @@ def test_a_state_that_is_none_is_refused() -> None:
     other = WithoutReplacementSampler(records=50, batch=5, steps=1)
     with pytest.raises(InvalidSetting, match="state must be a mapping, got 3"):
         other.load_state_dict(3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSetting, match="kind in the state must be 'without_replacement' as in this sampler, got None"):
+    with pytest.raises(
+        InvalidSetting, match="kind in the state must be 'without_replacement' as in this sampler, got None"
+    ):
         other.load_state_dict({})
 
 
@@ -212,12 +235,17 @@ def test_empty_batches_are_batches() -> None:
         PoissonSampler(records=5, rate=0, steps=3, seed=1).share(rank=1, ranks=2),
     ):
         assert [batch.tolist() for batch in sampler] == [[], [], []]
-        assert [(piece.indices.tolist(), piece.ends_step) for piece in sampler.pieces(most=2)] == [([], True)] * 3
+        assert [(piece.indices.tolist(), piece.ends_step) for piece in sampler.pieces(most=2)] == [
+            ([], True)
+        ] * 3
         assert sampler.drawn == 6
 
 
 def test_rate_one_and_the_full_batch_are_everybody() -> None:
-    for sampler in (PoissonSampler(records=5, rate=1, steps=2), WithoutReplacementSampler(records=5, batch=5, steps=2)):
+    for sampler in (
+        PoissonSampler(records=5, rate=1, steps=2),
+        WithoutReplacementSampler(records=5, batch=5, steps=2),
+    ):
         assert [batch.tolist() for batch in sampler] == [[0, 1, 2, 3, 4]] * 2
 
 
@@ -264,7 +292,9 @@ def test_bad_arguments_are_refused_by_name(options: dict[str, object], message: 
 
 
 def test_other_bad_questions_are_refused_by_name() -> None:
-    with pytest.raises(InvalidSetting, match="batch must be at most population, got batch=11 and population=10"):
+    with pytest.raises(
+        InvalidSetting, match="batch must be at most population, got batch=11 and population=10"
+    ):
         WithoutReplacementSampler(records=10, batch=11, steps=1)
     unseeded = PoissonSampler(records=10, rate=0.5, steps=1)
     with pytest.raises(InvalidSetting, match=r"batch_at\(0\) needs a sampler with a seed.*fresh_seed"):

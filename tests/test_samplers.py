@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
-from tightrope.samplers.draws import _drawn_flags, _drawn_sorted, _uniform_below, base_256_digits, poisson_batch
+from tightrope.samplers.draws import (
+    _drawn_flags,
+    _drawn_sorted,
+    _uniform_below,
+    base_256_digits,
+    poisson_batch,
+)
 from tightrope.samplers.entropy import Bytes, ByteSource, seeded_bytes
 
 SURPRISING = 1e-4  # seeds are fixed, so a test passes always or never
-IMPOSSIBLE = 1e-9  # for the operating system's entropy: some 20 p-values a run, so a false alarm in ten million runs
+IMPOSSIBLE = (
+    1e-9  # for the operating system's entropy: some 20 p-values a run, so a false alarm in ten million runs
+)
 
 Indices = NDArray[np.int64]
 Batches = list[Indices]
@@ -38,7 +46,9 @@ def chi_square(observed: Iterable[float], expected: Iterable[float]) -> float:
         if cells[0][0]:
             return 0.0
         cells = cells[1:]
-    return float(stats.chi2.sf(sum((seen - wanted) ** 2 / wanted for seen, wanted in cells), max(1, len(cells) - 1)))
+    return float(
+        stats.chi2.sf(sum((seen - wanted) ** 2 / wanted for seen, wanted in cells), max(1, len(cells) - 1))
+    )
 
 
 def subset_p(batches: Batches, law: SubsetLaw) -> float:
@@ -68,12 +78,15 @@ def pair_p(batches: Batches, records: int, pair_probability: float) -> float:
         row[batch] = 1
     counts = (member.T @ member)[np.triu_indices(records, 1)]
     tails = 2 * np.minimum(
-        stats.binom.cdf(counts, len(batches), pair_probability), stats.binom.sf(counts - 1, len(batches), pair_probability)
+        stats.binom.cdf(counts, len(batches), pair_probability),
+        stats.binom.sf(counts - 1, len(batches), pair_probability),
     )
     return float(min(1.0, tails.min() * counts.size))
 
 
-def counts_p(counts: Iterable[int], law: Callable[[NDArray[np.int64]], NDArray[np.float64]], most: int) -> float:
+def counts_p(
+    counts: Iterable[int], law: Callable[[NDArray[np.int64]], NDArray[np.float64]], most: int
+) -> float:
     """Whole numbers from 0 to `most` as often as the law says."""
     found = np.bincount(np.fromiter(counts, dtype=np.int64), minlength=most + 1)
     return chi_square(found, found.sum() * law(np.arange(most + 1)))
@@ -84,14 +97,20 @@ def size_p(batches: Batches, records: int, rate: float) -> float:
     return counts_p(map(len, batches), lambda k: np.asarray(stats.binom.pmf(k, records, rate)), records)
 
 
-def overlap_p(batches: Batches, law: Callable[[NDArray[np.int64]], NDArray[np.float64]], records: int) -> float:
+def overlap_p(
+    batches: Batches, law: Callable[[NDArray[np.int64]], NDArray[np.float64]], records: int
+) -> float:
     """Each second batch is independent of the one before it: what they share."""
-    overlaps = [np.intersect1d(one, next_one).size for one, next_one in zip(batches[::2], batches[1::2], strict=True)]
+    overlaps = [
+        np.intersect1d(one, next_one).size for one, next_one in zip(batches[::2], batches[1::2], strict=True)
+    ]
     return counts_p(overlaps, law, records)
 
 
 def poisson_law(records: int, rate: float) -> SubsetLaw:
-    subsets = itertools.chain.from_iterable(itertools.combinations(range(records), k) for k in range(records + 1))
+    subsets = itertools.chain.from_iterable(
+        itertools.combinations(range(records), k) for k in range(records + 1)
+    )
     return {subset: rate ** len(subset) * (1 - rate) ** (records - len(subset)) for subset in subsets}
 
 
@@ -113,21 +132,28 @@ def fixed_size_p_values(batches: Batches, records: int, batch: int) -> dict[str,
         "inclusion": inclusion_p(batches, records, batch / records, fixed_size=True),
         "pairs": pair_p(batches, records, batch * (batch - 1) / (records * (records - 1))),
         "sizes": float(all(len(one) == batch for one in batches)),
-        "overlaps": overlap_p(batches, lambda k: np.asarray(stats.hypergeom.pmf(k, records, batch, batch)), records),
+        "overlaps": overlap_p(
+            batches, lambda k: np.asarray(stats.hypergeom.pmf(k, records, batch, batch)), records
+        ),
     }
 
 
 # ---- the law
 
 
-@pytest.mark.parametrize(("records", "rate", "steps"), [(40, 0.3, 6000), (40, 1 / 3, 6000), (400, 1e-3, 6000), (40, 0.97, 3000)])
+@pytest.mark.parametrize(
+    ("records", "rate", "steps"), [(40, 0.3, 6000), (40, 1 / 3, 6000), (400, 1e-3, 6000), (40, 0.97, 3000)]
+)
 def test_poisson_batches_have_the_law_that_is_accounted(records: int, rate: float, steps: int) -> None:
-    values = poisson_p_values(list(PoissonSampler(records=records, rate=rate, steps=steps, seed=1)), records, rate)
+    values = poisson_p_values(
+        list(PoissonSampler(records=records, rate=rate, steps=steps, seed=1)), records, rate
+    )
     assert min(values.values()) > SURPRISING, values
 
 
 @pytest.mark.parametrize(
-    ("records", "batch", "steps"), [(40, 8, 6000), (40, 29, 6000), (300, 3, 6000), (33, 16, 3000), (7, 6, 3000)]
+    ("records", "batch", "steps"),
+    [(40, 8, 6000), (40, 29, 6000), (300, 3, 6000), (33, 16, 3000), (7, 6, 3000)],
 )
 def test_fixed_batches_have_the_law_that_is_accounted(records: int, batch: int, steps: int) -> None:
     values = fixed_size_p_values(
@@ -142,7 +168,9 @@ def test_every_subset_is_as_likely_as_poisson_says(records: int, rate: float) ->
     assert subset_p(batches, poisson_law(records, rate)) > SURPRISING
 
 
-@pytest.mark.parametrize(("records", "batch"), [(5, 2), (5, 3), (3, 1), (3, 2), (6, 3), (4, 4), (4, 0), (1, 1)])
+@pytest.mark.parametrize(
+    ("records", "batch"), [(5, 2), (5, 3), (3, 1), (3, 2), (6, 3), (4, 4), (4, 0), (1, 1)]
+)
 def test_every_subset_of_the_size_is_equally_likely(records: int, batch: int) -> None:
     batches = list(WithoutReplacementSampler(records=records, batch=batch, steps=10_000, seed=2))
     assert subset_p(batches, uniform_law(records, batch)) > SURPRISING
@@ -154,8 +182,13 @@ def test_the_operating_systems_entropy_has_the_same_laws() -> None:
         fixed = list(WithoutReplacementSampler(records=30, batch=9, steps=steps))
         values = poisson_p_values(poisson, 30, 0.3), fixed_size_p_values(fixed, 30, 9)
         assert min(*values[0].values(), *values[1].values()) > IMPOSSIBLE, values
-        assert subset_p(list(PoissonSampler(records=3, rate=0.3, steps=steps)), poisson_law(3, 0.3)) > IMPOSSIBLE
-        assert subset_p(list(WithoutReplacementSampler(records=5, batch=2, steps=steps)), uniform_law(5, 2)) > IMPOSSIBLE
+        assert (
+            subset_p(list(PoissonSampler(records=3, rate=0.3, steps=steps)), poisson_law(3, 0.3)) > IMPOSSIBLE
+        )
+        assert (
+            subset_p(list(WithoutReplacementSampler(records=5, batch=2, steps=steps)), uniform_law(5, 2))
+            > IMPOSSIBLE
+        )
 
 
 def bytes_after_zeros(source: ByteSource, zeros: int) -> ByteSource:
@@ -182,7 +215,9 @@ def test_a_rate_below_the_smallest_float32_draw_is_kept() -> None:
     joined = sum(map(len, PoissonSampler(records=records, rate=rate, steps=steps, seed=4)))  # 0.2 expected
     assert stats.binomtest(joined, records * steps, rate).pvalue > SURPRISING
     generator = np.random.default_rng(4)
-    rounded = sum(int(np.count_nonzero(generator.random(records, dtype=np.float32) < rate)) for _ in range(steps))  # 12 expected
+    rounded = sum(
+        int(np.count_nonzero(generator.random(records, dtype=np.float32) < rate)) for _ in range(steps)
+    )  # 12 expected
     assert stats.binomtest(rounded, records * steps, rate).pvalue < SURPRISING
 
 
@@ -218,7 +253,9 @@ def test_the_largest_rate_below_one_leaves_somebody_out() -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 5, 128, 129, 256])
 def test_values_below_a_bound_are_equally_likely_over_all_bytes(bound: int) -> None:
-    counts = np.bincount(_uniform_below(bound, 256, lambda count: np.arange(count).astype(np.uint8)), minlength=bound)
+    counts = np.bincount(
+        _uniform_below(bound, 256, lambda count: np.arange(count).astype(np.uint8)), minlength=bound
+    )
     assert len(counts) == bound
     assert len(set(counts.tolist())) == 1
 
@@ -226,10 +263,15 @@ def test_values_below_a_bound_are_equally_likely_over_all_bytes(bound: int) -> N
 def test_sorting_and_flagging_draw_the_same_set() -> None:
     for number in range(50):
         flagged = _drawn_flags(300, 120, seeded_bytes(seed=5, number=number))
-        assert np.flatnonzero(flagged).tolist() == _drawn_sorted(300, 120, seeded_bytes(seed=5, number=number)).tolist()
+        assert (
+            np.flatnonzero(flagged).tolist()
+            == _drawn_sorted(300, 120, seeded_bytes(seed=5, number=number)).tolist()
+        )
 
 
-@pytest.mark.parametrize(("records", "batch"), [(2**33 + 1, 50), (70_000, 7), (70_000, 69_990), (2**20 + 3, 2**19)])
+@pytest.mark.parametrize(
+    ("records", "batch"), [(2**33 + 1, 50), (70_000, 7), (70_000, 69_990), (2**20 + 3, 2**19)]
+)
 def test_large_batches_are_sorted_distinct_and_in_range(records: int, batch: int) -> None:
     for seed in (None, 6):
         (drawn,) = WithoutReplacementSampler(records=records, batch=batch, steps=1, seed=seed)
@@ -253,8 +295,12 @@ def test_records_beyond_the_first_million_are_drawn_alike() -> None:
 def test_wrong_samplers_would_be_noticed() -> None:
     generator = np.random.default_rng(8)
     records, rate, steps = 40, 0.3, 6000
-    by_one_byte = [np.flatnonzero(generator.integers(0, 256, records) < 256 * rate) for _ in range(steps)]  # 77 / 256 = 0.3008
-    by_six_bits = [np.flatnonzero(generator.integers(0, 64, records) < 64 * rate) for _ in range(steps)]  # 20 / 64 = 0.3125
+    by_one_byte = [
+        np.flatnonzero(generator.integers(0, 256, records) < 256 * rate) for _ in range(steps)
+    ]  # 77 / 256 = 0.3008
+    by_six_bits = [
+        np.flatnonzero(generator.integers(0, 64, records) < 64 * rate) for _ in range(steps)
+    ]  # 20 / 64 = 0.3125
     assert poisson_p_values(by_one_byte, records, 77 / 256)["sizes"] > SURPRISING
     assert poisson_p_values(by_six_bits, records, rate)["sizes"] < SURPRISING
     fixed = [np.sort(generator.permutation(records)[:12]) for _ in range(steps)]
@@ -268,5 +314,8 @@ def test_wrong_samplers_would_be_noticed() -> None:
     shuffled_and_cut = [np.sort(half) for shuffle in shuffles for half in (shuffle[:12], shuffle[12:24])]
     values = fixed_size_p_values(shuffled_and_cut, records, 12)
     assert values["overlaps"] < SURPRISING < min(values["inclusion"], values["pairs"])
-    biased_subsets = [np.sort(generator.choice(5, 2, replace=False, p=[0.22, 0.195, 0.195, 0.195, 0.195])) for _ in range(10_000)]
+    biased_subsets = [
+        np.sort(generator.choice(5, 2, replace=False, p=[0.22, 0.195, 0.195, 0.195, 0.195]))
+        for _ in range(10_000)
+    ]
     assert subset_p(biased_subsets, uniform_law(5, 2)) < SURPRISING

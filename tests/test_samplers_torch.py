@@ -75,7 +75,11 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
     sampler = WithoutReplacementSampler(records=RECORDS, batch=4, steps=7, seed=2)
     batches = BatchSampler(sampler)
     assert isinstance(batches, torch.utils.data.Sampler)
-    assert (len(batches), batches.sampler, batches.sampling) == (7, sampler, tr.WithoutReplacement(batch=4, population=RECORDS))
+    assert (len(batches), batches.sampler, batches.sampling) == (
+        7,
+        sampler,
+        tr.WithoutReplacement(batch=4, population=RECORDS),
+    )
     lists = list(batches)
     assert lists == [sampler.batch_at(number).tolist() for number in range(7)]
     assert {type(index) for batch in lists for index in batch} == {int}
@@ -94,7 +98,9 @@ def may_fork(test: Any) -> Any:
 @pytest.mark.parametrize(("context", "workers"), [("fork", 2), ("spawn", 1)])
 def test_worker_processes_get_the_same_batches(context: str, workers: int) -> None:
     sampler = poisson(steps=8, rate=0.02)
-    loader = data_loader(Records(), sampler, num_workers=workers, multiprocessing_context=context, persistent_workers=True)
+    loader = data_loader(
+        Records(), sampler, num_workers=workers, multiprocessing_context=context, persistent_workers=True
+    )
     labels = [labels.tolist() for _ in range(2) for _, labels in loader]
     assert labels == [sampler.batch_at(number).tolist() for number in range(16)]
     assert [] in labels
@@ -154,7 +160,9 @@ def test_a_collation_of_ones_own_is_never_called_without_records(kind: Any) -> N
     ],
 )
 def test_other_structures_are_refused_by_name(make: Any, what: str) -> None:
-    with pytest.raises(InvalidSetting, match=f"unknown for {what}. Pass a collate_fn that accepts an empty list"):
+    with pytest.raises(
+        InvalidSetting, match=f"unknown for {what}. Pass a collate_fn that accepts an empty list"
+    ):
         list(data_loader(Records(), poisson(rate=0, steps=1), collate_fn=Padded(make)))
 
 
@@ -168,7 +176,8 @@ def test_a_dataset_that_changes_its_size_is_noticed_at_the_next_pass() -> None:
     list(loader)
     dataset.length += 1
     with pytest.raises(
-        InvalidSetting, match=r"records=40 of its sampler, got 41 records\. The accounted rate would no longer be"
+        InvalidSetting,
+        match=r"records=40 of its sampler, got 41 records\. The accounted rate would no longer be",
     ):
         iter(loader)
     with pytest.raises(InvalidSetting, match="records=40 of its sampler, got 41 records"):
@@ -193,11 +202,15 @@ def test_options_that_choose_the_batches_are_refused(option: dict[str, Any]) -> 
     ((name, value),) = option.items()
     with pytest.raises(InvalidSetting) as refusal:
         data_loader(Records(), poisson(), **option)
-    assert str(refusal.value).startswith(f"{name} must be left out, got {name}={value!r}. The sampler alone decides")
+    assert str(refusal.value).startswith(
+        f"{name} must be left out, got {name}={value!r}. The sampler alone decides"
+    )
 
 
 def test_other_samplers_are_refused() -> None:
-    with pytest.raises(InvalidSetting, match="sampler must be a PoissonSampler, a WithoutReplacementSampler or a share"):
+    with pytest.raises(
+        InvalidSetting, match="sampler must be a PoissonSampler, a WithoutReplacementSampler or a share"
+    ):
         data_loader(Records(), torch.utils.data.RandomSampler(Records()))
 
 
@@ -213,7 +226,10 @@ def test_shares_divide_a_batch_among_loaders() -> None:
     sampler = poisson()
     loaders = [data_loader(Records(), sampler.share(rank=rank, ranks=3)) for rank in range(3)]
     for number, parts in enumerate(zip(*loaders, strict=True)):
-        assert sorted(index for _, labels in parts for index in labels.tolist()) == sampler.batch_at(number).tolist()
+        assert (
+            sorted(index for _, labels in parts for index in labels.tolist())
+            == sampler.batch_at(number).tolist()
+        )
     assert sampler.drawn == 30
 
 
@@ -223,7 +239,9 @@ def gradient_of(indices: list[int]) -> float:
 
 
 @pytest.mark.filterwarnings("ignore")  # importing opacus and hooking its modules warns of its own affairs
-@pytest.mark.parametrize("make", [poisson, lambda: WithoutReplacementSampler(records=RECORDS, batch=9, steps=5, seed=3)])
+@pytest.mark.parametrize(
+    "make", [poisson, lambda: WithoutReplacementSampler(records=RECORDS, batch=9, steps=5, seed=3)]
+)
 def test_logical_batches_survive_the_batch_memory_manager_of_opacus(make: Any) -> None:
     pytest.importorskip("opacus", reason="opacus is not installed: make training")
     from opacus import GradSampleModule
@@ -240,7 +258,9 @@ def test_logical_batches_survive_the_batch_memory_manager_of_opacus(make: Any) -
     weight = next(model.parameters())
     before = float(weight)
     optimizer.attach_step_hook(lambda _: moves.append(float(weight.grad) * expected))
-    with BatchMemoryManager(data_loader=data_loader(dataset, sampler), max_physical_batch_size=2, optimizer=optimizer) as loader:
+    with BatchMemoryManager(
+        data_loader=data_loader(dataset, sampler), max_physical_batch_size=2, optimizer=optimizer
+    ) as loader:
         for (inputs,) in loader:
             assert len(inputs) <= 2
             optimizer.zero_grad()
@@ -254,7 +274,9 @@ def test_logical_batches_survive_the_batch_memory_manager_of_opacus(make: Any) -
 
 def train_on_one_of_two_ranks(rank: int, meeting_point: str, found: str) -> None:
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=2)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=2
+    )
     seed = [fresh_seed() if rank == 0 else None]
     torch.distributed.broadcast_object_list(seed, src=0)
     sampler = poisson(seed=seed[0], steps=12)
@@ -271,7 +293,9 @@ def train_on_one_of_two_ranks(rank: int, meeting_point: str, found: str) -> None
 
 
 def test_two_processes_make_one_draw(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(train_on_one_of_two_ranks, args=(str(tmp_path / "meet"), str(tmp_path / "found")), nprocs=2)
+    torch.multiprocessing.spawn(
+        train_on_one_of_two_ranks, args=(str(tmp_path / "meet"), str(tmp_path / "found")), nprocs=2
+    )
     ranks = [torch.load(tmp_path / f"found{rank}") for rank in range(2)]
     for totals, expected, _, drawn, state in ranks:
         assert totals == expected
@@ -280,7 +304,9 @@ def test_two_processes_make_one_draw(tmp_path: Path) -> None:
 
 
 def test_without_torch_the_import_says_what_to_install() -> None:
-    script = "import sys; sys.modules['torch'] = None; import tightrope.samplers; import tightrope.samplers.torch"
+    script = (
+        "import sys; sys.modules['torch'] = None; import tightrope.samplers; import tightrope.samplers.torch"
+    )
     failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     assert failed.stderr.strip().endswith(

@@ -98,7 +98,9 @@ def test_equal_settings_are_equal_values() -> None:
     assert len({tr.Gaussian(noise_multiplier=1), tr.Laplace(noise_multiplier=1)}) == 2
     assert tr.Poisson(rate=1) == tr.Poisson(rate=1.0)
     assert tr.Poisson(rate=1) != EVERY
-    assert tr.Finite(observed=[0.5, 0.5], alternative=[1, 0]) == tr.Finite(observed=(0.5, 0.5), alternative=(1.0, 0.0))
+    assert tr.Finite(observed=[0.5, 0.5], alternative=[1, 0]) == tr.Finite(
+        observed=(0.5, 0.5), alternative=(1.0, 0.0)
+    )
 
 
 def test_representations_can_be_read_back() -> None:
@@ -126,7 +128,12 @@ def test_relations_know_their_branches() -> None:
     assert tr.ADD_OR_REMOVE.branches == (tr.ADD, tr.REMOVE)
     for relation in (tr.ADD, tr.REMOVE, tr.SUBSTITUTE):
         assert relation.branches == (relation,)
-    assert [repr(relation) for relation in RELATIONS.values()] == ["ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE"]
+    assert [repr(relation) for relation in RELATIONS.values()] == [
+        "ADD",
+        "REMOVE",
+        "ADD_OR_REMOVE",
+        "SUBSTITUTE",
+    ]
 
 
 # -- which questions have an answer -----------------------------------------------------------------------------------
@@ -151,7 +158,9 @@ def promised(mechanism: type[object], sampling: type[object], relation: tr.Relat
 
 
 @pytest.mark.parametrize(("mechanism", "sampling", "relation"), QUESTIONS)
-def test_the_support_matrix_says_what_is_answered(mechanism: Any, sampling: Any, relation: tr.Relation) -> None:
+def test_the_support_matrix_says_what_is_answered(
+    mechanism: Any, sampling: Any, relation: tr.Relation
+) -> None:
     step = tr.Step(EXAMPLES[mechanism], SAMPLINGS[sampling])
     supported = tr.support_matrix().supports(mechanism, sampling, relation)
     assert supported is promised(mechanism, sampling, relation)
@@ -169,7 +178,9 @@ def test_the_support_matrix_has_a_row_per_question() -> None:
     )
     lines = str(matrix).splitlines()
     assert len(lines) == 2 + len(matrix.cells)
-    assert sum("NoTheorem" in line for line in lines) == sum(not evidence for *_, evidence in matrix.cells) > 0
+    assert (
+        sum("NoTheorem" in line for line in lines) == sum(not evidence for *_, evidence in matrix.cells) > 0
+    )
 
 
 def test_refuted_beliefs_are_rows_with_their_counterexample() -> None:
@@ -218,12 +229,18 @@ def names(run: tr.Run, relation: tr.Relation) -> list[str]:
 
 def test_gaussian_add_or_remove_rests_on_the_theorem_that_remove_suffices() -> None:
     sampled = gaussian(0.8, poisson(1e-3), 100)
-    assert names(sampled, tr.ADD_OR_REMOVE) == ["poisson_remove", "dominating_pairs_compose", "gaussian_remove_dominates_add"]
+    assert names(sampled, tr.ADD_OR_REMOVE) == [
+        "poisson_remove",
+        "dominating_pairs_compose",
+        "gaussian_remove_dominates_add",
+    ]
     assert names(sampled, tr.REMOVE) == ["poisson_remove", "dominating_pairs_compose"]
     assert names(gaussian(0.8, poisson(1e-3), 1), tr.REMOVE) == ["poisson_remove"]
 
 
-@pytest.mark.parametrize("run", [laplace(1, poisson(0.5), 2), response(0.75, poisson(0.5), 2)], ids=["laplace", "response"])
+@pytest.mark.parametrize(
+    "run", [laplace(1, poisson(0.5), 2), response(0.75, poisson(0.5), 2)], ids=["laplace", "response"]
+)
 def test_other_noise_needs_both_branches(run: tr.Run) -> None:
     assert names(run, tr.ADD_OR_REMOVE).count("add_or_remove_is_the_worse_branch") == 1
     assert {"poisson_add", "poisson_remove"} <= set(names(run, tr.ADD_OR_REMOVE))
@@ -246,7 +263,9 @@ def test_trusting_conjectures_changes_no_answer_that_is_proved() -> None:
 def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000)
     table = tr.contrast(run, delta=[1e-6, 1e-4])
-    assert [(row.sampling, row.relation) for row in table.rows] == list(itertools.product(SAMPLINGS, RELATIONS.values()))
+    assert [(row.sampling, row.relation) for row in table.rows] == list(
+        itertools.product(SAMPLINGS, RELATIONS.values())
+    )
     for row in table.rows:
         assert row.refusal is None
         for delta, found in zip((1e-6, 1e-4), row.epsilons, strict=True):
@@ -262,7 +281,9 @@ def test_contrast_prints_upper_ends_rounded_up() -> None:
     lines = str(tr.contrast(run, delta=1e-6)).splitlines()
     (poisson_line,) = [line for line in lines if line.startswith("Poisson") and "ADD_OR_REMOVE" in line]
     assert float(poisson_line.split()[2]) == math.ceil(0.94719568727 * 1e4) / 1e4
-    (batch_line,) = [line for line in lines if line.startswith("WithoutReplacement  ") and "SUBSTITUTE" in line]
+    (batch_line,) = [
+        line for line in lines if line.startswith("WithoutReplacement  ") and "SUBSTITUTE" in line
+    ]
     assert float(batch_line.split()[2]) == pytest.approx(16.3188, abs=1e-4)
     lines = str(tr.contrast(laplace(1, poisson(0.1), 3), delta=1e-6)).splitlines()
     (refused,) = [line for line in lines if line.startswith("Poisson") and "SUBSTITUTE" in line]

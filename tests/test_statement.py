@@ -12,12 +12,10 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from tightrope.audit import Finding, How, Scheme, audit, watch
-from tightrope.report.statement import Statement, json_schema
-from tightrope.report.statement_file import read_registry_facts
-from tightrope.report.statement_latex import latex
-from tightrope.report.statement_markdown import markdown
-from tightrope.report.statement_registry import registry
-from tightrope.report.stating import (
+from tightrope.samplers import PoissonSampler
+from tightrope.statements.file import read_registry_facts
+from tightrope.statements.latex import latex
+from tightrope.statements.make import (
     Facts,
     declared_as_accounted,
     ledger_statement,
@@ -27,7 +25,9 @@ from tightrope.report.stating import (
     statement_of,
     verified,
 )
-from tightrope.samplers import PoissonSampler
+from tightrope.statements.markdown import markdown
+from tightrope.statements.model import Statement, json_schema
+from tightrope.statements.registry import registry
 
 ROOT = Path(__file__).parent.parent
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -56,7 +56,12 @@ SHUFFLED = Finding(
 
 
 def stated(**changed: Any) -> Statement:
-    how: dict[str, Any] = {"relation": tr.ADD_OR_REMOVE, "delta": 1e-6, "facts": FACTS, "implemented": declared_as_accounted(RUN)}
+    how: dict[str, Any] = {
+        "relation": tr.ADD_OR_REMOVE,
+        "delta": 1e-6,
+        "facts": FACTS,
+        "implemented": declared_as_accounted(RUN),
+    }
     return statement(RUN, **{**how, **changed})
 
 
@@ -64,10 +69,14 @@ def one_of_each() -> list[Statement]:
     laplace = tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 1
     response = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 3
     finite = tr.Step(tr.Finite(observed=[0.75, 0.25], alternative=[0.25, 0.75]), tr.EveryRecord()) * 2
-    batches = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=50, population=50_000)) * 1000
+    batches = (
+        tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=50, population=50_000)) * 1000
+    )
     plain = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
     others = [
-        statement(run, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=plain, implemented=declared_as_accounted(run))
+        statement(
+            run, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=plain, implemented=declared_as_accounted(run)
+        )
         for run in (laplace, response, finite, batches)
     ]
     watched = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
@@ -133,7 +142,9 @@ def changed(path: str, value: object) -> dict[str, Any]:
         ("implemented/share", 0, "implemented.share is wrong"),
     ],
 )
-def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, value: object, said: str) -> None:
+def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(
+    path: str, value: object, said: str
+) -> None:
     entries = changed(path, value)
     with pytest.raises(tr.InvalidSetting) as refused:
         Statement.from_json(json.dumps(entries))
@@ -153,7 +164,11 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, val
         ("dataset/batch", 500, "run[0].sampling.rate = 0.001 contradicts dataset.batch / dataset.records"),
         ("run/0/sampling/rate", 0.01, "contradicts dataset.batch / dataset.records"),
         ("certified/accounted/lower", 3, "lower = 3 is above upper"),
-        ("implemented/scheme", "shuffle", "implemented.scheme = 'shuffle' contradicts implemented.sampling = 'poisson'"),
+        (
+            "implemented/scheme",
+            "shuffle",
+            "implemented.scheme = 'shuffle' contradicts implemented.sampling = 'poisson'",
+        ),
         ("implemented/sampling", None, "implemented.scheme = 'poisson' contradicts"),
         ("implemented/sampling/rate", 1e-6, "implemented.sampling.rate = 1e-06 contradicts dataset.batch"),
         ("implemented/rate_range", [0.0, 0.0], "implemented.rate_range = [0.0, 0.0] contradicts"),
@@ -163,7 +178,9 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(path: str, val
         ("dataset/records", 10**400, "dataset.records is wrong"),
     ],
 )
-def test_versions_and_numbers_that_contradict_each_other_are_refused(path: str, value: object, said: str) -> None:
+def test_versions_and_numbers_that_contradict_each_other_are_refused(
+    path: str, value: object, said: str
+) -> None:
     with pytest.raises(tr.InvalidSetting) as refused:
         Statement.from_json(json.dumps(changed(path, value)))
     assert said in str(refused.value)
@@ -189,7 +206,9 @@ def test_numbers_of_a_shuffle_are_held_against_the_dataset(key: str, value: int,
 def test_steps_are_held_against_epochs_by_the_rate_alone() -> None:
     entries = changed("dataset/batch", None)
     entries["dataset"]["epochs"] = 1
-    with pytest.raises(tr.InvalidSetting, match=r"10000 steps contradict dataset\.epochs = 1 at the rate 0\.001"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"10000 steps contradict dataset\.epochs = 1 at the rate 0\.001"
+    ):
         Statement.from_json(json.dumps(entries))
 
 
@@ -201,7 +220,9 @@ def test_a_key_that_stands_twice_is_refused() -> None:
 
 def test_what_runs_names_its_own_theorems() -> None:
     drawn = tr.WithoutReplacement(batch=50, population=50_000)
-    finding = Finding(scheme=Scheme.WITHOUT_REPLACEMENT, how=How.INSPECTED, sentence="Drawn afresh.", sampling=drawn)
+    finding = Finding(
+        scheme=Scheme.WITHOUT_REPLACEMENT, how=How.INSPECTED, sentence="Drawn afresh.", sampling=drawn
+    )
     made = stated(implemented=finding)
     assert made.theorems[0].name.startswith("without_replacement")
     assert made.claim.epsilon > 15
@@ -263,7 +284,9 @@ def test_a_statement_that_was_tampered_with_does_not_hold(path: str, value: obje
 
 
 @pytest.mark.parametrize("name", ["accounted", "runs"])
-@pytest.mark.parametrize("ends", [{"lower": 0.94719, "upper": 0.947195}, {"lower": 0.947196, "upper": 0.9472}])
+@pytest.mark.parametrize(
+    "ends", [{"lower": 0.94719, "upper": 0.947195}, {"lower": 0.947196, "upper": 0.9472}]
+)
 def test_a_bracket_beside_the_truth_is_false_however_near(name: str, ends: dict[str, float]) -> None:
     found = verified(Statement.from_json(json.dumps(changed(f"certified/{name}", ends))))
     assert any(f"certified.{name}." in problem for problem in found.problems)
@@ -304,7 +327,9 @@ def test_a_ledger_becomes_a_statement_without_retyping(tmp_path: Path) -> None:
     ledger.record(RUN)
     ledger.save(tmp_path / "ledger.json")
     assert ledger_statement(tmp_path / "ledger.json", delta=1e-6, facts=FACTS) == stated()
-    assert ledger_statement(ledger, delta=1e-6, facts=FACTS, implemented=SHUFFLED) == stated(implemented=SHUFFLED)
+    assert ledger_statement(ledger, delta=1e-6, facts=FACTS, implemented=SHUFFLED) == stated(
+        implemented=SHUFFLED
+    )
 
 
 def test_an_audit_and_a_history_become_statements() -> None:
@@ -350,7 +375,14 @@ def test_everything_wrong_with_a_file_is_listed_at_once(shell: Shell, tmp_path: 
     )
     code, out, err = shell(f"statement {file}")
     assert (code, out) == (2, "")
-    for said in ("name must be", "colour", "unit is missing", "tuning is missing", "delta must be", "relation must be"):
+    for said in (
+        "name must be",
+        "colour",
+        "unit is missing",
+        "tuning is missing",
+        "delta must be",
+        "relation must be",
+    ):
         assert said in err
     for said in ("dataset.records must be", "implemented.scheme must be", "noise_multiplier is missing"):
         assert said in err
@@ -364,6 +396,8 @@ def test_the_examples_in_the_docs_hold_and_are_rendered_from_one_another(name: s
     assert made.json_text() == (folder / f"{name}.json").read_text()
     assert markdown(made) == (folder / f"{name}.md").read_text()
     assert latex(made) == (folder / f"{name}.tex").read_text()
-    facts = read_registry_facts(ROOT / "examples" / {"digits": "statement.toml", "visits": "laplace_release.toml"}[name])
+    facts = read_registry_facts(
+        ROOT / "examples" / {"digits": "statement.toml", "visits": "laplace_release.toml"}[name]
+    )
     assert registry(made, **facts) == (folder / f"{name}.yaml").read_text()
     assert made.tightrope == tr.__version__

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme
 from tightrope.errors import InvalidSetting
-from tightrope.report.statement import Ends, Statement
-from tightrope.report.statement_latex import escaped as latex_escaped
-from tightrope.report.statement_latex import latex
-from tightrope.report.statement_markdown import (
+from tightrope.statements.latex import escaped as latex_escaped
+from tightrope.statements.latex import latex
+from tightrope.statements.make import Facts, declared_as_accounted, statement
+from tightrope.statements.markdown import (
     CLOSES,
     OPENS,
     claim_in_words,
@@ -31,9 +31,9 @@ from tightrope.report.statement_markdown import (
     standing,
     yaml_lines,
 )
-from tightrope.report.statement_markdown import escaped as markdown_escaped
-from tightrope.report.statement_registry import registry
-from tightrope.report.stating import Facts, declared_as_accounted, statement
+from tightrope.statements.markdown import escaped as markdown_escaped
+from tightrope.statements.model import Ends, Statement
+from tightrope.statements.registry import registry
 
 yaml = pytest.importorskip("yaml")
 jsonschema = pytest.importorskip("jsonschema")
@@ -43,27 +43,71 @@ FRONT_MATTER = re.compile(r"---[\n\r]+([\S\s]*?)[\n\r]+---[\n\r]")
 
 GAUSSIAN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 LAPLACE = tr.Step(tr.Laplace(noise_multiplier=2.0), tr.EveryRecord()) * 1
-FOUND = Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="This loader shuffles.", notes=("Nobody saw it run.",))
+FOUND = Finding(
+    scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="This loader shuffles.", notes=("Nobody saw it run.",)
+)
 SHUFFLED = replace(FOUND, records=63_990, batch=64, epoch=1000, full=999, alike=True, reshuffles=True)
-COUNT = Facts(name="count", setting="local", unit="user", data_accesses="one count", tuning="none", outputs="one number")
+COUNT = Facts(
+    name="count", setting="local", unit="user", data_accesses="one count", tuning="none", outputs="one number"
+)
 FEDERATED = replace(COUNT, name="digits", setting="federated")
-FACTS = replace(COUNT, setting="central", unit="example", description="Digits.", code="https://example.org/a.py", records=50_000)
-PUBLISHED: dict[str, Any] = {"slug": "digits-2026", "curator": "Example", "curator_type": "Industry", "region": "Europe"}
-PUBLISHED |= {"description": "Reads.", "intended_use": "Post codes", "publication_date": "2026-01-31", "authors": ["A. Author"]}
+FACTS = replace(
+    COUNT,
+    setting="central",
+    unit="example",
+    description="Digits.",
+    code="https://example.org/a.py",
+    records=50_000,
+)
+PUBLISHED: dict[str, Any] = {
+    "slug": "digits-2026",
+    "curator": "Example",
+    "curator_type": "Industry",
+    "region": "Europe",
+}
+PUBLISHED |= {
+    "description": "Reads.",
+    "intended_use": "Post codes",
+    "publication_date": "2026-01-31",
+    "authors": ["A. Author"],
+}
 
-TRAINED = statement(GAUSSIAN, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=FACTS, implemented=declared_as_accounted(GAUSSIAN))
-COUNTED = statement(LAPLACE, relation=tr.SUBSTITUTE, delta=1e-6, facts=COUNT, implemented=declared_as_accounted(LAPLACE))
-PITFALL = statement(GAUSSIAN, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=FEDERATED, implemented=SHUFFLED, epsilon=0.95)
+TRAINED = statement(
+    GAUSSIAN, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=FACTS, implemented=declared_as_accounted(GAUSSIAN)
+)
+COUNTED = statement(
+    LAPLACE, relation=tr.SUBSTITUTE, delta=1e-6, facts=COUNT, implemented=declared_as_accounted(LAPLACE)
+)
+PITFALL = statement(
+    GAUSSIAN, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=FEDERATED, implemented=SHUFFLED, epsilon=0.95
+)
 
-HARD = "\\ { } $ & # _ % ~ ^ < > | \" ` ' -- [x] *y* _z_ a|b \\| --- é ε \U0001f600 \u2028 \u0007 :\r\n- x\n---\n" + CLOSES
+HARD = (
+    "\\ { } $ & # _ % ~ ^ < > | \" ` ' -- [x] *y* _z_ a|b \\| --- é ε \U0001f600 \u2028 \u0007 :\r\n- x\n---\n"
+    + CLOSES
+)
 
 
 def text_fields(entries: Any) -> Any:
     """The same data with one hard text in the place of every free one."""
-    free = {"name", "description", "data_accesses", "tuning", "outputs", "code", "command", "protects", "details", "sentence"}
+    free = {
+        "name",
+        "description",
+        "data_accesses",
+        "tuning",
+        "outputs",
+        "code",
+        "command",
+        "protects",
+        "details",
+        "sentence",
+    }
     free |= {"provided", "why_not", "says", "because", "statement", "reference"}
     if isinstance(entries, dict):
-        return {key: HARD if key in free and isinstance(value, str) else text_fields(value) for key, value in entries.items()}
+        return {
+            key: HARD if key in free and isinstance(value, str) else text_fields(value)
+            for key, value in entries.items()
+        }
     return [text_fields(entry) for entry in entries] if isinstance(entries, list) else entries
 
 
@@ -102,7 +146,10 @@ def test_the_hub_reads_the_front_matter_of_a_card(stated: Statement) -> None:
     assert (read["epsilon"], read["delta"]) == (stated.claim.epsilon, 1e-6)
     assert isinstance(read["delta"], float)
     assert (read["unit"], read["relation"]) == (stated.unit.protects, stated.relation)
-    assert (read["verdict"], read["sampling_evidence"]) == (stated.certified.verdict, stated.implemented.evidence)
+    assert (read["verdict"], read["sampling_evidence"]) == (
+        stated.certified.verdict,
+        stated.implemented.evidence,
+    )
     assert (read["steps"], read["accountant"]) == (stated.accounted.steps, f"tightrope {stated.tightrope}")
     assert read["certified_epsilon"] == stated.certified.runs.model_dump()
 
@@ -116,10 +163,17 @@ def test_the_front_matter_tells_what_was_accounted_from_what_runs() -> None:
 
 
 def test_a_claim_is_stated_as_firmly_as_it_is_established() -> None:
-    assert claim_in_words(TRAINED).startswith("The release is (0.9472, 1e-06)-differentially private in the central setting; ")
-    assert "neighbours: add-or-remove, D' has one record more or one fewer than D; unit: example." in claim_in_words(TRAINED)
+    assert claim_in_words(TRAINED).startswith(
+        "The release is (0.9472, 1e-06)-differentially private in the central setting; "
+    )
+    assert (
+        "neighbours: add-or-remove, D' has one record more or one fewer than D; unit: example."
+        in claim_in_words(TRAINED)
+    )
     assert claim_in_words(TRAINED).endswith("This rests on 3 assumptions, 3 of which not checked.")
-    assert claim_in_words(PITFALL).startswith("It is claimed that the release is (0.95, 1e-06)-differentially private")
+    assert claim_in_words(PITFALL).startswith(
+        "It is claimed that the release is (0.95, 1e-06)-differentially private"
+    )
     assert "The claim is false: for what runs, epsilon is at least 14.0" in claim_in_words(PITFALL)
     between = changed(PITFALL, epsilon=20.0)
     assert standing(between) == "not proved"
@@ -136,11 +190,30 @@ def test_a_claim_is_stated_as_firmly_as_it_is_established() -> None:
 def test_the_table_holds_everything_that_is_stated(stated: Statement) -> None:
     said = table(markdown(stated))
     whole = " ".join(said.values())
-    texts = [stated.description, stated.setting, stated.data_accesses, stated.tuning, stated.outputs, stated.unit.protects]
-    texts += [stated.unit.details, stated.neighbours.meaning, stated.noise_convention, stated.certified.verdict]
-    texts += [stated.certified.provided, stated.certified.why_not, stated.implemented.sentence, stated.implemented.evidence]
+    texts = [
+        stated.description,
+        stated.setting,
+        stated.data_accesses,
+        stated.tuning,
+        stated.outputs,
+        stated.unit.protects,
+    ]
+    texts += [
+        stated.unit.details,
+        stated.neighbours.meaning,
+        stated.noise_convention,
+        stated.certified.verdict,
+    ]
+    texts += [
+        stated.certified.provided,
+        stated.certified.why_not,
+        stated.implemented.sentence,
+        stated.implemented.evidence,
+    ]
     texts += [text for one in stated.assumptions for text in (one.says, one.holds, one.because)]
-    texts += [text for one in stated.theorems for text in (one.name, one.statement, one.standing, one.reference)]
+    texts += [
+        text for one in stated.theorems for text in (one.name, one.statement, one.standing, one.reference)
+    ]
     texts += [*stated.implemented.notes, stated.tightrope]
     assert [text for text in texts if markdown_escaped(text) not in whole] == []
     for text, subject in ((stated.code, "code"), (stated.command, "checked by")):
@@ -169,7 +242,11 @@ def test_no_text_ends_a_cell_or_opens_markup(text: str) -> None:
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers())
 def test_yaml_gives_back_what_was_written(text: str, number: float, whole: int) -> None:
-    data = {"a": {"text": text, "number": number, "none": None}, "b": [text, {"x": whole, "y": text}], "c": True}
+    data = {
+        "a": {"text": text, "number": number, "none": None},
+        "b": [text, {"x": whole, "y": text}],
+        "c": True,
+    }
     read = yaml.safe_load("\n".join(yaml_lines(data)))
     assert read == data
     assert isinstance(read["a"]["number"], float)
@@ -281,7 +358,9 @@ def test_long_words_may_be_broken_and_dashes_stay_apart() -> None:
 @each_statement
 def test_environments_and_braces_are_balanced(stated: Statement, document: bool) -> None:
     written = latex(stated, document=document)
-    places = re.sub(r"\\(begin|end)\{(\w+)\}", lambda found: f"<{'/' * (found[1] == 'end')}{found[2]}>", written)
+    places = re.sub(
+        r"\\(begin|end)\{(\w+)\}", lambda found: f"<{'/' * (found[1] == 'end')}{found[2]}>", written
+    )
     while (inner := re.sub(r"<(\w+)>[^<]*</\1>", "", places)) != places:
         places = inner
     assert "<" not in places
@@ -297,14 +376,18 @@ def test_environments_and_braces_are_balanced(stated: Statement, document: bool)
 
 @each_statement
 def test_a_document_compiles(stated: Statement, tmp_path: Path) -> None:
-    engine = next((name for name in ("tectonic", "pdflatex", "xelatex", "lualatex") if shutil.which(name)), None)
+    engine = next(
+        (name for name in ("tectonic", "pdflatex", "xelatex", "lualatex") if shutil.which(name)), None
+    )
     if engine is None:
         pytest.skip("no TeX engine here")
     # no font of TeX has all signs
     source = "".join(sign if sign.isascii() else "?" for sign in latex(stated, document=True))
     (tmp_path / "statement.tex").write_text(source)
     options = [] if engine == "tectonic" else ["-interaction=nonstopmode", "-halt-on-error"]
-    subprocess.run([engine, *options, "statement.tex"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [engine, *options, "statement.tex"], cwd=tmp_path, check=True, capture_output=True, timeout=120
+    )
     assert (tmp_path / "statement.pdf").exists()
 
 
@@ -337,7 +420,11 @@ deployment!:
 """
 KINDS: dict[str, dict[str, Any]] = {kind: {"type": kind} for kind in ("string", "integer", "number")}
 KINDS |= {"number or string": {"type": ["number", "string"]}}
-KINDS |= {"date": {"type": "string", "format": "date"}, "anything": {}, "tier": {"type": "integer", "enum": [1, 2, 3]}}
+KINDS |= {
+    "date": {"type": "string", "format": "date"},
+    "anything": {},
+    "tier": {"type": "integer", "enum": [1, 2, 3]},
+}
 
 
 def schema(facts: Any) -> dict[str, Any]:
@@ -375,7 +462,9 @@ def test_an_entry_is_what_the_registry_takes(stated: Statement) -> None:
 
 
 def test_an_entry_takes_what_a_statement_does_not_know() -> None:
-    read = entry(TRAINED, description=None, publication_date=datetime.date(2026, 1, 2), sector="Education", tier=2)
+    read = entry(
+        TRAINED, description=None, publication_date=datetime.date(2026, 1, 2), sector="Education", tier=2
+    )
     assert read["basic"]["description"] == TRAINED.description
     assert read["basic"]["publication_date"] == "2026-01-02"
     assert read["basic"]["data_product_sector"] == "Education"
@@ -387,12 +476,22 @@ def test_the_schema_is_as_strict_as_the_registry() -> None:
     assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(made)
 
 
-REFUSED: dict[str, list[object]] = {"curator_type": ["Company"], "product_type": ["Model"], "sector": ["Sports"]}
-REFUSED |= {"status": ["draft"], "tier": [0, True, [3]], "publication_date": ["31.01.2026", "20260131", "2026-02-30"]}
+REFUSED: dict[str, list[object]] = {
+    "curator_type": ["Company"],
+    "product_type": ["Model"],
+    "sector": ["Sports"],
+}
+REFUSED |= {
+    "status": ["draft"],
+    "tier": [0, True, [3]],
+    "publication_date": ["31.01.2026", "20260131", "2026-02-30"],
+}
 REFUSED |= {"slug": ["a b", ""], "curator": [" "], "description": [""], "authors": [[], "A. Author", [""]]}
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values]
+)
 def test_an_argument_that_the_registry_would_refuse_is_named(name: str, value: object) -> None:
     with pytest.raises(InvalidSetting, match=f"^{name} must be ") as refused:
         registry(TRAINED, **{**PUBLISHED, name: value})

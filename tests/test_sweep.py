@@ -15,10 +15,10 @@ import pytest
 
 import tightrope as tr
 from pieces import cluster_of, deadly_at_three, deadly_at_three_once, doubled, my_process, pausing, refusing
-from tightrope.answers import parallel
-from tightrope.answers.cells import CELL_KEYS, COLUMNS, Row, answer, written
-from tightrope.answers.grid import Grid
-from tightrope.answers.sweep import Tally, WorkerDied, in_parallel, sweep
+from tightrope import parallel
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, written
+from tightrope.sweeps.grid import Grid
+from tightrope.sweeps.sweep import Tally, WorkerDied, in_parallel, sweep
 
 QUICK_GRID: dict[str, object] = {
     "ask": "epsilon",
@@ -30,7 +30,13 @@ QUICK_GRID: dict[str, object] = {
     "delta": 1e-6,
 }
 # rates of few steps are slow: some tenths of a second a cell
-SLOW_GRID = {**QUICK_GRID, "noise_multiplier": [1, 2, 3, 4, 5, 6], "sampling": "poisson", "rate": 1e-4, "steps": [900, 1000]}
+SLOW_GRID = {
+    **QUICK_GRID,
+    "noise_multiplier": [1, 2, 3, 4, 5, 6],
+    "sampling": "poisson",
+    "rate": 1e-4,
+    "steps": [900, 1000],
+}
 
 
 def timeless(rows: list[Row]) -> list[Row]:
@@ -102,12 +108,16 @@ def test_workers_that_die_of_nothing_are_nobodys_fault() -> None:
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", 10**6])
 def test_bad_worker_counts_are_refused_before_a_file_is_made(workers: Any, tmp_path: Path) -> None:
-    with pytest.raises(tr.InvalidSetting, match=r"^workers must be .*Pass a number of processes, or None for all cores\.$"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"^workers must be .*Pass a number of processes, or None for all cores\.$"
+    ):
         sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=workers)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_joblib_one_worker_works_and_several_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_joblib_one_worker_works_and_several_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
     assert len(sweep(QUICK_GRID, workers=1)) == 6
     with pytest.raises(tr.InvalidSetting, match=r"install tightrope\[dist\], or pass workers=1"):
@@ -116,7 +126,7 @@ def test_without_joblib_one_worker_works_and_several_say_what_to_install(monkeyp
 
 def test_joblib_is_not_imported_until_it_is_needed() -> None:
     script = (
-        "import sys; from tightrope.answers.sweep import in_parallel; list(in_parallel(abs, [1], workers=1)); "
+        "import sys; from tightrope.sweeps.sweep import in_parallel; list(in_parallel(abs, [1], workers=1)); "
         "print([name for name in ('joblib', 'distributed', 'pyarrow') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -129,7 +139,9 @@ def test_joblib_is_not_imported_until_it_is_needed() -> None:
 def test_rows_are_answers_in_the_order_of_the_grid() -> None:
     rows = sweep(QUICK_GRID, workers=1)
     assert timeless(rows) == timeless(sweep(QUICK_GRID, workers=2))
-    assert [(row["noise_multiplier"], row["steps"]) for row in rows] == list(itertools.product([1.0, 2.0, 3.0], [1, 10]))
+    assert [(row["noise_multiplier"], row["steps"]) for row in rows] == list(
+        itertools.product([1.0, 2.0, 3.0], [1, 10])
+    )
     for row in rows:
         assert list(row) == list(COLUMNS)
         step = tr.Step(tr.Gaussian(noise_multiplier=float(row["noise_multiplier"] or 0)), tr.EveryRecord())
@@ -139,8 +151,14 @@ def test_rows_are_answers_in_the_order_of_the_grid() -> None:
 
 
 def test_an_impossible_cell_has_its_error_in_its_row_and_the_sweep_goes_on() -> None:
-    rows = sweep({**QUICK_GRID, "sampling": "poisson", "rate": [0.5, 7, -1], "steps": 1, "noise_multiplier": 1}, workers=1)
-    assert [str(row["error"])[:41] for row in rows] == ["None", *["InvalidSetting: rate must be in [0, 1], g"] * 2]
+    rows = sweep(
+        {**QUICK_GRID, "sampling": "poisson", "rate": [0.5, 7, -1], "steps": 1, "noise_multiplier": 1},
+        workers=1,
+    )
+    assert [str(row["error"])[:41] for row in rows] == [
+        "None",
+        *["InvalidSetting: rate must be in [0, 1], g"] * 2,
+    ]
     assert rows[0]["upper"] is not None
     assert rows[1]["upper"] is None
 
@@ -148,7 +166,9 @@ def test_an_impossible_cell_has_its_error_in_its_row_and_the_sweep_goes_on() -> 
 def test_rows_are_on_the_disk_as_they_come(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     path = tmp_path / "out.csv"
-    sweep(QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append((tally.done, len(in_file(path)))))
+    sweep(
+        QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append((tally.done, len(in_file(path))))
+    )
     assert seen == [(i, i) for i in range(7)]
 
 
@@ -178,7 +198,11 @@ def test_parquet_has_types_and_no_journal_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     table = pyarrow.parquet.read_table(path)
     assert table.to_pylist() == rows
-    assert [str(table.schema.field(name).type) for name in ("steps", "upper", "relation")] == ["int64", "double", "string"]
+    assert [str(table.schema.field(name).type) for name in ("steps", "upper", "relation")] == [
+        "int64",
+        "double",
+        "string",
+    ]
 
 
 # going on
@@ -202,7 +226,7 @@ def test_a_sweep_that_is_stopped_goes_on_without_doing_anything_twice(
         return original(cell)
 
     original: Callable[[Any], Row] = answer
-    monkeypatch.setattr("tightrope.answers.sweep.answer", counted)
+    monkeypatch.setattr("tightrope.sweeps.sweep.answer", counted)
     tallies: list[Tally] = []
     rows = sweep(QUICK_GRID, out=path, resume=True, workers=1, progress=tallies.append)
     assert len(answered) == 2
@@ -229,7 +253,11 @@ def test_a_cell_whose_worker_died_is_tried_again_and_one_that_was_refused_is_not
     grid = {**QUICK_GRID, "noise_multiplier": [1, -1], "steps": 1}
     rows = sweep(grid, out=path, workers=1)
     text = path.read_text()
-    died = ",".join(written(rows[0][key]) for key in CELL_KEYS) + ",,,,,,,WorkerDied: gone," + f"{tr.__version__}\n"
+    died = (
+        ",".join(written(rows[0][key]) for key in CELL_KEYS)
+        + ",,,,,,,WorkerDied: gone,"
+        + f"{tr.__version__}\n"
+    )
     path.write_text(text.replace(text.splitlines(keepends=True)[1], died))
     tallies: list[Tally] = []
     again = sweep(grid, out=path, resume=True, workers=1, progress=tallies.append)
@@ -248,7 +276,10 @@ def cluster() -> Iterator[Any]:
     import distributed
 
     # else a worker that happens to be starting 15 s after its first death is given up, and one piece kills many
-    settings = {"distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.allowed-failures": 1}
+    settings = {
+        "distributed.deploy.lost-worker-timeout": "10 minutes",
+        "distributed.scheduler.allowed-failures": 1,
+    }
     with dask.config.set(settings), cluster_of(2) as workers, distributed.Client(workers) as client:
         yield client
 
@@ -276,7 +307,12 @@ def test_a_dask_cluster_one_of_whose_workers_is_killed_gives_every_row(cluster: 
         # the last digits of sums depend on how many threads numpy has, which clusters set to one
         for end in ("lower", "upper"):
             assert row[end] == pytest.approx(serial[end], rel=1e-9)
-        assert {**row, "seconds": 0, "lower": 0, "upper": 0} == {**serial, "seconds": 0, "lower": 0, "upper": 0}
+        assert {**row, "seconds": 0, "lower": 0, "upper": 0} == {
+            **serial,
+            "seconds": 0,
+            "lower": 0,
+            "upper": 0,
+        }
     assert [row["error"] for row in rows] == [None] * 12
     assert len(in_file(tmp_path / "out.csv")) == 12
 
@@ -293,6 +329,9 @@ def test_on_dask_a_piece_that_always_kills_loses_nothing_but_itself(cluster: Any
 def test_who_stops_listening_to_dask_leaves_no_work_behind(cluster: Any) -> None:
     import joblib
 
-    with joblib.parallel_config("dask"), closing(in_parallel(pausing, itertools.count(), workers=2)) as outcomes:
+    with (
+        joblib.parallel_config("dask"),
+        closing(in_parallel(pausing, itertools.count(), workers=2)) as outcomes,
+    ):
         assert len(list(itertools.islice(outcomes, 5))) == 5
     assert {state.status for state in cluster.futures.values()} <= {"finished"}

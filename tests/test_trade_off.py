@@ -29,14 +29,25 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, mp, mpf
-from tightrope.curve.log_bounds import LogBounds
 from tightrope.curve.privacy_curve import Branch
 from tightrope.curve.trade_off import Floats, TradeOff
+from tightrope.engines.bounds import LogBounds
 
 RATES = (1e-12, 1e-9, 1e-6, 1e-4, 0.01, 0.05, 0.3, 0.5, 0.8, 0.99, 1 - 1e-6)
 ONE_WAY = pytest.mark.parametrize("relation", BRANCHES, ids=repr)
 ANY_WAY = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
-FEW = (GAUSSIAN[3], GAUSSIAN[5], GAUSSIAN[11], LAPLACE[0], LAPLACE[1], LAPLACE[3], FINITE[1], FINITE[5], FINITE[6], MIXED[1])
+FEW = (
+    GAUSSIAN[3],
+    GAUSSIAN[5],
+    GAUSSIAN[11],
+    LAPLACE[0],
+    LAPLACE[1],
+    LAPLACE[3],
+    FINITE[1],
+    FINITE[5],
+    FINITE[6],
+    MIXED[1],
+)
 
 
 def attack_on(run: tr.Run, relation: tr.Relation, accuracy: float = 1e-3) -> TradeOff:
@@ -100,11 +111,15 @@ def test_one_sampled_gaussian_step_is_attacked_best_by_a_threshold_on_its_output
         absent = mp.ncdf(-mpf(threshold)), mp.ncdf(mpf(threshold))
         present = tuple(
             (1 - mpf(rate)) * plain + mpf(rate) * moved
-            for plain, moved in zip(absent, (mp.ncdf(shift - threshold), mp.ncdf(threshold - shift)), strict=True)
+            for plain, moved in zip(
+                absent, (mp.ncdf(shift - threshold), mp.ncdf(threshold - shift)), strict=True
+            )
         )
         # under REMOVE high outputs speak for the record; under ADD low ones speak against it
         alarms, hits, misses = (
-            (absent[0], present[0], present[1]) if relation is tr.REMOVE else (present[1], absent[1], absent[0])
+            (absent[0], present[0], present[1])
+            if relation is tr.REMOVE
+            else (present[1], absent[1], absent[0])
         )
         below, above = math.nextafter(float(alarms), 0), math.nextafter(float(alarms), 1)
         assert attack.true_positive_rate(below).lower <= hits <= attack.true_positive_rate(above).upper
@@ -131,7 +146,11 @@ def outcomes(run: tr.Run, relation: tr.Relation) -> list[tuple[Fraction, Fractio
         absent, present = laws_of(step.mechanism)
         rate = Fraction(step.sampling.rate)
         mixed = [(1 - rate) * a + rate * b for a, b in zip(absent, present, strict=True)]
-        one = list(zip(mixed, absent, strict=True)) if relation is tr.REMOVE else list(zip(absent, mixed, strict=True))
+        one = (
+            list(zip(mixed, absent, strict=True))
+            if relation is tr.REMOVE
+            else list(zip(absent, mixed, strict=True))
+        )
         for _ in range(times):
             found = [(p * more_p, q * more_q) for p, q in found for more_p, more_q in one]
     return found
@@ -163,7 +182,9 @@ COUNTED = pytest.mark.parametrize("run", COUNTABLE, ids=repr)
 
 @COUNTED
 @ONE_WAY
-def test_no_likelihood_test_beats_the_upper_end_and_the_best_reaches_the_lower_end(run: tr.Run, relation: tr.Relation) -> None:
+def test_no_likelihood_test_beats_the_upper_end_and_the_best_reaches_the_lower_end(
+    run: tr.Run, relation: tr.Relation
+) -> None:
     attack, pairs = attack_on(run, relation, 1e-6), outcomes(run, relation)
     corners = {float(sum(q for _, q in pairs[:count])) for count in range(0, len(pairs) + 1, 3)}
     for rate in (*RATES, *sorted(corners), 0.0, 1.0):
@@ -221,8 +242,12 @@ def coarse_hits(relation: tr.Relation, rate: float) -> float:
     return float(np.interp(rate, alarms, hits))
 
 
-@pytest.mark.parametrize(("relation", "misses"), [(tr.ADD, 0.8931), (tr.REMOVE, 0.8349), (tr.ADD_OR_REMOVE, 0.8349)], ids=repr)
-def test_two_sampled_laplace_steps_are_attacked_best_by_removing(relation: tr.Relation, misses: float) -> None:
+@pytest.mark.parametrize(
+    ("relation", "misses"), [(tr.ADD, 0.8931), (tr.REMOVE, 0.8349), (tr.ADD_OR_REMOVE, 0.8349)], ids=repr
+)
+def test_two_sampled_laplace_steps_are_attacked_best_by_removing(
+    relation: tr.Relation, misses: float
+) -> None:
     found = attack_on(laplace(1, poisson(0.5), 2), relation).false_negative_rate(0.05)
     assert round(found.lower, 4) <= misses <= round(found.upper, 4)
     reached = coarse_hits(tr.ADD if relation is tr.ADD else tr.REMOVE, 0.05)
@@ -250,7 +275,10 @@ def test_rates_are_narrow_grow_bend_one_way_and_beat_guessing(entry: Entry, rela
     for low, high in itertools.pairwise(hits):
         assert low.lower <= high.upper
     for (a, left), (b, middle), (c, right) in zip(
-        zip(GRID, hits, strict=True), zip(GRID[1:], hits[1:], strict=False), zip(GRID[2:], hits[2:], strict=False), strict=False
+        zip(GRID, hits, strict=True),
+        zip(GRID[1:], hits[1:], strict=False),
+        zip(GRID[2:], hits[2:], strict=False),
+        strict=False,
     ):
         assert ((c - b) * left.lower + (b - a) * right.lower) / (c - a) <= middle.upper
 
@@ -271,10 +299,17 @@ def test_adding_or_removing_is_at_least_as_bad_as_either(entry: Entry) -> None:
     either = attack_on(entry.run, tr.ADD_OR_REMOVE)
     for rate in (1e-6, 0.01, 0.3, 0.8):
         for relation in BRANCHES:
-            assert attack_on(entry.run, relation).true_positive_rate(rate).lower <= either.true_positive_rate(rate).upper
+            assert (
+                attack_on(entry.run, relation).true_positive_rate(rate).lower
+                <= either.true_positive_rate(rate).upper
+            )
     # symmetric neighbours: exchanging false positives and false negatives changes nothing
     misses = either.false_negative_rate(0.2)
-    assert either.false_negative_rate(misses.upper).lower <= 0.2 <= either.false_negative_rate(misses.lower).upper
+    assert (
+        either.false_negative_rate(misses.upper).lower
+        <= 0.2
+        <= either.false_negative_rate(misses.lower).upper
+    )
 
 
 @over(FEW)
@@ -291,7 +326,9 @@ def test_the_rates_say_as_much_as_the_curve(entry: Entry) -> None:
     attack, asked = attack_on(entry.run, tr.REMOVE), curve(entry.run, tr.REMOVE)
     for epsilon in entry.epsilons:
         for rate in (1e-9, 1e-4, 0.02, 0.2, 0.6):
-            assert attack.true_positive_rate(rate).lower - math.exp(epsilon) * rate <= asked.delta(epsilon).upper
+            assert (
+                attack.true_positive_rate(rate).lower - math.exp(epsilon) * rate <= asked.delta(epsilon).upper
+            )
 
 
 def test_what_a_curve_was_asked_before_does_not_matter_beyond_its_accuracy() -> None:
@@ -306,7 +343,9 @@ def test_what_a_curve_was_asked_before_does_not_matter_beyond_its_accuracy() -> 
 
 
 @ANY_WAY
-@pytest.mark.parametrize("run", [gaussian(0.8, poisson(0.01), 100), laplace(1, EVERY, 3), response(0.75, EVERY, 2)], ids=repr)
+@pytest.mark.parametrize(
+    "run", [gaussian(0.8, poisson(0.01), 100), laplace(1, EVERY, 3), response(0.75, EVERY, 2)], ids=repr
+)
 def test_attacks_that_never_or_always_raise_an_alarm(run: tr.Run, relation: tr.Relation) -> None:
     attack = attack_on(run, relation)
     assert attack.true_positive_rate(0) == tr.Bracket(0, 0)
@@ -323,7 +362,10 @@ def test_outputs_that_only_one_dataset_produces_need_no_false_alarm() -> None:
     assert attack_on(run, tr.ADD).true_positive_rate(0) == tr.Bracket(0, 0)
     # the same output, seen from the other side: no alarm is ever missed beyond this rate
     assert attack_on(run, tr.ADD).false_negative_rate(0.8751) == tr.Bracket(0, 0)
-    assert attack_on(response(1, EVERY, 1), tr.REMOVE).false_negative_rate([0.0, 0.5]).tolist() == [tr.Bracket(0, 0)] * 2
+    assert (
+        attack_on(response(1, EVERY, 1), tr.REMOVE).false_negative_rate([0.0, 0.5]).tolist()
+        == [tr.Bracket(0, 0)] * 2
+    )
 
 
 def test_a_run_that_releases_nothing_leaves_only_guessing() -> None:
@@ -393,9 +435,13 @@ def test_rough_values_still_bound_the_rates_and_little_is_added(error: float) ->
 def test_what_cannot_be_certified_is_refused_and_the_rest_is_not() -> None:
     attack = rough_attack(1e-6, farthest=2)
     assert attack.true_positive_rate(0.1).relative_width <= 1e-5
-    with pytest.raises(tr.NotPreciseEnough, match=r"false_positive_rate=1e-09 could not be certified to accuracy=1e-06"):
+    with pytest.raises(
+        tr.NotPreciseEnough, match=r"false_positive_rate=1e-09 could not be certified to accuracy=1e-06"
+    ):
         attack.true_positive_rate(1e-9)
-    with pytest.raises(tr.NotPreciseEnough, match=r"false_positive_rate=1e-300 is beyond what floats resolve"):
+    with pytest.raises(
+        tr.NotPreciseEnough, match=r"false_positive_rate=1e-300 is beyond what floats resolve"
+    ):
         attack.true_positive_rate(1e-300)
 
 

@@ -25,12 +25,12 @@ from draws import (
     weighted,
 )
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.audit.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, judged
-from tightrope.audit.hypotheses_overlaps import shared
-from tightrope.audit.hypotheses_schemes import verdicts
-from tightrope.audit.recording import record
-from tightrope.audit.watching import LEVEL, batches_needed, watch
-from tightrope.audit.watching_batches import joined
+from tightrope.audit.recordings.batches import joined
+from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, judged
+from tightrope.audit.recordings.overlaps import shared
+from tightrope.audit.recordings.recording import record
+from tightrope.audit.recordings.schemes import verdicts
+from tightrope.audit.recordings.watch import LEVEL, batches_needed, watch
 
 
 def seen(draw: Draw, seed: int, n: int = 10_000, b: int = 64, count: int = 200) -> Finding:
@@ -46,8 +46,12 @@ def test_each_scheme_is_recognised_in_200_batches_of_64_out_of_10_000(draw: Draw
     assert {seen(draw, seed).scheme for seed in range(40)} == {scheme}
 
 
-@pytest.mark.parametrize(("n", "b", "count"), [(60_000, 256, 130), (1000, 10, 600), (100, 10, 200), (100, 50, 120)])
-@pytest.mark.parametrize(("draw", "scheme"), [pair for pair in DRAWN[:6] if pair[0] is not shuffled_and_half_used])
+@pytest.mark.parametrize(
+    ("n", "b", "count"), [(60_000, 256, 130), (1000, 10, 600), (100, 10, 200), (100, 50, 120)]
+)
+@pytest.mark.parametrize(
+    ("draw", "scheme"), [pair for pair in DRAWN[:6] if pair[0] is not shuffled_and_half_used]
+)
 def test_other_sizes_are_recognised_too(draw: Draw, scheme: Scheme, n: int, b: int, count: int) -> None:
     assert {seen(draw, seed, n, b, count).scheme for seed in range(5)} == {scheme}
 
@@ -60,7 +64,9 @@ def test_tiny_recordings_are_right_or_unknown() -> None:
         b = int(rng.integers(1, n // 2 + 1))
         draw, scheme = DRAWN[int(rng.integers(len(DRAWN)))]
         # one batch per epoch is a draw without replacement; a partition that is not seen again is a shuffle
-        same_law = (draw is shuffled_and_half_used and n // 2 < 2 * b) or (draw is partition and count <= n // b)
+        same_law = (draw is shuffled_and_half_used and n // 2 < 2 * b) or (
+            draw is partition and count <= n // b
+        )
         if same_law or draw is weighted:
             continue
         found = watch(draw(rng, n, b, count), records=n, repeats_allowed=True).scheme
@@ -73,7 +79,9 @@ def test_tiny_recordings_are_right_or_unknown() -> None:
 def test_two_batches_say_nothing(draw: Draw, scheme: Scheme) -> None:
     found = seen(draw, 1, count=2)
     assert found.scheme is Scheme.UNKNOWN
-    assert found.sentence.startswith("2 batches of 10,000 records are too few to tell how batches are drawn: about ")
+    assert found.sentence.startswith(
+        "2 batches of 10,000 records are too few to tell how batches are drawn: about "
+    )
 
 
 @pytest.mark.parametrize(("n", "b"), [(10_000, 64), (1000, 10), (60_000, 256), (100, 10), (200, 50)])
@@ -99,7 +107,13 @@ def test_a_shuffle_names_its_epoch() -> None:
         "These batches are shuffled and cut: no record came twice within an epoch of 156 batches, which independent draws would "
         "do with probability below 1e-300."
     )
-    assert (found.how, found.records, found.batch, found.epoch, found.sampling) == (How.WATCHED, 10_000, 64, 156, None)
+    assert (found.how, found.records, found.batch, found.epoch, found.sampling) == (
+        How.WATCHED,
+        10_000,
+        64,
+        156,
+        None,
+    )
     assert seen(shuffled_with_short_ones, 3, n=1000, b=30).epoch == 34
 
 
@@ -116,7 +130,9 @@ def test_without_replacement_gets_the_exact_sampling() -> None:
     found = seen(subsets, 1)
     assert found.sampling == tr.WithoutReplacement(batch=64, population=10_000)
     assert (found.batch, found.rate) == (64, 0.0064)
-    assert found.sentence.startswith("These batches are drawn afresh without replacement: each holds 64 of the 10,000 records")
+    assert found.sentence.startswith(
+        "These batches are drawn afresh without replacement: each holds 64 of the 10,000 records"
+    )
 
 
 def test_the_others_get_what_is_known_of_them() -> None:
@@ -164,11 +180,15 @@ def test_a_dataset_that_is_smaller_than_was_said_is_noticed(rng: np.random.Gener
 
 def test_the_same_batches_in_another_order_fit_nothing(rng: np.random.Generator) -> None:
     parts = cut(rng.permutation(1000), 20)
-    assert "came again as a whole" in unknown(epochs(lambda: [parts[k] for k in rng.permutation(50)], 200), 1000)
+    assert "came again as a whole" in unknown(
+        epochs(lambda: [parts[k] for k in rng.permutation(50)], 200), 1000
+    )
 
 
 def test_batches_that_are_used_twice_fit_nothing(rng: np.random.Generator) -> None:
-    assert "came again as a whole" in unknown([batch for batch in poisson(rng, 10_000, 64, 100) for _ in range(2)])
+    assert "came again as a whole" in unknown(
+        [batch for batch in poisson(rng, 10_000, 64, 100) for _ in range(2)]
+    )
 
 
 def test_a_shuffle_buffer_is_no_shuffle(rng: np.random.Generator) -> None:
@@ -222,7 +242,9 @@ WHOLE_SCHEMES = [
     for draw, scheme in DRAWN
     for size in SIZES
     if scheme in (Scheme.SHUFFLE, Scheme.BALLS_IN_BINS)
-    and not (draw is shuffled_and_half_used and size[0] // 2 < 2 * size[1])  # one batch per epoch is another scheme
+    and not (
+        draw is shuffled_and_half_used and size[0] // 2 < 2 * size[1]
+    )  # one batch per epoch is another scheme
 ]
 
 
@@ -239,7 +261,9 @@ def test_weights_that_vary_by_more_are_not_ruled_out() -> None:
     values = []
     for seed in range(200):
         rng = np.random.default_rng([seed, 7])
-        rates = np.minimum(1, 0.02 * rng.uniform(1 - 0.3 * 3**0.5, 1 + 0.3 * 3**0.5, size=1000))  # standard deviation 0.3
+        rates = np.minimum(
+            1, 0.02 * rng.uniform(1 - 0.3 * 3**0.5, 1 + 0.3 * 3**0.5, size=1000)
+        )  # standard deviation 0.3
         batches = [np.flatnonzero(rng.random(1000) < rates) for _ in range(100)]
         values.append(Tests(joined(batches, 1000)).unevenness.p_value)
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 200**0.5
@@ -309,16 +333,28 @@ REFUSED: dict[str, tuple[object, object, str]] = {
     "floats": ([[1.0, 2.5]], 10, r"batches\[0\] holds 1.0, which is no index"),
     "float array": ([np.array([1.5])], 10, r"batches\[0\] holds 1.5, which is no index"),
     "bool among numbers": ([[1, True]], 10, r"batches\[0\] holds True, which is no index"),
-    "numpy bool among numbers": ([[np.int64(1), np.True_]], 10, r"batches\[0\] holds np.True_, which is no index"),
+    "numpy bool among numbers": (
+        [[np.int64(1), np.True_]],
+        10,
+        r"batches\[0\] holds np.True_, which is no index",
+    ),
     "bools": ([np.array([True, False])], 10, r"batches\[0\] holds True"),
     "texts": ([["a", "b"]], 10, r"batches\[0\] holds 'a'"),
     "huge": ([[2**70]], 10, r"batches\[0\] holds \d+, which is no index"),
     "huge unsigned": ([np.array([2**63], dtype=np.uint64)], 10, r"batches\[0\] holds \d+, which is no index"),
-    "twice": ([[1, 2], [3, 4, 3]], 10, r"batches\[1\] holds the index 3 more than once.*repeats_allowed=True"),
+    "twice": (
+        [[1, 2], [3, 4, 3]],
+        10,
+        r"batches\[1\] holds the index 3 more than once.*repeats_allowed=True",
+    ),
     "none": ([], 10, "batches must hold at least one batch, got none"),
     "no iterable": (5, 10, "batches must be an iterable of batches, got 5"),
     "dict": ({"a": 1}, 10, "batches must be an iterable of batches"),
-    "flat": ([1, 2, 3], 10, r"batches\[0\] must be a sequence of indices, got 1. A sampler of single indices"),
+    "flat": (
+        [1, 2, 3],
+        10,
+        r"batches\[0\] must be a sequence of indices, got 1. A sampler of single indices",
+    ),
     "nested too deep": ([[[1, 2], [3, 4]]], 10, r"batches\[0\] must be one flat sequence of indices"),
     "ragged": ([[[1, 2], [3]]], 10, r"batches\[0\] must be one flat sequence of indices"),
     "text batch": (["12"], 10, r"batches\[0\] must be a sequence of indices, got '12'"),
@@ -340,9 +376,13 @@ def test_repeats_are_evidence_where_they_are_allowed() -> None:
 def test_a_recorded_file_is_watched_and_its_size_must_agree(tmp_path: Path) -> None:
     path = tmp_path / "batches.jsonl"
     batches = subsets(np.random.default_rng(1), 500, 30, 200)
-    assert all(passed is batch for passed, batch in zip(record(batches, path, records=500), batches, strict=True))
+    assert all(
+        passed is batch for passed, batch in zip(record(batches, path, records=500), batches, strict=True)
+    )
     assert watch(path) == watch(str(path), records=500) == watch(batches, records=500)
-    with pytest.raises(tr.InvalidSetting, match=r"records must be 500, as .* states, or be left out, got 400"):
+    with pytest.raises(
+        tr.InvalidSetting, match=r"records must be 500, as .* states, or be left out, got 400"
+    ):
         watch(path, records=400)
 
 

@@ -4,13 +4,13 @@ State what is run (mechanism, sampling, steps) and who counts as a neighbour (re
 theorem behind it, or a refusal that says what is known.
 """
 
+from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
-from tightrope.answers.sweep import Grid, sweep
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
@@ -18,14 +18,29 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
-from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, TightropeError, WorkerDied
-from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
+from tightrope.engines.draws.simulation import (
+    BETTING,
+    CHERNOFF,
+    HOEFFDING,
+    PLAIN,
+    TILTED,
+    Simulation,
+    draws_needed,
+)
+from tightrope.errors import (
+    InvalidSetting,
+    NoSuchValue,
+    NoTheorem,
+    NotPreciseEnough,
+    TightropeError,
+    WorkerDied,
+)
 from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
-from tightrope.setting.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, Simulation, draws_needed
+from tightrope.sweeps.sweep import Grid, sweep
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 

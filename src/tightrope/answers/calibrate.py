@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
+from tightrope.accountants.certified import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
 from tightrope.answers.frontier import Frontier, V
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
@@ -24,10 +24,11 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 
 CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
 PROMISED = 1e-4
-CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # the same where the theory keeps the sides apart; games take long
-NOT_CERTIFIED = (
-    "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
-)
+CLOSE_TO_A_GAP = {
+    QUICK: 1e-4,
+    TIGHT: 1e-3,
+}  # the same where the theory keeps the sides apart; games take long
+NOT_CERTIFIED = "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
 MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
 MOST_TRIES = 12  # to get past the width of the brackets that verify
 HALVINGS = 2  # to take back what was too much of that
@@ -55,7 +56,13 @@ class Calibration(Generic[V]):
     @property
     def gap(self) -> float:
         """How far, relative to `value`, the best possible value can be; 0 where `value` is the limit."""
-        return 0.0 if self.beyond is None else abs(self.beyond - self.value) / self.value if self.value else math.inf
+        return (
+            0.0
+            if self.beyond is None
+            else abs(self.beyond - self.value) / self.value
+            if self.value
+            else math.inf
+        )
 
     @property
     def epsilon(self) -> Bracket:
@@ -92,8 +99,12 @@ def smallest_noise(
     (0.7876, True, True)
     """
     if mechanism not in (Gaussian, Laplace):
-        raise InvalidSetting(f"mechanism must be Gaussian or Laplace, got {mechanism!r}. Only these have a noise multiplier.")
-    count = check.whole(least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps)
+        raise InvalidSetting(
+            f"mechanism must be Gaussian or Laplace, got {mechanism!r}. Only these have a noise multiplier."
+        )
+    count = check.whole(
+        least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps
+    )
     target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
 
     def run(noise: float) -> Run:
@@ -182,7 +193,9 @@ def largest_rate(
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
     found = _calibrated("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
     if found is None:
-        raise NoSuchValue(f"{target} is out of reach: even rate {LEAST_RATE:g} misses it. Accept a larger delta.", limit=0.0)
+        raise NoSuchValue(
+            f"{target} is out of reach: even rate {LEAST_RATE:g} misses it. Accept a larger delta.", limit=0.0
+        )
     return found
 
 
@@ -289,12 +302,16 @@ def _quick_frontier(target: Target, run: Callable[[V], Run], like: Frontier[V], 
             return Bracket(-math.inf, -math.log(target.delta))
 
     close = CLOSE_TO_A_GAP[QUICK]
-    frontier = Frontier(excess, safest=like.safest, riskiest=like.riskiest, close=close, slope=like.slope, blur=like.blur)
+    frontier = Frontier(
+        excess, safest=like.safest, riskiest=like.riskiest, close=close, slope=like.slope, blur=like.blur
+    )
     frontier.search(start)
     return frontier
 
 
-def _verified(target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
+def _verified(
+    target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float
+) -> tuple[V, PrivacyCurve] | None:
     """The safe value, or one a little safer, with the curve that verifies it."""
     value, unverified, curve = frontier.safe, frontier.safe, None
     for tries in range(MOST_TRIES):
@@ -316,7 +333,9 @@ def _verified(target: Target, run: Callable[[V], Run], frontier: Frontier[V], ac
     return value, curve
 
 
-def _better_start(target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V) -> tuple[V, float]:
+def _better_start(
+    target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
+) -> tuple[V, float]:
     """Where the saddle-point approximation meets the target, if it can tell, and how steeply."""
     frontier = Frontier(lambda v: target.guess(run(v)), safest=safest, riskiest=riskiest, close=0.01)
     with contextlib.suppress(ArithmeticError):

@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, Progress
+from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress
+from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant, promise_of
 from tightrope.answers.spend import Answer, Curve, privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
 from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import aligned
-from tightrope.setting.accountant import CERTIFIED, MONTE_CARLO, Accountant, promise_of
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.simulation import Simulation
 from tightrope.theorems.evidence import PROVED, Standing
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 
@@ -59,7 +59,9 @@ class Comparison:
     def __str__(self) -> str:
         rows = [["accountant", *(f"epsilon at delta {delta:.12g}" for delta in self.deltas), "what it is"]]
         for row in self.rows:
-            answers = [f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))]
+            answers = [
+                f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))
+            ]
             rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), promise_of(row.accountant)])
         return aligned(rows)
 
@@ -94,7 +96,9 @@ def compare(
     curves: dict[Accountant, Curve] = {}
     for accountant in Accountant:
         try:
-            simulated = _simulation(run.steps * len(deltas), simulation) if accountant is MONTE_CARLO else None
+            simulated = (
+                _simulation(run.steps * len(deltas), simulation) if accountant is MONTE_CARLO else None
+            )
             curves[accountant] = privacy_curve(
                 run,
                 relation=relation,
@@ -126,7 +130,9 @@ def _simulation(losses: int, stated: Simulation | None) -> Simulation:
 
 def _rows(accountant: Accountant, curve: Curve, deltas: tuple[float, ...]) -> Iterator[Row]:
     yield Row(accountant, "", tuple(curve.epsilon(list(deltas))))
-    if isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1:  # the published theorems, one by one
+    if (
+        isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1
+    ):  # the published theorems, one by one
         found = [curve.bounds(delta)[0] for delta in deltas]
         for each in range(1, len(found[0])):
             yield Row(accountant, _theorem(found[0][each].because), tuple(bounds[each] for bounds in found))
@@ -152,4 +158,8 @@ def _beside(bracket: Bracket, answer: Answer) -> str:
     assert isinstance(answer, Estimate)
     if answer.lower <= bracket.lower and bracket.upper <= answer.upper:
         return "holds the bracket"
-    return "overlaps the bracket" if answer.lower <= bracket.upper and bracket.lower <= answer.upper else "misses the bracket"
+    return (
+        "overlaps the bracket"
+        if answer.lower <= bracket.upper and bracket.lower <= answer.upper
+        else "misses the bracket"
+    )

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters
+from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters
 from tightrope.answers.spend import privacy_curve
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
@@ -94,7 +94,10 @@ class Contrast:
     def _cells(self, row: Row) -> list[str]:
         if row.refusal is not None:
             return [row.why_not] * len(self.deltas)
-        return [_shown(epsilon) + beside for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)]
+        return [
+            _shown(epsilon) + beside
+            for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)
+        ]
 
     def ratios_in_words(self, row: Row) -> list[str]:
         """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known.
@@ -110,7 +113,9 @@ def _times(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
-    return f" ({lower} to {upper})" if ratio.relative_width > _ONE_NUMBER and lower != upper else f" ({upper})"
+    return (
+        f" ({lower} to {upper})" if ratio.relative_width > _ONE_NUMBER and lower != upper else f" ({upper})"
+    )
 
 
 def _shown(bracket: Bracket) -> str:
@@ -137,17 +142,28 @@ def contrast(
     """
     run = as_run(run)
     claim = _own_claim(run) if claimed is None else _checked(claimed)
-    deltas = tuple(check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist())
+    deltas = tuple(
+        check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
+    )
     if not deltas:
         raise InvalidSetting("delta must hold at least one value, got none. Pass for example delta=1e-6.")
     effort = checked_effort(effort)
     rows = []
     for sampling in get_args(Sampling):
         for relation in RELATIONS.values():
-            changed = Run(tuple((Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run))
+            changed = Run(
+                tuple(
+                    (Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run
+                )
+            )
             try:
                 curve = privacy_curve(
-                    changed, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
+                    changed,
+                    relation=relation,
+                    accuracy=accuracy,
+                    trusting=trusting,
+                    effort=effort,
+                    progress=progress,
                 )
                 marked = effort if effort_matters(changed, relation, trusting=trusting) else None
                 found = tuple(curve.epsilon(d) for d in deltas)
@@ -184,12 +200,16 @@ def _with_ratios(row: Row, claimed: tuple[Bracket, ...]) -> Row:
         return row
     same = row.epsilons is claimed  # a number is exactly once itself, however little is known about it
     pairs = zip(row.epsilons, claimed, strict=True)
-    return replace(row, ratios=tuple(Bracket(1.0, 1.0) if same else _ratio(epsilon, claim) for epsilon, claim in pairs))
+    return replace(
+        row, ratios=tuple(Bracket(1.0, 1.0) if same else _ratio(epsilon, claim) for epsilon, claim in pairs)
+    )
 
 
 def _ratio(epsilon: Bracket, claim: Bracket) -> Bracket:
     """All ratios of a number in one bracket and one in the other; 0 / 0 and infinity / infinity can be anything."""
-    return Bracket(_quotient(epsilon.lower, claim.upper, 0.0), _quotient(epsilon.upper, claim.lower, math.inf))
+    return Bracket(
+        _quotient(epsilon.lower, claim.upper, 0.0), _quotient(epsilon.upper, claim.lower, math.inf)
+    )
 
 
 def _quotient(above: float, below: float, outwards: float) -> float:

@@ -87,13 +87,19 @@ class Frontier(Generic[V]):
         """Whether values stay open although the two sides are further apart than promised."""
         if self.safe is None or self.beyond is None or not self._open:
             return False
-        return self._apart(self.safe, self.beyond) > promised and not (self.whole and abs(self.beyond - self.safe) <= 1)
+        return self._apart(self.safe, self.beyond) > promised and not (
+            self.whole and abs(self.beyond - self.safe) <= 1
+        )
 
     def safer(self, value: V, tries: int) -> V | None:
         """A value a little safer, and a little more with each try; None at the end of the axis."""
         if value == self.safest:
             return None
-        return max(value - 2**tries, self.safest) if self.whole else self._moved(value, -self.close / 4 * 2**tries, down=True)
+        return (
+            max(value - 2**tries, self.safest)
+            if self.whole
+            else self._moved(value, -self.close / 4 * 2**tries, down=True)
+        )
 
     def between(self, safer: V, riskier: V) -> V | None:
         """A value halfway; None where there is none."""
@@ -120,17 +126,27 @@ class Frontier(Generic[V]):
         before, after = self._seen[last], self._seen[now]
         rise = after.upper - before.upper
         # what is not well above the brackets' own width says nothing, unless that width is steady
-        if math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * min(max(before.width, after.width), self.blur):
+        if (
+            math.isfinite(rise)
+            and rise * run > 0
+            and abs(rise) > 10 * min(max(before.width, after.width), self.blur)
+        ):
             self.slope = min(max(rise / run, 1e-2), 1e9)
 
     def _trials(self, last: V) -> Iterator[V]:
         """What to try after `last`: first for the side that `last` did not settle."""
         for for_safe in (last != self.safe, last == self.safe):
             low, high = self._gap(for_safe)
-            if low is not None and high is not None and self._apart(low, high) <= self.close / (10 if self.whole else 1):
+            if (
+                low is not None
+                and high is not None
+                and self._apart(low, high) <= self.close / (10 if self.whole else 1)
+            ):
                 continue
             trial = self._aimed(last, for_safe)
-            creeps = len(self._seen) % 16 == 15 and low is not None and high is not None  # Newton's steps may; halving does not
+            creeps = (
+                len(self._seen) % 16 == 15 and low is not None and high is not None
+            )  # Newton's steps may; halving does not
             if creeps or not self._inside(trial, low, high):
                 trial = self._between(low, high, for_safe)
             if self._inside(trial, low, high):
@@ -138,7 +154,11 @@ class Frontier(Generic[V]):
 
     def _inside(self, trial: V, low: V | None, high: V | None) -> bool:
         risk = self._risk(trial)
-        return trial not in self._seen and (low is None or self._risk(low) < risk) and (high is None or risk < self._risk(high))
+        return (
+            trial not in self._seen
+            and (low is None or self._risk(low) < risk)
+            and (high is None or risk < self._risk(high))
+        )
 
     def _gap(self, for_safe: bool) -> tuple[V | None, V | None]:
         """The values strictly between which the next safe one, or the next one beyond, may lie; None where nothing is known."""

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.calibrate import most_steps
-from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.sealed_json import SealedJson
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue
+from tightrope.files import as_path, write_whole
 from tightrope.numerics import check
-from tightrope.numerics.files import as_path, write_whole
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.plain import Plain, plain_run, run_of
@@ -52,8 +52,12 @@ class Ledger:
     11097
     """
 
-    def __init__(self, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED) -> None:
-        nothing = privacy_curve(Run(), relation=relation, accuracy=accuracy, trusting=trusting)  # refuses what is no setting
+    def __init__(
+        self, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
+    ) -> None:
+        nothing = privacy_curve(
+            Run(), relation=relation, accuracy=accuracy, trusting=trusting
+        )  # refuses what is no setting
         self._relation, self._accuracy, self._trusting = relation, nothing.accuracy, trusting
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
@@ -86,7 +90,9 @@ class Ledger:
         [1.098..., 1.098...]
         """
         released = as_run(run)
-        grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in released))  # refuses too many to count
+        grown = Run(
+            tuple((step, times + self._times.get(step, 0)) for step, times in released)
+        )  # refuses too many to count
         if grown:
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]
@@ -109,7 +115,9 @@ class Ledger:
 
     def curve(self, *, effort: Effort = QUICK) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return privacy_curve(self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort)
+        return privacy_curve(
+            self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort
+        )
 
     def epsilon(self, delta: float, *, effort: Effort = QUICK) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
@@ -119,7 +127,9 @@ class Ledger:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
         return self._answer("delta", check.real(epsilon=epsilon), effort, lambda curve, at: curve.delta(at))
 
-    def _answer(self, of: str, at: float, effort: Effort, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
+    def _answer(
+        self, of: str, at: float, effort: Effort, ask: Callable[[PrivacyCurve, float], Bracket]
+    ) -> Bracket:
         # each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on what
         # it was asked before
         asked = of, at, checked_effort(effort)
@@ -127,11 +137,15 @@ class Ledger:
             self._answers[asked] = ask(self.curve(effort=effort), at)
         return self._answers[asked]
 
-    def remaining(self, epsilon: float, delta: float, step: Step | None = None, *, effort: Effort = QUICK) -> int:
+    def remaining(
+        self, epsilon: float, delta: float, step: Step | None = None, *, effort: Effort = QUICK
+    ) -> int:
         """How many more times `step` (by default the last one recorded) fits into the budget; 0 where it is spent."""
         step = self._last if step is None else step
         if step is None:
-            raise InvalidSetting("step must be given while nothing is recorded, got None. Pass the Step you plan to take.")
+            raise InvalidSetting(
+                "step must be given while nothing is recorded, got None. Pass the Step you plan to take."
+            )
         try:
             return most_steps(
                 step,
@@ -157,14 +171,19 @@ class Ledger:
         """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
         table = LEDGER_FILE.unsealed(as_path(path))
         table.keep_to(_KEYS)
-        relation, trusting = table.choice("relation", RELATION_SPELLINGS), table.choice("trusting", _STANDINGS)
+        relation, trusting = (
+            table.choice("relation", RELATION_SPELLINGS),
+            table.choice("trusting", _STANDINGS),
+        )
         accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")
         with placed(table.where):
             ledger = Ledger(relation=relation, accuracy=accuracy, trusting=trusting)
         ledger.record(run_of(table, "parts"))
         ledger._last = _last(table, list(ledger._times))
         if ledger._content() != table.entries:
-            raise InvalidSetting(f"{path}: parts must list each step once, with steps of at least 1. Merge equal parts.")
+            raise InvalidSetting(
+                f"{path}: parts must list each step once, with steps of at least 1. Merge equal parts."
+            )
         return ledger
 
     def _content(self) -> Plain:
@@ -189,7 +208,9 @@ class Ledger:
 
     def __str__(self) -> str:
         parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
-        return f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{''.join(parts)}"
+        return (
+            f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{''.join(parts)}"
+        )
 
 
 def _last(table: Table, steps: list[Step]) -> Step | None:

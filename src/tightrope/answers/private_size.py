@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.answers.spend import epsilon as spent
 from tightrope.curve.bracket import rounded
 from tightrope.errors import InvalidSetting
@@ -109,13 +109,17 @@ class PrivateSize:
         alone = spent(training, delta=rest, relation=relation, accuracy=accuracy).upper
         added = math.nextafter(self.epsilon + alone, math.inf)
         composed = spent(training + self.as_step, delta=rest, relation=relation, accuracy=accuracy).upper
-        return WholeEpsilon(upper=min(composed, added), chosen_after=added, delta=wanted, because=(BIASED_DOWN,))
+        return WholeEpsilon(
+            upper=min(composed, added), chosen_after=added, delta=wanted, because=(BIASED_DOWN,)
+        )
 
     @property
     def as_step(self) -> Step:
         """What dominates the release: randomized response that tells the truth with probability e^epsilon / (1 + e^epsilon)."""
         truth = 1 / (1 + math.exp(-self.epsilon))
-        for _ in range(3):  # three roundings, each by at most half a unit in the last place: upwards by more than that
+        for _ in range(
+            3
+        ):  # three roundings, each by at most half a unit in the last place: upwards by more than that
             truth = math.nextafter(truth, 1.0)
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
@@ -136,7 +140,9 @@ class WholeEpsilon:
     because: tuple[Evidence, ...] = field(default=(), repr=False)
 
     def __float__(self) -> float:
-        raise TypeError("this is an upper bound: use .upper, or .chosen_after if the estimate was looked at first")
+        raise TypeError(
+            "this is an upper bound: use .upper, or .chosen_after if the estimate was looked at first"
+        )
 
     def __str__(self) -> str:
         upper, after = rounded(self.upper, 9, down=False), rounded(self.chosen_after, 9, down=False)
@@ -153,7 +159,9 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     """
     count = check.whole(remedy="It is how many records the dataset has.", records=records)
     if count > MOST_COUNTED:
-        raise InvalidSetting(f"records must be at most {MOST_COUNTED:g}, got {count}. Nobody has more records.")
+        raise InvalidSetting(
+            f"records must be at most {MOST_COUNTED:g}, got {count}. Nobody has more records."
+        )
     cost = _checked_epsilon(epsilon)
     wrong = check.open_probability(remedy=_BETA, beta=beta)
     if batch is not None:
@@ -189,7 +197,9 @@ def _log_tail(epsilon: float, shift: int) -> float:
 def _checked_epsilon(epsilon: object) -> float:
     value = check.positive(remedy=_EPSILON, epsilon=epsilon)
     if not LEAST_EPSILON <= value <= MOST_EPSILON:
-        raise InvalidSetting(f"epsilon must be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, got {epsilon!r}. {_EPSILON}")
+        raise InvalidSetting(
+            f"epsilon must be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, got {epsilon!r}. {_EPSILON}"
+        )
     return value
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.files import read_text
+from tightrope.files import read_text
 from tightrope.setting.tables import Table
 
 SEAL = "sha256"
@@ -43,9 +43,13 @@ class SealedJson:
         version = table.wanted("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or version != self.version:
             raise table.refusal(
-                "version", f"{self.version}, the only one understood here", "Use the tightrope that wrote it, or a later one."
+                "version",
+                f"{self.version}, the only one understood here",
+                "Use the tightrope that wrote it, or a later one.",
             )
-        stated = table.text(SEAL, "It is the checksum at the end of a saved file: restore the file from a copy.")
+        stated = table.text(
+            SEAL, "It is the checksum at the end of a saved file: restore the file from a copy."
+        )
         found = _checksum({key: value for key, value in table.entries.items() if key != SEAL})
         if stated != found:
             raise table.refusal(
@@ -53,7 +57,9 @@ class SealedJson:
                 "the checksum of the rest of the file",
                 f"The file was damaged or edited: restore it from a copy. If it was edited on purpose, write {found!r} there.",
             )
-        content = {key: value for key, value in table.entries.items() if key not in ("format", "version", SEAL)}
+        content = {
+            key: value for key, value in table.entries.items() if key not in ("format", "version", SEAL)
+        }
         return Table(content, table.where)
 
 

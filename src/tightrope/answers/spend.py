@@ -2,19 +2,19 @@
 
 from typing import Literal, TypedDict, Unpack, overload
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, Progress, certified_curve
+from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress, certified_curve
+from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting
-from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.simulation import Simulation
 from tightrope.theorems.evidence import PROVED, Standing
 
 Curve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve
@@ -33,7 +33,11 @@ class Wanted(TypedDict, total=False):
 
 @overload
 def privacy_curve(
-    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.CERTIFIED] = CERTIFIED, **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    relation: Relation,
+    accountant: Literal[Accountant.CERTIFIED] = CERTIFIED,
+    **wanted: Unpack[Wanted],
 ) -> PrivacyCurve: ...
 @overload
 def privacy_curve(
@@ -41,14 +45,24 @@ def privacy_curve(
 ) -> RenyiCurve: ...
 @overload
 def privacy_curve(
-    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.GAUSSIAN_LIMIT], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    relation: Relation,
+    accountant: Literal[Accountant.GAUSSIAN_LIMIT],
+    **wanted: Unpack[Wanted],
 ) -> GaussianLimitCurve: ...
 @overload
 def privacy_curve(
-    run: Run | Step, *, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    relation: Relation,
+    accountant: Literal[Accountant.MONTE_CARLO],
+    **wanted: Unpack[Wanted],
 ) -> SimulatedCurve: ...
 @overload
-def privacy_curve(run: Run | Step, *, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Curve: ...
+def privacy_curve(
+    run: Run | Step, *, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]
+) -> Curve: ...
 def privacy_curve(
     run: Run | Step,
     *,
@@ -89,8 +103,10 @@ def privacy_curve(
             f"{accountant.name} draws nothing: leave it out, or pass accountant=MONTE_CARLO."
         )
     if accountant is CERTIFIED:
-        return certified_curve(run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress)
-    from tightrope.answers import accountants  # which most questions do without
+        return certified_curve(
+            run, relation=relation, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
+        )
+    from tightrope.accountants import others as accountants  # which most questions do without
 
     if accountant is RENYI:
         return accountants.renyi_curve(run, relation, trusting)
@@ -110,20 +126,42 @@ def epsilon(
 ) -> Bracket: ...
 @overload
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.RENYI], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accountant: Literal[Accountant.RENYI],
+    **wanted: Unpack[Wanted],
 ) -> UpperBound: ...
 @overload
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.GAUSSIAN_LIMIT], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accountant: Literal[Accountant.GAUSSIAN_LIMIT],
+    **wanted: Unpack[Wanted],
 ) -> Approximation: ...
 @overload
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accountant: Literal[Accountant.MONTE_CARLO],
+    **wanted: Unpack[Wanted],
 ) -> Estimate: ...
 @overload
-def epsilon(run: Run | Step, *, delta: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Answer: ...
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation, accountant: Accountant = CERTIFIED, **wanted: Unpack[Wanted]
+    run: Run | Step, *, delta: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]
+) -> Answer: ...
+def epsilon(
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accountant: Accountant = CERTIFIED,
+    **wanted: Unpack[Wanted],
 ) -> Answer:
     """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, as `accountant` knows it.
 
@@ -150,7 +188,12 @@ def delta(
 ) -> Bracket: ...
 @overload
 def delta(
-    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Literal[Accountant.RENYI], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    epsilon: float,
+    relation: Relation,
+    accountant: Literal[Accountant.RENYI],
+    **wanted: Unpack[Wanted],
 ) -> UpperBound: ...
 @overload
 def delta(
@@ -163,12 +206,24 @@ def delta(
 ) -> Approximation: ...
 @overload
 def delta(
-    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Literal[Accountant.MONTE_CARLO], **wanted: Unpack[Wanted]
+    run: Run | Step,
+    *,
+    epsilon: float,
+    relation: Relation,
+    accountant: Literal[Accountant.MONTE_CARLO],
+    **wanted: Unpack[Wanted],
 ) -> Estimate: ...
 @overload
-def delta(run: Run | Step, *, epsilon: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]) -> Answer: ...
 def delta(
-    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Accountant = CERTIFIED, **wanted: Unpack[Wanted]
+    run: Run | Step, *, epsilon: float, relation: Relation, accountant: Accountant, **wanted: Unpack[Wanted]
+) -> Answer: ...
+def delta(
+    run: Run | Step,
+    *,
+    epsilon: float,
+    relation: Relation,
+    accountant: Accountant = CERTIFIED,
+    **wanted: Unpack[Wanted],
 ) -> Answer:
     """The smallest delta for which `run` is (epsilon, delta)-private, as `accountant` knows it.
 

@@ -4,11 +4,11 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.answers.certified import Progress, checked_effort, leave_a_gap
+from tightrope.accountants.certified import Progress, checked_effort, leave_a_gap
 from tightrope.answers.spend import privacy_curve
-from tightrope.compose.estimate import log_delta_guess
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.estimate import log_delta_guess
 from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.pairs.schedule import Schedule

@@ -52,8 +52,12 @@ def verdict_on(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
         (least,) = written([claim])
         least = f"one, {least}" if _is_wide(claim) else least
         return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {least}."
-    mistaken, epsilon = max(worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower))
-    truly = [_SAMPLED[mistaken[0]]] * (mistaken[0] is not sampling) + [_RELATED[mistaken[1]]] * (mistaken[1] is not relation)
+    mistaken, epsilon = max(
+        worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower)
+    )
+    truly = [_SAMPLED[mistaken[0]]] * (mistaken[0] is not sampling) + [_RELATED[mistaken[1]]] * (
+        mistaken[1] is not relation
+    )
     larger, smaller = written([epsilon, claim])
     return f"If {' and '.join(truly)}, epsilon is {larger}, not {smaller}."
 
@@ -61,7 +65,9 @@ def verdict_on(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
 def written(brackets: list[Bracket]) -> list[str]:
     """Each as one number to which both its ends round, different brackets differently; as two numbers where it is wide."""
     for decimals in _DECIMALS:
-        texts = [_range(bracket) if _is_wide(bracket) else _rounded(bracket, decimals) for bracket in brackets]
+        texts = [
+            _range(bracket) if _is_wide(bracket) else _rounded(bracket, decimals) for bracket in brackets
+        ]
         if all(texts) and len(set(texts)) == len(texts):
             return texts
     return [_range(bracket) for bracket in brackets]
@@ -69,7 +75,9 @@ def written(brackets: list[Bracket]) -> list[str]:
 
 def _is_wide(bracket: Bracket) -> bool:
     """Whether one number would say more than is known."""
-    return bracket.relative_width > _ONE_NUMBER or not any(_rounded(bracket, decimals) for decimals in _DECIMALS)
+    return bracket.relative_width > _ONE_NUMBER or not any(
+        _rounded(bracket, decimals) for decimals in _DECIMALS
+    )
 
 
 def _range(bracket: Bracket) -> str:

@@ -87,4 +87,10 @@ class Finding:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, *(f"  {test}" for test in self.tests), *(f"  Note: {note}" for note in self.notes)])
+        return "\n".join(
+            [
+                self.sentence,
+                *(f"  {test}" for test in self.tests),
+                *(f"  Note: {note}" for note in self.notes),
+            ]
+        )

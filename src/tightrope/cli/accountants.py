@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from tightrope.accountants.names import GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant, promise_of
 from tightrope.answers.spend import Answer, Curve, privacy_curve
 from tightrope.cli.machine import bracket_object, number_object, print_json, question_object, theorem_object
 from tightrope.cli.options import ANSWER, Number, Question, Whole
@@ -16,12 +17,11 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
 from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.engines.draws.simulation import Drawing, Interval, Simulation
 from tightrope.errors import InvalidSetting
 from tightrope.report.digits import ends, ends_from_logs
-from tightrope.setting.accountant import GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant, promise_of
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
-from tightrope.setting.simulation import Drawing, Interval, Simulation
 from tightrope.theorems.evidence import Evidence
 
 SIMULATION = Group("How monte-carlo draws", sort_key=3)
@@ -45,11 +45,21 @@ class SimulationOptions:
     """The options of monte-carlo; what is left out has the default of `Simulation`."""
 
     draws: Annotated[int | None, Whole, Parameter(help="Sums of losses to draw; 200000 by default.")] = None
-    confidence: Annotated[float | None, Number, Parameter(help="Of all answers together; 0.99 by default.")] = None
-    seed: Annotated[int | None, Whole, Parameter(help="The same seed gives the same answer; 0 by default.")] = None
-    drawing: Annotated[Literal["plain", "tilted"] | None, Parameter(help="tilted by default: small deltas need it.")] = None
-    interval: Annotated[Literal["hoeffding", "chernoff", "betting"] | None, Parameter(help="betting by default.")] = None
-    workers: Annotated[int | None, Whole, Parameter(help="Processes; 1 by default. The answer does not depend on it.")] = None
+    confidence: Annotated[
+        float | None, Number, Parameter(help="Of all answers together; 0.99 by default.")
+    ] = None
+    seed: Annotated[
+        int | None, Whole, Parameter(help="The same seed gives the same answer; 0 by default.")
+    ] = None
+    drawing: Annotated[
+        Literal["plain", "tilted"] | None, Parameter(help="tilted by default: small deltas need it.")
+    ] = None
+    interval: Annotated[
+        Literal["hoeffding", "chernoff", "betting"] | None, Parameter(help="betting by default.")
+    ] = None
+    workers: Annotated[
+        int | None, Whole, Parameter(help="Processes; 1 by default. The answer does not depend on it.")
+    ] = None
 
     def stated(self) -> Simulation:
         """The simulation, with defaults for what is not stated."""
@@ -63,11 +73,15 @@ class SimulationOptions:
 
 def stated_simulation(options: SimulationOptions | None, accountant: Accountant) -> Simulation | None:
     """The simulation that monte-carlo asks for; other accountants draw nothing."""
-    given = {} if options is None else {name: value for name, value in vars(options).items() if value is not None}
+    given = (
+        {} if options is None else {name: value for name, value in vars(options).items() if value is not None}
+    )
     if accountant is MONTE_CARLO:
         return Simulation() if options is None else options.stated()
     for name, value in given.items():
-        raise InvalidSetting(f"--{name} {value} contradicts --accountant {accountant.value}, which draws nothing: leave it out.")
+        raise InvalidSetting(
+            f"--{name} {value} contradicts --accountant {accountant.value}, which draws nothing: leave it out."
+        )
     return None
 
 
@@ -100,7 +114,11 @@ class OtherQuestion:
         if json:
             found = [{given: x, ask: answer_object(answer)} for x, answer in zip(at, answers, strict=True)]
             shown = [theorem_object(evidence) for evidence in theorems]
-            accountant = {"kind": self.accountant.value, "promise": promise_of(self.accountant), **self._simulated()}
+            accountant = {
+                "kind": self.accountant.value,
+                "promise": promise_of(self.accountant),
+                **self._simulated(),
+            }
             question = question_object(self.stated, self.relation, QUICK)
             for irrelevant in ("accuracy", "effort"):  # which only the certified accountant heeds
                 question.pop(irrelevant)
@@ -111,11 +129,22 @@ class OtherQuestion:
         return curve
 
     def _show(
-        self, curve: Curve, ask: str, given: str, found: Sequence[tuple[float, Answer]], theorems: Sequence[Evidence]
+        self,
+        curve: Curve,
+        ask: str,
+        given: str,
+        found: Sequence[tuple[float, Answer]],
+        theorems: Sequence[Evidence],
     ) -> None:
         page = Page()
         who = ("accountant", f"{self.accountant.value}, {promise_of(self.accountant)}")
-        show_question(page, self.stated, self.relation, None, [who, *self._facts(curve, [answer for _, answer in found])])
+        show_question(
+            page,
+            self.stated,
+            self.relation,
+            None,
+            [who, *self._facts(curve, [answer for _, answer in found])],
+        )
         headings = {
             RENYI: [f"{ask}, at most", "order"],
             GAUSSIAN_LIMIT: [f"{ask}, about"],
@@ -139,7 +168,10 @@ class OtherQuestion:
             draws = f"interrupted after {min(cut):,} of {drawn.draws:,}" if cut else f"{drawn.draws:,}"
             return [
                 ("draws", f"{draws}, {drawn.drawing.value}, from seed {drawn.seed}"),
-                ("confidence", f"{drawn.confidence:g} that all intervals hold, by the {drawn.interval.value} interval"),
+                (
+                    "confidence",
+                    f"{drawn.confidence:g} that all intervals hold, by the {drawn.interval.value} interval",
+                ),
             ]
         return [("mu", f"{curve.mu:.9g}")] if isinstance(curve, GaussianLimitCurve) else []
 
@@ -166,7 +198,12 @@ def answer_object(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, Approximation):
         return {"value": number_object(answer.value)}
     numbers = {name: number_object(getattr(answer, name)) for name in ("value", "lower", "upper")}
-    return {**numbers, "confidence": answer.confidence, "draws": answer.draws, "interrupted": answer.interrupted}
+    return {
+        **numbers,
+        "confidence": answer.confidence,
+        "draws": answer.draws,
+        "interrupted": answer.interrupted,
+    }
 
 
 def answer_in_short(answer: Answer) -> str:

@@ -20,12 +20,8 @@ from tightrope.cli.epsilon import epsilon
 from tightrope.cli.noise import EXAMPLE as NOISE
 from tightrope.cli.noise import noise
 from tightrope.cli.page import StandardOutput
-from tightrope.cli.paper import EXAMPLE as PAPER
-from tightrope.cli.paper import paper
 from tightrope.cli.rate import EXAMPLE as RATE
 from tightrope.cli.rate import rate
-from tightrope.cli.recheck import EXAMPLE as RECHECK
-from tightrope.cli.recheck import recheck
 from tightrope.cli.risk import EXAMPLE as RISK
 from tightrope.cli.risk import risk
 from tightrope.cli.statement import EXAMPLE as STATEMENT
@@ -44,13 +40,11 @@ COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (
     (risk, RISK),
     (contrast, CONTRAST),
     (audit, AUDIT),
-    (recheck, RECHECK),
     (compare, COMPARE),
     (noise, NOISE),
     (steps, STEPS),
     (rate, RATE),
     (sweep, SWEEP),
-    (paper, PAPER),
     (theorems, THEOREMS),
     (statement, STATEMENT),
     (verify, VERIFY_EXAMPLE),
@@ -76,5 +70,11 @@ def run(words: list[str]) -> int:
     )
     for place, (command, example) in enumerate(COMMANDS):
         app.command(command, sort_key=place, help_epilogue=f"Example:\n\n{example}")
-    code = app(words, console=StandardOutput(_WIDTH), print_error=False, exit_on_error=False, result_action="return_value")
+    code = app(
+        words,
+        console=StandardOutput(_WIDTH),
+        print_error=False,
+        exit_on_error=False,
+        result_action="return_value",
+    )
     return code if isinstance(code, int) else 0

@@ -7,8 +7,24 @@ from cyclopts import Parameter
 
 from tightrope.audit import Audit, Finding, Scheme, Verdict, watch
 from tightrope.audit import audit as audited
-from tightrope.cli.machine import bracket_object, number_object, print_json, question_object, sampling_object, theorem_object
-from tightrope.cli.options import ANSWER, QUESTION, Json, Number, Question, RelationName, Whole, stated_relation
+from tightrope.cli.machine import (
+    bracket_object,
+    number_object,
+    print_json,
+    question_object,
+    sampling_object,
+    theorem_object,
+)
+from tightrope.cli.options import (
+    ANSWER,
+    QUESTION,
+    Json,
+    Number,
+    Question,
+    RelationName,
+    Whole,
+    stated_relation,
+)
 from tightrope.cli.page import Page
 from tightrope.cli.show import show_question, show_theorems
 from tightrope.setting.effort import QUICK
@@ -20,10 +36,16 @@ tightrope audit examples/shuffled.jsonl --noise 0.8 --sampling poisson --rate 0.
 FINE, NOT_MET, NOT_KNOWN = 0, 3, 4
 
 Recording = Annotated[
-    Path, Parameter(group=QUESTION, help="Recorded index batches, one JSON list per line: docs/audit.md says how to record.")
+    Path,
+    Parameter(
+        group=QUESTION,
+        help="Recorded index batches, one JSON list per line: docs/audit.md says how to record.",
+    ),
 ]
 Records = Annotated[
-    int | None, Whole, Parameter(group=QUESTION, help="The size of the dataset; a recording states it, so leave it out.")
+    int | None,
+    Whole,
+    Parameter(group=QUESTION, help="The size of the dataset; a recording states it, so leave it out."),
 ]
 Repeats = Annotated[
     bool,
@@ -56,7 +78,9 @@ def audit(
     finding = watch(batches, records=records, repeats_allowed=repeats)
     found = audited(finding, question.run, delta=delta, relation=neighbours, accuracy=question.accuracy)
     if json:
-        print_json({"question": question_object(question, neighbours, QUICK), "delta": delta, **_object(found)})
+        print_json(
+            {"question": question_object(question, neighbours, QUICK), "delta": delta, **_object(found)}
+        )
     else:
         page = Page()
         show_question(page, question, neighbours, None)
@@ -113,7 +137,8 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "draws_per_step": finding.draws,
         "rate_range": finding.rate_range,
         "tests": [
-            {"hypothesis": test.hypothesis, "p_value": number_object(test.p_value), "saw": test.saw} for test in finding.tests
+            {"hypothesis": test.hypothesis, "p_value": number_object(test.p_value), "saw": test.saw}
+            for test in finding.tests
         ],
         "notes": list(finding.notes),
     }

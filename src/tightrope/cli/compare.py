@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import tightrope.answers.compare as answers
+from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, RENYI, promise_of
 from tightrope.cli.accountants import (
     SimulationOptions,
     answer_in_short,
@@ -15,7 +16,16 @@ from tightrope.cli.accountants import (
     stated_simulation,
 )
 from tightrope.cli.machine import print_json, question_object
-from tightrope.cli.options import ANSWER, Deltas, EffortChoice, Json, Question, RelationName, stated_effort, stated_relation
+from tightrope.cli.options import (
+    ANSWER,
+    Deltas,
+    EffortChoice,
+    Json,
+    Question,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.page import Page
 from tightrope.cli.progress import game_watched
 from tightrope.cli.refusals import in_options
@@ -26,13 +36,15 @@ from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.report.accountants_plot import draw_accountants
 from tightrope.report.plot import checked_target
 from tightrope.report.words import assumed_in_short, run_in_short
-from tightrope.setting.accountant import CERTIFIED, MONTE_CARLO, RENYI, promise_of
 
 EXAMPLE = """\
 tightrope compare --noise 0.8 --sampling poisson --rate 0.001 \\
     --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png"""
 
-Picture = Annotated[Path | None, Parameter(group=ANSWER, help="Also draw delta by all of them into this png, pdf or svg file.")]
+Picture = Annotated[
+    Path | None,
+    Parameter(group=ANSWER, help="Also draw delta by all of them into this png, pdf or svg file."),
+]
 
 
 def compare(
@@ -61,10 +73,18 @@ def compare(
         )
         if target is not None:
             ranged = [
-                curve for who in (CERTIFIED, RENYI) if isinstance(curve := table.curves.get(who), PrivacyCurve | RenyiCurve)
+                curve
+                for who in (CERTIFIED, RENYI)
+                if isinstance(curve := table.curves.get(who), PrivacyCurve | RenyiCurve)
             ]
             title, assumed = run_in_short(question.run), assumed_in_short(question.run, neighbours)
-            draw_accountants(table.curves, epsilons=drawn_range(usual_range(ranged[:1])), to=target, title=title, assumed=assumed)
+            draw_accountants(
+                table.curves,
+                epsilons=drawn_range(usual_range(ranged[:1])),
+                to=target,
+                title=title,
+                assumed=assumed,
+            )
     if json:
         rows = [_row_object(row, table.deltas) for row in table.rows]
         print_json({"question": question_object(question, neighbours, how_hard), "rows": rows})
@@ -76,14 +96,27 @@ def compare(
     refuse_to_hide_an_interrupt(simulated)
 
 
-def _show(question: Question, table: answers.Comparison, *, relation: RelationName, effort: EffortChoice) -> None:
+def _show(
+    question: Question, table: answers.Comparison, *, relation: RelationName, effort: EffortChoice
+) -> None:
     page = Page()
     show_question(page, question, stated_relation(relation), stated_effort(effort))
     rows = [
-        ["accountant", *(f"epsilon at delta {at:.12g}{more}" for at in table.deltas for more in ("", ", beside the bracket"))]
+        [
+            "accountant",
+            *(
+                f"epsilon at delta {at:.12g}{more}"
+                for at in table.deltas
+                for more in ("", ", beside the bracket")
+            ),
+        ]
     ]
     for row in table.rows:
-        cells = [c for i, answer in enumerate(row.epsilons) for c in (answer_in_short(answer), table.beside_certified(row, i))]
+        cells = [
+            c
+            for i, answer in enumerate(row.epsilons)
+            for c in (answer_in_short(answer), table.beside_certified(row, i))
+        ]
         rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
     page.table(rows)
     page.heading("What each answer is worth")

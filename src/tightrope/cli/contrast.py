@@ -58,12 +58,22 @@ def contrast(
     how_hard = stated_effort(effort)
     with game_watched() as progress:
         table = answers.contrast(
-            question.run, delta=delta, claimed=claimed, accuracy=question.accuracy, effort=how_hard, progress=progress
+            question.run,
+            delta=delta,
+            claimed=claimed,
+            accuracy=question.accuracy,
+            effort=how_hard,
+            progress=progress,
         )
-    evidence = [((), ()) if row.curve is None else (evidence_of(row.curve), row.curve.witnessed_by) for row in table.rows]
+    evidence = [
+        ((), ()) if row.curve is None else (evidence_of(row.curve), row.curve.witnessed_by)
+        for row in table.rows
+    ]
     theorems = list(dict.fromkeys(theorem for found, _ in evidence for theorem in found))
     if json:
-        rows = [_row_object(row, table.deltas, *found) for row, found in zip(table.rows, evidence, strict=True)]
+        rows = [
+            _row_object(row, table.deltas, *found) for row, found in zip(table.rows, evidence, strict=True)
+        ]
         shown = [theorem_object(theorem) for theorem in theorems]
         claim = {"sampling": spelled(claimed[0]), "relation": spelled(claimed[1])}
         print_json(
@@ -79,7 +89,9 @@ def contrast(
     page = Page()
     show_question(page, question, None, how_hard)
     body = [_cells(table, row, found, theorems) for row, (found, _) in zip(table.rows, evidence, strict=True)]
-    page.table([["sampling", "relation", *(f"epsilon at delta {at:.12g}" for at in table.deltas), "because"], *body])
+    page.table(
+        [["sampling", "relation", *(f"epsilon at delta {at:.12g}" for at in table.deltas), "because"], *body]
+    )
     for row in table.rows:
         if row.effort is not None:
             narrower = "; --effort tight narrows the bracket" if row.effort is QUICK else ""
@@ -103,9 +115,13 @@ def _named(row: answers.Row) -> str:
     return f"{spelled(row.sampling)}, {spelled(row.relation)}"
 
 
-def _cells(table: answers.Contrast, row: answers.Row, evidence: tuple[Evidence, ...], theorems: list[Evidence]) -> list[str]:
+def _cells(
+    table: answers.Contrast, row: answers.Row, evidence: tuple[Evidence, ...], theorems: list[Evidence]
+) -> list[str]:
     found = zip(row.epsilons, table.ratios_in_words(row), strict=True)
-    brackets = [f"[{', '.join(ends(bracket, _DIGITS))}]{beside}" for bracket, beside in found] or ["refused"] * len(table.deltas)
+    brackets = [f"[{', '.join(ends(bracket, _DIGITS))}]{beside}" for bracket, beside in found] or [
+        "refused"
+    ] * len(table.deltas)
     numbers = ", ".join(str(theorems.index(theorem) + 1) for theorem in evidence) or "-"
     return [spelled(row.sampling), spelled(row.relation), *brackets, numbers]
 
@@ -118,7 +134,10 @@ def _row_object(
     return {
         "sampling": spelled(row.sampling),
         "relation": spelled(row.relation),
-        "brackets": [{"delta": at, "epsilon": bracket_object(bracket), "ratio": ratio} for at, bracket, ratio in answered],
+        "brackets": [
+            {"delta": at, "epsilon": bracket_object(bracket), "ratio": ratio}
+            for at, bracket, ratio in answered
+        ],
         "theorems": [theorem.name for theorem in evidence],
         "reached_by": list(reached_by),
         "effort": None if row.effort is None else row.effort.value,

@@ -7,11 +7,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tightrope.accountants.names import CERTIFIED, RENYI, Accountant
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.accountants import AccountantChoice, OtherQuestion, SimulationOptions, stated_simulation
 from tightrope.cli.deltas import DeltaQuestion, print_deltas
 from tightrope.cli.numbers import points
-from tightrope.cli.options import ANSWER, QUESTION, EffortChoice, Json, Question, RelationName, stated_effort, stated_relation
+from tightrope.cli.options import (
+    ANSWER,
+    QUESTION,
+    EffortChoice,
+    Json,
+    Question,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.refusals import MIXED, missing
 from tightrope.cli.runs_file import read_runs
 from tightrope.cli.several_curves import show_several
@@ -21,7 +31,6 @@ from tightrope.errors import InvalidSetting
 from tightrope.report.accountants_plot import draw_accountants
 from tightrope.report.plot import checked_target, draw_curve
 from tightrope.report.words import assumed_in_short, run_in_short
-from tightrope.setting.accountant import CERTIFIED, RENYI, Accountant
 
 EXAMPLE = """\
 tightrope curve --noise 0.8 --sampling poisson --rate 0.001 \\
@@ -41,7 +50,9 @@ Range = Annotated[
 Picture = Annotated[Path | None, Parameter(group=ANSWER, help="Also draw into this png, pdf or svg file.")]
 Runs = Annotated[
     Path | None,
-    Parameter(group=QUESTION, help="Several runs from this TOML file, in place of the options that state one run."),
+    Parameter(
+        group=QUESTION, help="Several runs from this TOML file, in place of the options that state one run."
+    ),
 ]
 
 
@@ -62,7 +73,9 @@ def curve(
     drawn = stated_simulation(simulation, who)
     if runs is not None:
         if who is not CERTIFIED:
-            raise InvalidSetting(f"--accountant {accountant} contradicts --runs, whose curves are certified: leave one out.")
+            raise InvalidSetting(
+                f"--accountant {accountant} contradicts --runs, whose curves are certified: leave one out."
+            )
         if question is not None or relation is not None:
             raise InvalidSetting(MIXED)
         show_several(read_runs(runs), epsilons, target, effort=stated_effort(effort), json=json)
@@ -70,7 +83,9 @@ def curve(
     if question is None or relation is None:
         raise InvalidSetting(missing("--sampling" if question is None else "--relation"))
     if who is not CERTIFIED:
-        _by_another(OtherQuestion(question, stated_relation(relation), who, drawn), epsilons, target, json=json)
+        _by_another(
+            OtherQuestion(question, stated_relation(relation), who, drawn), epsilons, target, json=json
+        )
         return
     asked = DeltaQuestion(question, stated_relation(relation), stated_effort(effort))
     print_deltas(asked, epsilons, draw=None if target is None else _drawing(asked, target), json=json)
@@ -78,7 +93,9 @@ def curve(
         print(f"tightrope: drew {target}", file=sys.stderr)
 
 
-def _by_another(asked: OtherQuestion, epsilons: list[float] | None, target: Path | None, *, json: bool) -> None:
+def _by_another(
+    asked: OtherQuestion, epsilons: list[float] | None, target: Path | None, *, json: bool
+) -> None:
     """Delta by an accountant that gives no brackets; where nobody says, over the range that the Rényi bound suggests."""
     run, relation = asked.stated.run, asked.relation
     at = epsilons or usual_range([privacy_curve(run, relation=relation, accountant=RENYI)])
@@ -86,7 +103,11 @@ def _by_another(asked: OtherQuestion, epsilons: list[float] | None, target: Path
     if target is not None:
         named = {asked.accountant: curve}
         draw_accountants(
-            named, epsilons=drawn_range(at), to=target, title=run_in_short(run), assumed=assumed_in_short(run, relation)
+            named,
+            epsilons=drawn_range(at),
+            to=target,
+            title=run_in_short(run),
+            assumed=assumed_in_short(run, relation),
         )
         print(f"tightrope: drew {target}", file=sys.stderr)
 

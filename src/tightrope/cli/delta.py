@@ -1,9 +1,17 @@
 """tightrope delta: the smallest delta at given epsilons."""
 
+from tightrope.accountants.names import CERTIFIED, Accountant
 from tightrope.cli.accountants import AccountantChoice, OtherQuestion, SimulationOptions, stated_simulation
 from tightrope.cli.deltas import DeltaQuestion, print_deltas
-from tightrope.cli.options import EffortChoice, Epsilons, Json, Question, RelationName, stated_effort, stated_relation
-from tightrope.setting.accountant import CERTIFIED, Accountant
+from tightrope.cli.options import (
+    EffortChoice,
+    Epsilons,
+    Json,
+    Question,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 
 EXAMPLE = """\
 tightrope delta --noise 0.8 --sampling without-replacement --batch 1 \\

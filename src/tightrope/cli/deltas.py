@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.answers.certified import Progress
+from tightrope.accountants.certified import Progress
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.machine import bracket_object, curve_object, print_json
 from tightrope.cli.options import Question
@@ -28,7 +28,9 @@ class DeltaQuestion:
     def curve(self, progress: Progress | None) -> PrivacyCurve:
         """The curve that answers it."""
         run, accuracy = self.stated.run, self.stated.accuracy
-        return privacy_curve(run, relation=self.relation, accuracy=accuracy, effort=self.effort, progress=progress)
+        return privacy_curve(
+            run, relation=self.relation, accuracy=accuracy, effort=self.effort, progress=progress
+        )
 
 
 def print_deltas(
@@ -58,6 +60,10 @@ def print_deltas(
 def delta_objects(curve: PrivacyCurve, epsilons: Sequence[float]) -> list[dict[str, Any]]:
     """Both ends of delta and of its logarithm at each epsilon."""
     return [
-        {"epsilon": at, "delta": bracket_object(curve.delta(at)), "log_delta": bracket_object(curve.log_delta(at))}
+        {
+            "epsilon": at,
+            "delta": bracket_object(curve.delta(at)),
+            "log_delta": bracket_object(curve.log_delta(at)),
+        }
         for at in epsilons
     ]

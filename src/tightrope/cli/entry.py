@@ -29,7 +29,9 @@ def _exit_code(words: list[str]) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _NEEDS:
             raise
-        return _say(f"the command line needs {missing.name}, which is not installed; install tightrope[cli].", USAGE)
+        return _say(
+            f"the command line needs {missing.name}, which is not installed; install tightrope[cli].", USAGE
+        )
     try:
         code = app.run(words)
         sys.stdout.flush()
@@ -51,7 +53,10 @@ def _exit_code(words: list[str]) -> int:
         return _say(f"{missing}.", USAGE)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
-        return _say(f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.", INTERNAL)
+        return _say(
+            f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.",
+            INTERNAL,
+        )
     return code
 
 

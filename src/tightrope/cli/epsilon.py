@@ -1,14 +1,22 @@
 """tightrope epsilon: the smallest epsilon at given deltas."""
 
+from tightrope.accountants.names import CERTIFIED, Accountant
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.accountants import AccountantChoice, OtherQuestion, SimulationOptions, stated_simulation
 from tightrope.cli.machine import bracket_object, curve_object, print_json
-from tightrope.cli.options import Deltas, EffortChoice, Json, Question, RelationName, stated_effort, stated_relation
+from tightrope.cli.options import (
+    Deltas,
+    EffortChoice,
+    Json,
+    Question,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.page import Page
 from tightrope.cli.progress import game_watched
 from tightrope.cli.show import show_evidence, show_question
 from tightrope.report.digits import ends
-from tightrope.setting.accountant import CERTIFIED, Accountant
 
 EXAMPLE = """\
 tightrope epsilon --noise 0.8 --sampling poisson --rate 0.001 \\
@@ -32,7 +40,9 @@ def epsilon(
         OtherQuestion(question, neighbours, who, drawn).print("epsilon", delta, json=json)
         return
     with game_watched() as progress:
-        curve = privacy_curve(question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress)
+        curve = privacy_curve(
+            question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress
+        )
         found = [(at, curve.epsilon(at)) for at in delta]
     if json:
         brackets = [{"delta": at, "epsilon": bracket_object(bracket)} for at, bracket in found]
@@ -40,5 +50,10 @@ def epsilon(
         return
     page = Page()
     show_question(page, question, neighbours, how_hard)
-    page.table([["delta", "epsilon, lower end", "epsilon, upper end"], *([f"{at:.12g}", *ends(b)] for at, b in found)])
+    page.table(
+        [
+            ["delta", "epsilon, lower end", "epsilon, upper end"],
+            *([f"{at:.12g}", *ends(b)] for at, b in found),
+        ]
+    )
     show_evidence(page, curve)

@@ -52,7 +52,11 @@ def relation_object(relation: Relation) -> dict[str, str]:
 
 
 def curve_object(
-    question: Question, relation: Relation, effort: Effort, curve: PrivacyCurve, brackets: list[dict[str, Any]]
+    question: Question,
+    relation: Relation,
+    effort: Effort,
+    curve: PrivacyCurve,
+    brackets: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Question, brackets, the theorems of the upper end and the datasets of the lower end."""
     return {

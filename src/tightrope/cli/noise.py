@@ -43,7 +43,9 @@ def noise(question: NoiseQuestion, target: TargetOptions, *, json: Json = False)
             effort=target.how_hard,
             progress=progress,
         )
-        answer = Answer.rounded(found, lambda x: Step(kind(noise_multiplier=x), sampling) * question.steps, up=True)
+        answer = Answer.rounded(
+            found, lambda x: Step(kind(noise_multiplier=x), sampling) * question.steps, up=True
+        )
     asked = Asked(
         words=[
             ("mechanism", f"{question.mechanism}, its noise multiplier (noise scale / C) is {ASKED_FOR}"),

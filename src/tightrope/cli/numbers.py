@@ -29,7 +29,9 @@ def whole(_: Any, words: Sequence[Word]) -> int:
         value = Decimal(text)
     except InvalidOperation:
         raise not_whole from None
-    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # also keeps 1e999999999 from being written out
+    if (
+        value.is_finite() and value.adjusted() >= _MOST_DIGITS
+    ):  # also keeps 1e999999999 from being written out
         raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
     if not value.is_finite() or value != value.to_integral_value():
         raise not_whole

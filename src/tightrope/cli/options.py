@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.cli.numbers import number, numbers, whole
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import spelled
@@ -24,19 +24,28 @@ Number = Parameter(converter=number, n_tokens=1)
 Whole = Parameter(converter=whole, n_tokens=1)
 Numbers = Parameter(converter=numbers, n_tokens=-1, consume_multiple=1, negative="")
 
-Deltas = Annotated[list[float], Numbers, Parameter(group=ANSWER, help="Failure probabilities, one or several.")]
+Deltas = Annotated[
+    list[float], Numbers, Parameter(group=ANSWER, help="Failure probabilities, one or several.")
+]
 Epsilons = Annotated[list[float], Numbers, Parameter(group=ANSWER, help="Privacy losses, one or several.")]
 SamplingChoice = Literal["poisson", "without-replacement", "every-record"]
 RelationChoice = Literal["add", "remove", "add-or-remove", "substitute"]
 RelationName = Annotated[
     RelationChoice,
-    Parameter(name="--relation", group=QUESTION, help="Which datasets count as neighbours. There is no default."),
+    Parameter(
+        name="--relation", group=QUESTION, help="Which datasets count as neighbours. There is no default."
+    ),
 ]
-Json = Annotated[bool, Parameter(negative="", group=ANSWER, show_default=False, help="Print one JSON object instead of tables.")]
+Json = Annotated[
+    bool,
+    Parameter(negative="", group=ANSWER, show_default=False, help="Print one JSON object instead of tables."),
+]
 Population = Annotated[
     int | None,
     Whole,
-    Parameter(help="Records to draw from, for without-replacement; the larger neighbour under add and remove."),
+    Parameter(
+        help="Records to draw from, for without-replacement; the larger neighbour under add and remove."
+    ),
 ]
 Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
 EffortChoice = Annotated[
@@ -48,7 +57,9 @@ EffortChoice = Annotated[
         "and narrows the bracket.",
     ),
 ]
-Accuracy = Annotated[float, Number, Parameter(group=ANSWER, help="Relative width in delta that a bracket may have.")]
+Accuracy = Annotated[
+    float, Number, Parameter(group=ANSWER, help="Relative width in delta that a bracket may have.")
+]
 WhichMechanism = Parameter(help="The noise of one step.")
 WhichSampling = Parameter(help="How batches are drawn. There is no default.")
 
@@ -62,7 +73,9 @@ class MechanismOptions:
 
     mechanism: Annotated[Literal["gaussian", "laplace", "randomized-response"], WhichMechanism] = "gaussian"
     noise: Annotated[float | None, Number, Parameter(help="Noise multiplier: noise scale / C.")] = None
-    truth: Annotated[float | None, Number, Parameter(help="Probability of the true bit, for randomized-response.")] = None
+    truth: Annotated[
+        float | None, Number, Parameter(help="Probability of the true bit, for randomized-response.")
+    ] = None
 
     @property
     def stated_mechanism(self) -> Mechanism:
@@ -70,10 +83,18 @@ class MechanismOptions:
         of = f"--mechanism {self.mechanism}"
         if self.mechanism == "randomized-response":
             unwanted(of, "has no noise scale: use --truth", noise=self.noise)
-            return RandomizedResponse(truth_probability=wanted(of, "for example --truth 0.75", truth=self.truth))
-        unwanted(of, "always adds noise: use --noise, or choose --mechanism randomized-response", truth=self.truth)
+            return RandomizedResponse(
+                truth_probability=wanted(of, "for example --truth 0.75", truth=self.truth)
+            )
+        unwanted(
+            of, "always adds noise: use --noise, or choose --mechanism randomized-response", truth=self.truth
+        )
         noise = wanted(of, "for example --noise 0.8", noise=self.noise)
-        return Gaussian(noise_multiplier=noise) if self.mechanism == "gaussian" else Laplace(noise_multiplier=noise)
+        return (
+            Gaussian(noise_multiplier=noise)
+            if self.mechanism == "gaussian"
+            else Laplace(noise_multiplier=noise)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +102,9 @@ class SamplingOptions:
     """The options that state a sampling."""
 
     sampling: Annotated[SamplingChoice, WhichSampling]
-    rate: Annotated[float | None, Number, Parameter(help="Probability that a record joins a batch, for poisson.")] = None
+    rate: Annotated[
+        float | None, Number, Parameter(help="Probability that a record joins a batch, for poisson.")
+    ] = None
     batch: Annotated[int | None, Whole, Parameter(help="Records in a batch, for without-replacement.")] = None
     population: Population = None
 
@@ -93,7 +116,8 @@ class SamplingOptions:
             unwanted(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
             example = "for example --batch 1 --population 1000"
             return WithoutReplacement(
-                batch=wanted(of, example, batch=self.batch), population=wanted(of, example, population=self.population)
+                batch=wanted(of, example, batch=self.batch),
+                population=wanted(of, example, population=self.population),
             )
         if self.sampling == "poisson":
             advice = "draws batches of varying size: use --rate, or choose --sampling without-replacement"

@@ -23,7 +23,14 @@ class StandardOutput(Console):
     def __init__(self, width: int) -> None:
         on_terminal = sys.stdout.isatty()
         size = None if on_terminal else width
-        super().__init__(file=sys.stdout, force_terminal=on_terminal, width=size, highlight=False, markup=False, emoji=False)
+        super().__init__(
+            file=sys.stdout,
+            force_terminal=on_terminal,
+            width=size,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
 
     def on_broken_pipe(self) -> None:
         """Leave a reader that has gone to the caller."""
@@ -79,7 +86,13 @@ class Page:
         if not self._styled:
             self._line(aligned(rows))
             return
-        table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            header_style="bold cyan",
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+            show_edge=False,
+        )
         for name in rows[0]:
             table.add_column(name, overflow="fold")
         for row in rows[1:]:

@@ -58,7 +58,9 @@ class _GameBar:
         self._last, now = done, time.monotonic()
         if now - self._shown >= _REDRAWN or done == steps:
             self._shown = now
-            self._bar.update(self._task, description=f"{self._doing} {self._rounds}", completed=done, total=steps)
+            self._bar.update(
+                self._task, description=f"{self._doing} {self._rounds}", completed=done, total=steps
+            )
 
     def close(self) -> None:
         """Take the bar away, or see to it that it never comes."""

@@ -7,7 +7,16 @@ from cyclopts import Parameter
 
 from tightrope.answers.calibrate import largest_batch, largest_rate
 from tightrope.cli.machine import mechanism_object
-from tightrope.cli.options import QUESTION, Json, MechanismOptions, Population, Steps, WhichSampling, unwanted, wanted
+from tightrope.cli.options import (
+    QUESTION,
+    Json,
+    MechanismOptions,
+    Population,
+    Steps,
+    WhichSampling,
+    unwanted,
+    wanted,
+)
 from tightrope.cli.progress import game_watched
 from tightrope.cli.target import ASKED_FOR, Answer, Asked, TargetOptions, print_answer
 from tightrope.report.words import mechanism_in_words
@@ -61,13 +70,17 @@ def _print_rate(question: RateQuestion, target: TargetOptions, *, json: bool) ->
         accuracy=target.accuracy,
         effort=target.how_hard,
     )
-    answer = Answer.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False)
+    answer = Answer.rounded(
+        found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False
+    )
     asked = question.asked(f"the probability with which each record joins each batch is {ASKED_FOR}")
     print_answer(answer, asked, target, option="--rate", name="largest rate", json=json)
 
 
 def _print_batch(question: RateQuestion, target: TargetOptions, *, json: bool) -> None:
-    population = wanted("--sampling without-replacement", "for example --population 60000", population=question.population)
+    population = wanted(
+        "--sampling without-replacement", "for example --population 60000", population=question.population
+    )
     with game_watched() as progress:
         found = largest_batch(
             question.stated_mechanism,
@@ -81,6 +94,8 @@ def _print_batch(question: RateQuestion, target: TargetOptions, *, json: bool) -
             progress=progress,
         )
         answer = Answer.exact(found)
-    asked = question.asked(f"the size of a batch out of {population} records is {ASKED_FOR}", batch=None, population=population)
+    asked = question.asked(
+        f"the size of a batch out of {population} records is {ASKED_FOR}", batch=None, population=population
+    )
     also = {"rate": found.value / population}
     print_answer(answer, asked, target, option="--batch", name="largest batch", also=also, json=json)

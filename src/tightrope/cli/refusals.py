@@ -71,7 +71,9 @@ def in_options(refusal: str, command: str = "") -> str:
     >>> in_options("noise_multiplier must be above 0, got -1.0.")
     '--noise must be above 0, got -1.0.'
     """
-    refusal = refusal.replace("EveryRecord()", "--sampling every-record").replace("effort=QUICK", "--effort quick")
+    refusal = refusal.replace("EveryRecord()", "--sampling every-record").replace(
+        "effort=QUICK", "--effort quick"
+    )
     refusal = refusal.replace(", or None for all cores", "").replace("repeats_allowed=True", "--repeats")
     refusal = re.sub(r"simulation=Simulation\(draws=(\d+), workers=None\)", r"--draws \1", refusal)
     asked = re.match(r"(\w+)(?= must )", refusal)

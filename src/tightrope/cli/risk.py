@@ -6,7 +6,16 @@ from cyclopts import Parameter
 
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.machine import bracket_object, curve_object, print_json
-from tightrope.cli.options import ANSWER, EffortChoice, Json, Numbers, Question, RelationName, stated_effort, stated_relation
+from tightrope.cli.options import (
+    ANSWER,
+    EffortChoice,
+    Json,
+    Numbers,
+    Question,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.page import Page
 from tightrope.cli.progress import game_watched
 from tightrope.cli.show import show_evidence, show_question
@@ -24,12 +33,22 @@ _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
 FalsePositiveRates = Annotated[
     tuple[float, ...],
     Numbers,
-    Parameter(name="--fpr", group=ANSWER, show_default=False, help="False positive rates; 1e-4 1e-3 0.01 0.1 by default."),
+    Parameter(
+        name="--fpr",
+        group=ANSWER,
+        show_default=False,
+        help="False positive rates; 1e-4 1e-3 0.01 0.1 by default.",
+    ),
 ]
 Priors = Annotated[
     tuple[float, ...],
     Numbers,
-    Parameter(name="--prior", group=ANSWER, show_default=False, help="Chances of D before the release; 0.5 by default."),
+    Parameter(
+        name="--prior",
+        group=ANSWER,
+        show_default=False,
+        help="Chances of D before the release; 0.5 by default.",
+    ),
 ]
 
 _MEANINGS = (
@@ -51,13 +70,18 @@ def risk(
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
     rates = [
-        check.open_probability(remedy="Pass the share of false alarms, for example --fpr 0.01.", **{"--fpr": a}) for a in fpr
+        check.open_probability(
+            remedy="Pass the share of false alarms, for example --fpr 0.01.", **{"--fpr": a}
+        )
+        for a in fpr
     ]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
     neighbours, how_hard = stated_relation(relation), stated_effort(effort)
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the lines
     with game_watched() as progress:
-        curve = privacy_curve(question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress)
+        curve = privacy_curve(
+            question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress
+        )
         attack = curve.trade_off()
         found = _object(attack, rates, priors) if json else {}
         tables = [] if json else _tables(attack, rates, priors)
@@ -80,7 +104,9 @@ def _object(attack: TradeOff, rates: list[float], priors: list[float]) -> dict[s
             "false_positive_rate": rate,
             "true_positive_rate": bracket_object(attack.true_positive_rate(rate)),
             "false_negative_rate": bracket_object(attack.false_negative_rate(rate)),
-            "posteriors": [{"prior": p, "posterior": bracket_object(attack.posterior(p, rate))} for p in priors],
+            "posteriors": [
+                {"prior": p, "posterior": bracket_object(attack.posterior(p, rate))} for p in priors
+            ],
         }
         for rate in rates
     ]
@@ -94,7 +120,9 @@ def _tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[l
     overall = [["an attack's", "lower end", "upper end"], ["advantage", *ends(attack.advantage)]]
     overall += [[f"success, prior {p:.12g}", *ends(attack.attack_success(p))] for p in priors]
     beliefs = [["prior", "false positive rate", "posterior, lower end", "posterior, upper end"]]
-    beliefs += [[f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for p in priors for rate in rates]
+    beliefs += [
+        [f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for p in priors for rate in rates
+    ]
     return [hits, overall, beliefs]
 
 

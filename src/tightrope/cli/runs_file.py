@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.answers.spend import privacy_curve
 from tightrope.errors import InvalidSetting
+from tightrope.files import read_text
 from tightrope.numerics import check
-from tightrope.numerics.files import read_text
 from tightrope.setting.plain import PART_KEYS, part_of, run_of
 from tightrope.setting.relation import ADD, Relation
 from tightrope.setting.run import Run
@@ -59,7 +59,9 @@ def read_runs(path: Path) -> RunsFile:
         place = table.place("run", i)
         run = tried(partial(_named_run, entry, place, table))
         if run is not None and run.name in {other.name for other in runs}:
-            problems.found[f"{place}name must be new, got {run.name!r} again. Give each run a name of its own."] = None
+            problems.found[
+                f"{place}name must be new, got {run.name!r} again. Give each run a name of its own."
+            ] = None
         elif run is not None:
             runs.append(run)
     problems.refuse(str(path))
@@ -105,7 +107,9 @@ def _named_run(value: object, place: str, file: Table) -> NamedRun:
     entry.keep_to((*_RUN_KEYS, *PART_KEYS))
     name = entry.text("name", 'Call the run something, for example name = "Poisson".').strip()
     if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise entry.refusal("name", f"one line of 1 to {_LONGEST_NAME} characters", "It names the run in tables and pictures.")
+        raise entry.refusal(
+            "name", f"one line of 1 to {_LONGEST_NAME} characters", "It names the run in tables and pictures."
+        )
     return NamedRun(name, _run(entry), _relation(entry, file))
 
 
@@ -114,7 +118,9 @@ def _run(entry: Table) -> Run:
     if "parts" not in entry.entries:
         return part_of(Table(own, entry.where))
     for key, value in own.items():
-        raise InvalidSetting(f"{entry.where}{key} = {value!r} contradicts parts, which state the whole run. Put it into a part.")
+        raise InvalidSetting(
+            f"{entry.where}{key} = {value!r} contradicts parts, which state the whole run. Put it into a part."
+        )
     return run_of(entry, "parts")
 
 

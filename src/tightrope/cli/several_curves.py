@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tightrope.answers.certified import effort_matters
+from tightrope.accountants.certified import effort_matters
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.deltas import delta_objects
 from tightrope.cli.machine import print_json, theorem_object
@@ -25,20 +25,31 @@ from tightrope.theorems.evidence import Evidence
 Answered = tuple[NamedRun, PrivacyCurve]
 
 
-def show_several(file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: Effort, json: bool) -> None:
+def show_several(
+    file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: Effort, json: bool
+) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
     found: list[Answered] = []
     for asked in file.runs:
         with placed(f"{file.path}: {asked.name}: "):
-            found.append((asked, privacy_curve(asked.run, relation=asked.relation, accuracy=file.accuracy, effort=effort)))
+            found.append(
+                (
+                    asked,
+                    privacy_curve(asked.run, relation=asked.relation, accuracy=file.accuracy, effort=effort),
+                )
+            )
     at = epsilons or file.epsilons or usual_range(curve for _, curve in watched(found, "Choosing a range"))
     answers: list[Any] = []
     for asked, curve in watched(found, "Bracketing delta"):
         with placed(f"{file.path}: {asked.name}: "):
-            answers.append(delta_objects(curve, at) if json else [f"[{', '.join(delta_ends(curve, e))}]" for e in at])
+            answers.append(
+                delta_objects(curve, at) if json else [f"[{', '.join(delta_ends(curve, e))}]" for e in at]
+            )
     if target is not None:
         named = [(asked.name, curve) for asked, curve in found]
-        draw_curves(watched(named, "Drawing"), epsilons=drawn_range(at), to=target, title=_common_title(file.runs))
+        draw_curves(
+            watched(named, "Drawing"), epsilons=drawn_range(at), to=target, title=_common_title(file.runs)
+        )
         print(f"tightrope: drew {target}", file=sys.stderr)
     theorems = list(dict.fromkeys(theorem for _, curve in found for theorem in evidence_of(curve)))
     if json:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tightrope.answers.certified import effort_matters
+from tightrope.accountants.certified import effort_matters
 from tightrope.cli.options import Question
 from tightrope.cli.page import Page
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -16,7 +16,11 @@ SMALLEST_FLOAT = 1e-300  # below this a float loses digits: write delta from its
 
 
 def show_question(
-    page: Page, question: Question, relation: Relation | None, effort: Effort | None, more: Sequence[tuple[str, str]] = ()
+    page: Page,
+    question: Question,
+    relation: Relation | None,
+    effort: Effort | None,
+    more: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Print what was asked, with everything that was assumed; without a relation where every one is asked about.
 
@@ -60,4 +64,6 @@ def evidence_of(curve: PrivacyCurve) -> tuple[Evidence, ...]:
 def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:
     """Print a numbered list: name, standing, reference, statement."""
     for number, evidence in enumerate(theorems, start=1):
-        page.item(number, f"{evidence.name} ({evidence.standing.value}: {evidence.reference})", evidence.statement)
+        page.item(
+            number, f"{evidence.name} ({evidence.standing.value}: {evidence.reference})", evidence.statement
+        )

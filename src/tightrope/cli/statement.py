@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from tightrope.cli.machine import bracket_object, print_json
 from tightrope.cli.options import ANSWER, QUESTION, Json
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.files import as_path, read_text
+from tightrope.files import as_path, read_text
 
 EXAMPLE = """\
 tightrope statement examples/statement.toml --format md"""
@@ -20,11 +20,20 @@ tightrope schema > tightrope-statement.schema.json"""
 
 FINE, NOT_MET = 0, 3
 
-Asked = Annotated[Path, Parameter(group=QUESTION, help="The facts and the run, a TOML file: docs/statements.md says how.")]
-Stated = Annotated[Path, Parameter(group=QUESTION, help="A statement in JSON, as tightrope statement --format json writes it.")]
+Asked = Annotated[
+    Path, Parameter(group=QUESTION, help="The facts and the run, a TOML file: docs/statements.md says how.")
+]
+Stated = Annotated[
+    Path,
+    Parameter(group=QUESTION, help="A statement in JSON, as tightrope statement --format json writes it."),
+]
 Format = Annotated[
     Literal["json", "md", "latex", "registry"],
-    Parameter(name="--format", group=ANSWER, help="json to verify, md for a model card, latex for an appendix, or registry."),
+    Parameter(
+        name="--format",
+        group=ANSWER,
+        help="json to verify, md for a model card, latex for an appendix, or registry.",
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -34,21 +43,21 @@ Out = Annotated[
 
 def statement(file: Asked, *, format: Format = "json", out: Out = None) -> None:
     """Make a privacy statement from a run, what is known of its batches and a few facts."""
-    from tightrope.report.statement_file import read_registry_facts, read_statement
+    from tightrope.statements.file import read_registry_facts, read_statement
 
     made = read_statement(file)
     if format == "json":
         text = made.json_text()
     elif format == "md":
-        from tightrope.report.statement_markdown import markdown
+        from tightrope.statements.markdown import markdown
 
         text = markdown(made)
     elif format == "latex":
-        from tightrope.report.statement_latex import latex
+        from tightrope.statements.latex import latex
 
         text = latex(made)
     else:
-        from tightrope.report.statement_registry import registry
+        from tightrope.statements.registry import registry
 
         text = registry(made, **read_registry_facts(file))
     _written(text, out)
@@ -56,8 +65,8 @@ def statement(file: Asked, *, format: Format = "json", out: Out = None) -> None:
 
 def verify(file: Stated, *, json: Json = False) -> int:
     """Compute a statement anew; exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not."""
-    from tightrope.report.statement import Statement
-    from tightrope.report.stating import verified
+    from tightrope.statements.make import verified
+    from tightrope.statements.model import Statement
 
     found = verified(Statement.from_json(read_text(as_path(file)), where=str(file)))
     if json:
@@ -79,7 +88,7 @@ def verify(file: Stated, *, json: Json = False) -> int:
 
 def schema() -> None:
     """Print the JSON Schema of a statement."""
-    from tightrope.report.statement import json_schema
+    from tightrope.statements.model import json_schema
 
     print(plain_json.dumps(json_schema(), indent=2))
 
@@ -92,6 +101,10 @@ def _written(text: str, out: Path | None) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidSetting(f"--out must name a new file, got {str(out)!r}, which exists. Choose another name.") from None
+        raise InvalidSetting(
+            f"--out must name a new file, got {str(out)!r}, which exists. Choose another name."
+        ) from None
     except OSError as problem:
-        raise InvalidSetting(f"{str(out)!r} could not be written: {problem.strerror}. Choose another place.") from None
+        raise InvalidSetting(
+            f"{str(out)!r} could not be written: {problem.strerror}. Choose another place."
+        ) from None

@@ -32,6 +32,10 @@ def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -
             ("sampling", sampling_in_words(step.sampling)),
             ("steps", ASKED_FOR),
         ],
-        stated={"mechanism": mechanism_object(step.mechanism), "sampling": sampling_object(step.sampling), "steps": None},
+        stated={
+            "mechanism": mechanism_object(step.mechanism),
+            "sampling": sampling_object(step.sampling),
+            "steps": None,
+        },
     )
     print_answer(answer, asked, target, option="--steps", name="most steps", json=json)

@@ -8,28 +8,54 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from tightrope.answers.grid import Grid
-from tightrope.answers.sweep import Tally, WorkerDied
-from tightrope.answers.sweep import sweep as answered
 from tightrope.cli.options import ANSWER, QUESTION, Whole
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.sweeps.grid import Grid
+from tightrope.sweeps.sweep import Tally, WorkerDied
+from tightrope.sweeps.sweep import sweep as answered
 
 EXAMPLE = """\
 tightrope sweep examples/grid.toml --out results.csv"""
 
 _CONNECTING = "10s"  # to a scheduler that is there this is long
 
-Where = Annotated[Path, Parameter(group=QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")]
-Out = Annotated[Path, Parameter(group=ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten.")]
-Resume = Annotated[
-    bool, Parameter(negative="", group=ANSWER, show_default=False, help="Go on with the file: rows that are there are kept.")
+Where = Annotated[
+    Path, Parameter(group=QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
 ]
-Workers = Annotated[int | None, Whole, Parameter(group=ANSWER, help="Processes to use; by default one for each core.")]
+Out = Annotated[
+    Path,
+    Parameter(
+        group=ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
+    ),
+]
+Resume = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        group=ANSWER,
+        show_default=False,
+        help="Go on with the file: rows that are there are kept.",
+    ),
+]
+Workers = Annotated[
+    int | None, Whole, Parameter(group=ANSWER, help="Processes to use; by default one for each core.")
+]
 Dask = Annotated[
-    str | None, Parameter(group=ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, in place of processes.")
+    str | None,
+    Parameter(
+        group=ANSWER,
+        help="Use the cluster of this scheduler, such as tcp://host:8786, in place of processes.",
+    ),
 ]
 
 
@@ -43,7 +69,11 @@ def sweep(
 ) -> None:
     """Answer every cell of a grid, row by row into a file; a cell that cannot be answered gets its error there."""
     if workers is not None:
-        check.whole(least=1, remedy="Pass a number of processes, or leave it out for all cores.", **{"--workers": workers})
+        check.whole(
+            least=1,
+            remedy="Pass a number of processes, or leave it out for all cores.",
+            **{"--workers": workers},
+        )
     asked = Grid.read(grid)
     last: list[Tally] = []
 
@@ -70,9 +100,16 @@ def sweep(
 @contextmanager
 def _bar() -> Iterator[Callable[[Tally], None]]:
     """What takes tallies: a bar on a terminal's standard error, nothing elsewhere; what was mended is said anywhere."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[errors]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[errors]}"),
+    )
     times = (TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *times, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns, *times, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bar:
         task = bar.add_task("Sweeping", total=None, errors="")
         said = False
 
@@ -81,7 +118,12 @@ def _bar() -> Iterator[Callable[[Tally], None]]:
             if tally.mended and not said:
                 said = True
                 _say(tally.mended)
-            bar.update(task, total=tally.cells, completed=tally.done, errors=f"{tally.errors} errors" if tally.errors else "")
+            bar.update(
+                task,
+                total=tally.cells,
+                completed=tally.done,
+                errors=f"{tally.errors} errors" if tally.errors else "",
+            )
 
         yield tell
 

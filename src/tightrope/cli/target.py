@@ -7,12 +7,20 @@ from typing import Annotated, Any, Generic
 
 from cyclopts import Parameter
 
+from tightrope.accountants.certified import DEFAULT_ACCURACY, effort_matters
 from tightrope.answers.calibrate import Calibration
-from tightrope.answers.certified import DEFAULT_ACCURACY, effort_matters
 from tightrope.answers.frontier import V
 from tightrope.answers.target import Target
 from tightrope.cli.machine import bracket_object, number_object, print_json, relation_object, theorem_object
-from tightrope.cli.options import ANSWER, Accuracy, EffortChoice, Number, RelationName, stated_effort, stated_relation
+from tightrope.cli.options import (
+    ANSWER,
+    Accuracy,
+    EffortChoice,
+    Number,
+    RelationName,
+    stated_effort,
+    stated_relation,
+)
 from tightrope.cli.page import Page
 from tightrope.cli.show import delta_ends, evidence_of, show_evidence
 from tightrope.curve.bracket import Bracket
@@ -71,7 +79,9 @@ class Answer(Generic[V]):
     @staticmethod
     def exact(found: Calibration[V]) -> "Answer[V]":
         """The value with all its digits."""
-        return Answer(found=found, text=str(found.value), typed=found.value, **_read(found.curve, found.target))
+        return Answer(
+            found=found, text=str(found.value), typed=found.value, **_read(found.curve, found.target)
+        )
 
     @staticmethod
     def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Answer[float]":
@@ -119,7 +129,9 @@ def print_answer(
         return
     at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
     epsilon, delta = ends(answer.epsilon), delta_ends(answer.curve, target.epsilon)
-    rows: list[list[str]] = [["meets the target", answer.text, f"[{', '.join(epsilon)}]", f"[{', '.join(delta)}]"]]
+    rows: list[list[str]] = [
+        ["meets the target", answer.text, f"[{', '.join(epsilon)}]", f"[{', '.join(delta)}]"]
+    ]
     if answer.missing is not None:
         rows.append(["misses it", answer.missing, f"above {at[0]}", f"above {at[1]}"])
     page = Page()
@@ -128,7 +140,11 @@ def print_answer(
             *asked.words,
             ("relation", relation_in_words(target.neighbours)),
             ("target", f"epsilon at most {at[0]} at delta {at[1]}"),
-            *([("effort", meaning_of(target.how_hard))] if effort_matters(answer.found.run, target.neighbours) else []),
+            *(
+                [("effort", meaning_of(target.how_hard))]
+                if effort_matters(answer.found.run, target.neighbours)
+                else []
+            ),
             ("accuracy", f"{answer.curve.accuracy:.2g} relative width in delta"),
         ]
     )
@@ -151,7 +167,12 @@ def _print_object(answer: Answer[V], asked: Asked, target: TargetOptions, also: 
     found, relation = answer.found, relation_object(target.neighbours)
     print_json(
         {
-            "question": {**asked.stated, "accuracy": target.accuracy, "effort": target.effort, "relation": relation},
+            "question": {
+                **asked.stated,
+                "accuracy": target.accuracy,
+                "effort": target.effort,
+                "relation": relation,
+            },
             "target": {"epsilon": target.epsilon, "delta": target.delta},
             "parameter": found.parameter,
             "value": found.value,
@@ -168,7 +189,10 @@ def _print_object(answer: Answer[V], asked: Asked, target: TargetOptions, also: 
 
 
 def _spent(curve: PrivacyCurve, target: TargetOptions) -> dict[str, Any]:
-    return {"epsilon": bracket_object(curve.epsilon(target.delta)), "delta": bracket_object(curve.delta(target.epsilon))}
+    return {
+        "epsilon": bracket_object(curve.epsilon(target.delta)),
+        "delta": bracket_object(curve.delta(target.epsilon)),
+    }
 
 
 def _rounded(value: float, *, up: bool, digits: int = _DIGITS) -> str:

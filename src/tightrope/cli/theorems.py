@@ -17,7 +17,8 @@ from tightrope.theorems.lookup import every_theorem, support_matrix
 EXAMPLE = "tightrope theorems"
 
 Markdown = Annotated[
-    bool, Parameter(negative="", group=ANSWER, show_default=False, help="Print a Markdown page instead of tables.")
+    bool,
+    Parameter(negative="", group=ANSWER, show_default=False, help="Print a Markdown page instead of tables."),
 ]
 
 

@@ -60,7 +60,10 @@ class GaussianLimitCurve:
         return elementwise(self._epsilon, delta, "delta")
 
     def _log_delta(self, epsilon: float) -> float:
-        at = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
+        at = check.real(
+            remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.",
+            epsilon=epsilon,
+        )
         if self.mu == math.inf:
             return 0.0
         if at < 0:  # the pair is its own reverse
@@ -68,5 +71,7 @@ class GaussianLimitCurve:
         return min(self.limit.log_bounds(at, ACCURACY).upper, 0.0)
 
     def _epsilon(self, delta: float) -> Approximation:
-        at = check.open_probability(remedy="Pass the probability of failure you accept, strictly between 0 and 1.", delta=delta)
+        at = check.open_probability(
+            remedy="Pass the probability of failure you accept, strictly between 0 and 1.", delta=delta
+        )
         return Approximation(math.inf if self.mu == math.inf else self.limit.epsilon_bounds(at, ACCURACY)[1])

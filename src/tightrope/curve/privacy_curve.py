@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.elementwise import elementwise
-from tightrope.curve.log_bounds import Errors, LogBounds
+from tightrope.engines.bounds import Errors, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 
@@ -120,7 +120,10 @@ class PrivacyCurve:
         return Bracket(min(low, high), high)
 
     def _log_ends(self, epsilon: float) -> tuple[float, float]:
-        epsilon = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
+        epsilon = check.real(
+            remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.",
+            epsilon=epsilon,
+        )
         if epsilon < 0:
             return self._negative(epsilon)
         lower, upper = self._ends(
@@ -136,18 +139,24 @@ class PrivacyCurve:
         """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the exchanged pair loses at the opposite epsilon."""
         lower, upper = self.reverse()._log_ends(-epsilon)
         base = -math.expm1(epsilon)
-        return math.log(base + math.exp(lower + epsilon)) - 1e-15, min(math.log(base + math.exp(upper + epsilon)) + 1e-15, 0.0)
+        return math.log(base + math.exp(lower + epsilon)) - 1e-15, min(
+            math.log(base + math.exp(upper + epsilon)) + 1e-15, 0.0
+        )
 
     def _cover_bounds(self, branch: Branch, epsilon: float) -> LogBounds:
         """The best cover's worst schedule."""
 
         def worst(cover: tuple[Composed, ...]) -> LogBounds:
-            return max((schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper)
+            return max(
+                (schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper
+            )
 
         found = _answered([partial(worst, cover) for cover in branch.covers], needed=True)
         return min(found, key=lambda b: b.upper)
 
-    def _ends(self, above: End, below: End, enough: Callable[[float], float], least: float) -> tuple[float, float]:
+    def _ends(
+        self, above: End, below: End, enough: Callable[[float], float], least: float
+    ) -> tuple[float, float]:
         """What the best witness attains and the best cover allows, in the worst branch.
 
         Covers and witnesses come cheapest first: where the first of each meet to within `enough`, no other is asked.
@@ -182,7 +191,9 @@ def _worst(above: End, cover: tuple[Composed, ...]) -> float:
     return max(above(composed) for composed in cover)
 
 
-def _answered(questions: Sequence[Callable[[], Answer]], enough: float = math.inf, *, needed: bool = False) -> list[Answer]:
+def _answered(
+    questions: Sequence[Callable[[], Answer]], enough: float = math.inf, *, needed: bool = False
+) -> list[Answer]:
     """The answers of those that can answer, up to the first that is `enough`; where one is needed, a refusal if none can.
 
     One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.

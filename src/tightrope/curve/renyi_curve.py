@@ -105,10 +105,15 @@ class RenyiCurve:
     def bounds(self, delta: float) -> tuple[tuple[UpperBound, ...], ...]:
         """Epsilon at `delta` by each theorem on its own, branch by branch; `epsilon` takes the best of each branch."""
         at = _checked_delta(delta)
-        return tuple(tuple(UpperBound(*c.epsilon(at), why) for c, why in branch.covers) for branch in self.branches)
+        return tuple(
+            tuple(UpperBound(*c.epsilon(at), why) for c, why in branch.covers) for branch in self.branches
+        )
 
     def _log_delta(self, epsilon: float) -> UpperBound:
-        at = check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=epsilon)
+        at = check.real(
+            remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.",
+            epsilon=epsilon,
+        )
         if at < 0:  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps)
             other = self.reverse()._log_delta(-at)
             log_delta = math.log(-math.expm1(at) + math.exp(other.upper + at)) + 1e-15
@@ -124,7 +129,10 @@ class RenyiCurve:
 
     def _worst(self, ask: Callable[[Moments], Found]) -> UpperBound:
         """The best cover of the worst branch."""
-        best = [min((UpperBound(*ask(c), why) for c, why in b.covers), key=lambda found: found.upper) for b in self.branches]
+        best = [
+            min((UpperBound(*ask(c), why) for c, why in b.covers), key=lambda found: found.upper)
+            for b in self.branches
+        ]
         return max(best, key=lambda found: found.upper)
 
 

@@ -67,13 +67,17 @@ class SimulatedCurve:
         if not epsilons:
             return {}
         if self.reverse is None:
-            raise InvalidSetting(f"epsilon must be at least 0, got {epsilons[0]!r}. The reversed run is needed below 0.")
+            raise InvalidSetting(
+                f"epsilon must be at least 0, got {epsilons[0]!r}. The reversed run is needed below 0."
+            )
         opposite = self.reverse().simulator.deltas([-epsilon for epsilon in epsilons], points)
         return {epsilon: _reversed(epsilon, found) for epsilon, found in zip(epsilons, opposite, strict=True)}
 
 
 def _real(value: object) -> float:
-    return check.real(remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=value)
+    return check.real(
+        remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=value
+    )
 
 
 def _open_probability(value: object) -> float:
@@ -83,12 +87,15 @@ def _open_probability(value: object) -> float:
 
 def _reversed(epsilon: float, found: Estimate) -> Estimate:
     value, lower, upper = (
-        min(-math.expm1(epsilon) + math.exp(epsilon) * delta, 1.0) for delta in (found.value, found.lower, found.upper)
+        min(-math.expm1(epsilon) + math.exp(epsilon) * delta, 1.0)
+        for delta in (found.value, found.lower, found.upper)
     )
     return Estimate(value, lower, upper, found.confidence, found.draws, found.interrupted)
 
 
-def _answered(asked: float | NDArray[np.object_], answer: Callable[[list[float]], list[Estimate]]) -> Estimate | Estimates:
+def _answered(
+    asked: float | NDArray[np.object_], answer: Callable[[list[float]], list[Estimate]]
+) -> Estimate | Estimates:
     """The answers to all questions of a call, in the shape in which they were asked."""
     if not isinstance(asked, np.ndarray):
         return answer([asked])[0]

@@ -25,7 +25,9 @@ SMALLEST = 1e-307  # below this the rounding of floats is not relative
 SMALLEST_RATE = 1e-280  # above this no slope that matters comes near that
 FARTHEST = 700.0  # e^700 and e^-700 are floats
 MOST_LOOKS = 100  # 10 to 60 are usual
-FINE_ENOUGH = 1e-5  # of the accuracy asked for: what the search may leave open where the curve is known exactly
+FINE_ENOUGH = (
+    1e-5  # of the accuracy asked for: what the search may leave open where the curve is known exactly
+)
 SHOWN = (1e-4, 1e-3, 0.01, 0.05, 0.1)
 
 
@@ -102,7 +104,10 @@ class TradeOff:
             false_positive_rate=false_positive_rate,
         )
         found = self.true_positive_rate(rate)
-        lower, upper = (p * hits / (p * hits + (1 - p) * Fraction(rate)) for hits in map(Fraction, (found.lower, found.upper)))
+        lower, upper = (
+            p * hits / (p * hits + (1 - p) * Fraction(rate))
+            for hits in map(Fraction, (found.lower, found.upper))
+        )
         return Bracket(_down(lower), _up(upper))
 
     def points(self, count: int = 33) -> tuple[Floats, Brackets]:
@@ -119,7 +124,8 @@ class TradeOff:
     def _rates(self, false_positive_rate: float) -> tuple[Bracket, Bracket]:
         """True positive and false negative rate: complements, each computed where it can be small."""
         rate = check.probability(
-            remedy="Pass the share of false alarms, from 0 to 1, for example 0.01.", false_positive_rate=false_positive_rate
+            remedy="Pass the share of false alarms, from 0 to 1, for example 0.01.",
+            false_positive_rate=false_positive_rate,
         )
         if 0 < rate < SMALLEST_RATE:
             raise NotPreciseEnough(
@@ -145,7 +151,9 @@ class TradeOff:
         D has slopes in [-1, 0] and X has them in [0, 1]: minus and one minus the false positive rates of likelihood tests.
         """
         self._look(0.0)
-        self._look(float(self._scale * -special.ndtri(rate) - self._scale**2 / 2))  # the place, were the loss normal
+        self._look(
+            float(self._scale * -special.ndtri(rate) - self._scale**2 / 2)
+        )  # the place, were the loss normal
         enough = FINE_ENOUGH * self.curve.accuracy
         flattest = _infinite_mass(self._reverse).lower
         for _ in range(MOST_LOOKS):
@@ -153,12 +161,18 @@ class TradeOff:
             epsilons = np.array([-math.inf, *sorted(self._seen)])
             delta = np.array([(1.0, 1.0), *(values.delta for values in known)])
             excess = np.array([(0.0, 0.0), *(values.excess for values in known)])
-            stride = max(float(epsilons[-1] - epsilons[1]), self._scale)  # doubles what is known, where that is not enough
+            stride = max(
+                float(epsilons[-1] - epsilons[1]), self._scale
+            )  # doubles what is known, where that is not enough
             # farther out D is at least D(infinity), and X is that and t - 1 more
             beyond = rate * math.exp(epsilons[-1]) * (1 - 8 * UNIT_ROUNDOFF) + self._infinite.lower
             farther = beyond - 1 - 4 * UNIT_ROUNDOFF
-            hits = _least(epsilons, delta, slope=rate, slopes=(flattest - 1, 0.0), beyond=beyond, stride=stride)
-            misses = _least(epsilons, excess, slope=rate - 1, slopes=(flattest, 1.0), beyond=farther, stride=stride)
+            hits = _least(
+                epsilons, delta, slope=rate, slopes=(flattest - 1, 0.0), beyond=beyond, stride=stride
+            )
+            misses = _least(
+                epsilons, excess, slope=rate - 1, slopes=(flattest, 1.0), beyond=farther, stride=stride
+            )
             coarse = next((found for found in (hits, misses) if not found.is_fine(enough)), None)
             if coarse is None or not self._look(coarse.look_at):
                 break
@@ -224,8 +238,13 @@ class _KnowsInfiniteMass(Composed, Protocol):
 
 def _infinite_mass(curve: PrivacyCurve) -> Bracket:
     """D(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
-    upper = max(min(max(_mass(schedule).upper for schedule in cover) for cover in branch.covers) for branch in curve.branches)
-    lower = max((_mass(witness).lower for branch in curve.branches for witness in branch.witnesses), default=0.0)
+    upper = max(
+        min(max(_mass(schedule).upper for schedule in cover) for cover in branch.covers)
+        for branch in curve.branches
+    )
+    lower = max(
+        (_mass(witness).lower for branch in curve.branches for witness in branch.witnesses), default=0.0
+    )
     return Bracket(min(lower, upper), upper)
 
 
@@ -234,7 +253,11 @@ def _mass(composed: Composed) -> Bracket:
         return Bracket(0.0, 1.0)
     mass = abs(composed.infinite_mass)  # -0.0 is 0
     # a power of an exact fraction in floats: 0 and 1 are exact, the rest is good to a few units in the last place
-    return Bracket(mass, mass) if mass in (0.0, 1.0) else Bracket(mass * (1 - 1e-12), min(mass * (1 + 1e-12), 1.0))
+    return (
+        Bracket(mass, mass)
+        if mass in (0.0, 1.0)
+        else Bracket(mass * (1 - 1e-12), min(mass * (1 + 1e-12), 1.0))
+    )
 
 
 @dataclass(frozen=True)
@@ -252,7 +275,13 @@ class _Least:
 
 
 def _least(
-    epsilons: Floats, values: Floats, *, slope: float, slopes: tuple[float, float], beyond: float, stride: float
+    epsilons: Floats,
+    values: Floats,
+    *,
+    slope: float,
+    slopes: tuple[float, float],
+    beyond: float,
+    stride: float,
 ) -> _Least:
     """Bounds on the infimum over t >= 0 of V(t) + slope t, from bounds on V at t = e^epsilon; the first t is 0.
 
@@ -272,7 +301,10 @@ def _least(
     rounding[0] = 0.0  # at t = 0 everything is exact
     at_least, at_most = low + slope * odds - rounding, high + slope * odds + rounding
 
-    descent, ascent = np.full(len(odds), slopes[0]), np.full(len(odds), slopes[1])  # right of t_i, left of t_i
+    descent, ascent = (
+        np.full(len(odds), slopes[0]),
+        np.full(len(odds), slopes[1]),
+    )  # right of t_i, left of t_i
     # near chords bend least, far ones are the most certain: 1, 2, 4, ... places away there is a good one
     for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
         run = _distances(epsilons, odds, apart)
@@ -293,7 +325,9 @@ def _least(
     weight = up / turn
     mean = weight * start + (1 - weight) * end - weight * down * width
     mean -= 32 * UNIT_ROUNDOFF * (np.abs(start) + np.abs(end) + width * turn)
-    within = np.where(bowl, mean, np.maximum(np.where(down <= 0, start, -np.inf), np.where(up <= 0, end, -np.inf)))
+    within = np.where(
+        bowl, mean, np.maximum(np.where(down <= 0, start, -np.inf), np.where(up <= 0, end, -np.inf))
+    )
     last = at_least[-1] if descent[-1] >= 0 else beyond
     bounds = np.append(within, last)
 
@@ -304,7 +338,9 @@ def _least(
     elif math.isinf(right):
         look_at = left + stride
     else:  # the bottom of the triangle, kept away from what is known
-        bottom = np.clip((start[where] - end[where] + up[where] * width[where]) / turn[where], 0.0, width[where])
+        bottom = np.clip(
+            (start[where] - end[where] + up[where] * width[where]) / turn[where], 0.0, width[where]
+        )
         margin = 0.1 * (right - left)
         look_at = min(max(left + math.log1p(float(bottom / odds[where])), left + margin), right - margin)
     certain_to = np.min((at_most - at_least)[where : where + 2])
@@ -320,7 +356,8 @@ def _distances(epsilons: Floats, odds: Floats, apart: int) -> Floats:
 
 def _checked_prior(prior: float) -> float:
     return check.open_probability(
-        remedy="Pass the chance of D before anything is seen, strictly between 0 and 1; 0.5 is a fair coin.", prior=prior
+        remedy="Pass the chance of D before anything is seen, strictly between 0 and 1; 0.5 is a fair coin.",
+        prior=prior,
     )
 
 

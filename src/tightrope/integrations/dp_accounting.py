@@ -1,6 +1,6 @@
 """A certified accountant where dp_accounting expects one of its own."""
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.ledger import Ledger
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import TightropeError
@@ -24,7 +24,9 @@ from tightrope.theorems.lookup import analyse
 try:
     from dp_accounting import DpEvent, NeighboringRelation, PrivacyAccountant
 except ImportError as missing:
-    raise ImportError("tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'") from missing
+    raise ImportError(
+        "tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'"
+    ) from missing
 
 __all__ = [
     "PER_RECORD",
@@ -92,7 +94,9 @@ class TightropeAccountant(PrivacyAccountant):
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         return self._spent.delta(target_epsilon, effort=self._effort)
 
-    def _maybe_compose(self, event: DpEvent, count: int, do_compose: bool) -> PrivacyAccountant.CompositionErrorDetails | None:
+    def _maybe_compose(
+        self, event: DpEvent, count: int, do_compose: bool
+    ) -> PrivacyAccountant.CompositionErrorDetails | None:
         # dp_accounting asks without composing first, and its own ledger has the event by the time it asks to compose: what
         # could be refused must be refused the first time
         refusal = self._refusal(event, count)

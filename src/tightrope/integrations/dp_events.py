@@ -17,7 +17,9 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 try:
     from dp_accounting import NeighboringRelation, dp_event
 except ImportError as missing:
-    raise ImportError("tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'") from missing
+    raise ImportError(
+        "tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'"
+    ) from missing
 
 
 class NoiseUnit(Enum):
@@ -35,7 +37,10 @@ PER_RECORD, PER_SENSITIVITY = NoiseUnit.PER_RECORD, NoiseUnit.PER_SENSITIVITY
 REVEALING = Finite(observed=[1.0, 0.0], alternative=[0.0, 1.0])
 NOT_PRIVATE = Step(REVEALING, EveryRecord())
 
-_ADDITIVE: dict[Any, type[Gaussian] | type[Laplace]] = {dp_event.GaussianDpEvent: Gaussian, dp_event.LaplaceDpEvent: Laplace}
+_ADDITIVE: dict[Any, type[Gaussian] | type[Laplace]] = {
+    dp_event.GaussianDpEvent: Gaussian,
+    dp_event.LaplaceDpEvent: Laplace,
+}
 _EVENT_OF = {mechanism: event for event, mechanism in _ADDITIVE.items()}
 _PLD_ANSWERS = "dp_accounting's PLDAccountant answers it, from above only."
 _RDP_ANSWERS = "dp_accounting's RdpAccountant answers it, from above only."
@@ -48,7 +53,8 @@ _INSTEAD = {
     dp_event.TruncatedSubsampledGaussianDpEvent: _PLD_ANSWERS,
     dp_event.SingleEpochTreeAggregationDpEvent: _RDP_ANSWERS,
     dp_event.RepeatAndSelectDpEvent: _RDP_ANSWERS,
-    dp_event.ZCDpEvent: "It bounds moments and names no mechanism: compose the mechanism itself. " + _RDP_ANSWERS,
+    dp_event.ZCDpEvent: "It bounds moments and names no mechanism: compose the mechanism itself. "
+    + _RDP_ANSWERS,
 }
 _KNOWN = (
     "NoOpDpEvent, NonPrivateDpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent, PoissonSampledDpEvent, "
@@ -70,7 +76,9 @@ def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUn
     return Run(tuple((step_of(release, relation, unit), times) for release, times in releases(event)))
 
 
-def to_dp_event(run: Run | Step, relation: Relation | None = None, *, noise: NoiseUnit | None = None) -> dp_event.DpEvent:
+def to_dp_event(
+    run: Run | Step, relation: Relation | None = None, *, noise: NoiseUnit | None = None
+) -> dp_event.DpEvent:
     """The event that `from_dp_event`, asked in the same way, reads as `run`; what no event can say is refused.
 
     Noise is PER_RECORD, as the events' documentation has it, unless `noise` says otherwise; PER_SENSITIVITY needs `relation`.
@@ -141,14 +149,18 @@ def noise_unit(relation: Relation, noise: NoiseUnit | None) -> NoiseUnit:
             "reads it; the same release has epsilon 4.9."
         )
     if noise is not None and not isinstance(noise, NoiseUnit):
-        raise InvalidSetting(f"noise must be PER_RECORD or PER_SENSITIVITY, got {noise!r}. Pass for example noise=PER_RECORD.")
+        raise InvalidSetting(
+            f"noise must be PER_RECORD or PER_SENSITIVITY, got {noise!r}. Pass for example noise=PER_RECORD."
+        )
     return noise or PER_RECORD
 
 
 def releases(event: dp_event.DpEvent, times: int = 1) -> Iterator[tuple[dp_event.DpEvent, int]]:
     """The releases that an event is composed of, each with how often it happens; counts multiply on the way down."""
     if not isinstance(event, dp_event.DpEvent):
-        raise InvalidSetting(f"event must be a DpEvent of dp_accounting, got {event!r}. Pass for example GaussianDpEvent(0.8).")
+        raise InvalidSetting(
+            f"event must be a DpEvent of dp_accounting, got {event!r}. Pass for example GaussianDpEvent(0.8)."
+        )
     if type(event) is dp_event.SelfComposedDpEvent:
         count = check.whole(remedy="It is how often the event happens, 0 or more.", count=event.count)
         yield from releases(event.event, times * count)
@@ -169,12 +181,21 @@ def step_of(release: dp_event.DpEvent, relation: Relation, unit: NoiseUnit) -> S
     if kind in _ADDITIVE:
         return _noise_step(release, EveryRecord(), relation, unit)
     if kind is dp_event.PoissonSampledDpEvent:
-        return _noise_step(_on_one_batch(release, relation), Poisson(rate=_number(release.sampling_probability)), relation, unit)
+        return _noise_step(
+            _on_one_batch(release, relation),
+            Poisson(rate=_number(release.sampling_probability)),
+            relation,
+            unit,
+        )
     if kind is dp_event.SampledWithoutReplacementDpEvent:
         # the dataset may lose a record or gain one; its own size makes the larger rate of the two, which is the worse
-        sampling = WithoutReplacement(batch=_number(release.sample_size), population=_number(release.source_dataset_size))
+        sampling = WithoutReplacement(
+            batch=_number(release.sample_size), population=_number(release.source_dataset_size)
+        )
         return _noise_step(_on_one_batch(release, relation), sampling, relation, unit)
-    raise NoTheorem(f"{kind.__name__}: no step of a run is such a release. {_INSTEAD.get(kind, f'Known are {_KNOWN}.')}")
+    raise NoTheorem(
+        f"{kind.__name__}: no step of a run is such a release. {_INSTEAD.get(kind, f'Known are {_KNOWN}.')}"
+    )
 
 
 def _noise_step(release: dp_event.DpEvent, sampling: Sampling, relation: Relation, unit: NoiseUnit) -> Step:
@@ -196,7 +217,9 @@ def _without_noise(sampling: Sampling, relation: Relation) -> Step:
 def _response_step(release: dp_event.DpEvent, relation: Relation) -> Step:
     asked = f"{release!r} under {relation.name}"
     if relation is not SUBSTITUTE:
-        raise NoTheorem(f"{asked}: every record sends a report, so a record more is a report more. Known for SUBSTITUTE.")
+        raise NoTheorem(
+            f"{asked}: every record sends a report, so a record more is a report more. Known for SUBSTITUTE."
+        )
     buckets = check.whole(num_buckets=_number(release.num_buckets))
     if buckets != 2:
         raise NoTheorem(
@@ -224,7 +247,9 @@ def _on_one_batch(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.DpE
     kinds = {type(release) for release, _ in parts}
     if len(parts) == 1 and parts[0][1] == 1 and kinds <= _ADDITIVE.keys():
         return parts[0][0]
-    asked = f"{type(sampled).__name__} around {', '.join(sorted(kind.__name__ for kind in kinds)) or 'nothing'}"
+    asked = (
+        f"{type(sampled).__name__} around {', '.join(sorted(kind.__name__ for kind in kinds)) or 'nothing'}"
+    )
     if kinds != {dp_event.GaussianDpEvent}:
         raise NoTheorem(
             f"{asked}: known around one GaussianDpEvent or LaplaceDpEvent, or around several GaussianDpEvents. "
@@ -235,7 +260,10 @@ def _on_one_batch(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.DpE
             f"{asked}: several releases about one batch are known under ADD, REMOVE and ADD_OR_REMOVE. Under SUBSTITUTE release "
             "them as one vector with one GaussianDpEvent, or draw a fresh batch for each."
         )
-    noises = [(Fraction(check.positive(noise_multiplier=_number(release.noise_multiplier))), times) for release, times in parts]
+    noises = [
+        (Fraction(check.positive(noise_multiplier=_number(release.noise_multiplier))), times)
+        for release, times in parts
+    ]
     variance = 1 / sum(times / noise**2 for noise, times in noises)
     # two roundings, each by at most half a unit in the last place: two units less are certainly not too much noise
     return dp_event.GaussianDpEvent(math.nextafter(math.nextafter(math.sqrt(variance), 0), 0))
@@ -248,9 +276,15 @@ def _event_of(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_even
     if isinstance(mechanism, Gaussian | Laplace):
         scale = sum_moves_by(sampling, relation) if relation and unit is PER_SENSITIVITY else 1
         return _sampled(_EVENT_OF[type(mechanism)](mechanism.noise_multiplier / scale), sampling)
-    if isinstance(mechanism, RandomizedResponse) and isinstance(sampling, EveryRecord) and relation in (SUBSTITUTE, None):
+    if (
+        isinstance(mechanism, RandomizedResponse)
+        and isinstance(sampling, EveryRecord)
+        and relation in (SUBSTITUTE, None)
+    ):
         if mechanism.truth_probability >= 1 / 2:
-            return dp_event.RandomizedResponseDpEvent(noise_parameter=2 * (1 - mechanism.truth_probability), num_buckets=2)
+            return dp_event.RandomizedResponseDpEvent(
+                noise_parameter=2 * (1 - mechanism.truth_probability), num_buckets=2
+            )
         raise InvalidSetting(
             f"truth_probability must be at least 1/2 to become an event, got {mechanism.truth_probability!r}. "
             "Swap the two answers: that is the same release with 1 - truth_probability."

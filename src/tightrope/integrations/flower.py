@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.answers.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import epsilon as epsilon_of
 from tightrope.curve.bracket import Bracket
@@ -23,9 +23,17 @@ try:
     with warnings.catch_warnings():
         # Flower's command line uses names that click is about to drop, which nobody who accounts can do anything about
         warnings.filterwarnings("ignore", message=".*click.*", category=DeprecationWarning)
-        from flwr.serverapp import GaussianPrivacyEvent, NeighboringRelation, PrivacyConfig, PrivacySpent, SamplingMethod
+        from flwr.serverapp import (
+            GaussianPrivacyEvent,
+            NeighboringRelation,
+            PrivacyConfig,
+            PrivacySpent,
+            SamplingMethod,
+        )
 except ImportError as missing:
-    raise ImportError("tightrope.integrations.flower needs Flower 1.40 or newer: pip install 'tightrope[flower]'") from missing
+    raise ImportError(
+        "tightrope.integrations.flower needs Flower 1.40 or newer: pip install 'tightrope[flower]'"
+    ) from missing
 
 ACCOUNTING_METHOD = "tightrope"
 _STATE_VERSION = 1
@@ -37,13 +45,20 @@ class AnyPrivacyConfig(PrivacyConfig):
     """Flower's privacy configuration without its list of models: every sampling method under both relations."""
 
     def __post_init__(self) -> None:
-        check.open_probability(remedy="It is usually below 1 / population_size.", target_delta=self.target_delta)
+        check.open_probability(
+            remedy="It is usually below 1 / population_size.", target_delta=self.target_delta
+        )
         check.whole(least=1, population_size=self.population_size)
         if self.max_epsilon is not None:
             check.positive(max_epsilon=self.max_epsilon)
-        for name, kind in (("neighboring_relation", NeighboringRelation), ("sampling_method", SamplingMethod)):
+        for name, kind in (
+            ("neighboring_relation", NeighboringRelation),
+            ("sampling_method", SamplingMethod),
+        ):
             if not isinstance(getattr(self, name), kind):
-                raise InvalidSetting(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}. Pass one of {list(kind)}.")
+                raise InvalidSetting(
+                    f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}. Pass one of {list(kind)}."
+                )
 
 
 class TightropeAccountant:
@@ -55,13 +70,19 @@ class TightropeAccountant:
     unless all take part.
     """
 
-    def __init__(self, config: PrivacyConfig, *, accuracy: float = DEFAULT_ACCURACY, effort: Effort = QUICK) -> None:
+    def __init__(
+        self, config: PrivacyConfig, *, accuracy: float = DEFAULT_ACCURACY, effort: Effort = QUICK
+    ) -> None:
         if not isinstance(config, PrivacyConfig):
             raise InvalidSetting(
                 f"config must be a PrivacyConfig of Flower, got {config!r}. Pass PrivacyConfig(target_delta=...)."
             )
         self._config = config
-        self._relation = ADD_OR_REMOVE if config.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else SUBSTITUTE
+        self._relation = (
+            ADD_OR_REMOVE
+            if config.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+            else SUBSTITUTE
+        )
         self._accuracy, self._effort = accuracy, checked_effort(effort)
         self._spent = Ledger(relation=self._relation, accuracy=accuracy)
 
@@ -106,7 +127,9 @@ class TightropeAccountant:
             accounting_method=ACCOUNTING_METHOD,
         )
 
-    def would_exceed(self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1) -> bool:
+    def would_exceed(
+        self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1
+    ) -> bool:
         """Whether `count` more releases could exceed the limit: whether the certified epsilon would. Changes nothing."""
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
@@ -116,7 +139,9 @@ class TightropeAccountant:
         limit = check.positive(max_epsilon=limit)
         projected = self.run + self._released(event, count)
         delta = self._config.target_delta
-        spent = epsilon_of(projected, delta=delta, relation=self._relation, accuracy=self._accuracy, effort=self._effort)
+        spent = epsilon_of(
+            projected, delta=delta, relation=self._relation, accuracy=self._accuracy, effort=self._effort
+        )
         return spent.upper > limit
 
     def state_dict(self) -> dict[str, object]:
@@ -139,7 +164,11 @@ class TightropeAccountant:
         }
         for key, value in expected.items():
             if table.wanted(key, "Pass what state_dict() returned.") != value:
-                raise table.refusal(key, f"{value!r}", "It was written by another accountant: make one with that configuration.")
+                raise table.refusal(
+                    key,
+                    f"{value!r}",
+                    "It was written by another accountant: make one with that configuration.",
+                )
         spent = Ledger(relation=self._relation, accuracy=self._accuracy)
         spent.record(run_of(table, "parts"))
         self._spent = spent
@@ -147,7 +176,9 @@ class TightropeAccountant:
     def _released(self, event: GaussianPrivacyEvent, count: int) -> Run:
         """The releases as a run that some theorem covers, or a refusal."""
         if not isinstance(event, GaussianPrivacyEvent):
-            raise InvalidSetting(f"event must be a GaussianPrivacyEvent of Flower, got {event!r}. Nothing else can be composed.")
+            raise InvalidSetting(
+                f"event must be a GaussianPrivacyEvent of Flower, got {event!r}. Nothing else can be composed."
+            )
         if event.population_size != self._config.population_size:
             raise InvalidSetting(
                 f"population_size must be {self._config.population_size}, as configured, got {event.population_size}. "
@@ -163,7 +194,9 @@ class TightropeAccountant:
         if self._config.sampling_method is SamplingMethod.POISSON:
             return Step(Gaussian(noise_multiplier=noise), Poisson(rate=drawn / population))
         if self._config.sampling_method is SamplingMethod.WITHOUT_REPLACEMENT:
-            return Step(Gaussian(noise_multiplier=noise), WithoutReplacement(batch=drawn, population=population))
+            return Step(
+                Gaussian(noise_multiplier=noise), WithoutReplacement(batch=drawn, population=population)
+            )
         pushes_out = self._relation is ADD_OR_REMOVE and drawn < population
         # EveryRecord moves the sum by one clipping norm under ADD_OR_REMOVE; moving it by two is half the noise, exactly
         return Step(Gaussian(noise_multiplier=noise / 2 if pushes_out else noise), EveryRecord())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.answers.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.setting.effort import QUICK, Effort
@@ -13,7 +13,9 @@ try:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from jax_privacy.accounting import DpAccountantConfig, DpParams, DpTrainingAccountant
 except ImportError as missing:
-    raise ImportError("tightrope.integrations.jax_privacy needs jax_privacy: pip install 'tightrope[jax]'") from missing
+    raise ImportError(
+        "tightrope.integrations.jax_privacy needs jax_privacy: pip install 'tightrope[jax]'"
+    ) from missing
 
 from tightrope.integrations.dp_accounting import NoiseUnit, TightropeAccountant
 
@@ -38,7 +40,10 @@ class TightropeAccountantConfig(DpAccountantConfig):
     def create_accountant(self) -> TightropeAccountant:
         """An accountant that has composed nothing yet."""
         return TightropeAccountant(
-            neighboring_relation=self.neighboring_relation, noise=self.noise, accuracy=self.accuracy, effort=self.effort
+            neighboring_relation=self.neighboring_relation,
+            noise=self.noise,
+            accuracy=self.accuracy,
+            effort=self.effort,
         )
 
 
@@ -63,7 +68,11 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
 
     def _validate_dp_params(self, dp_params: DpParams) -> None:
         super()._validate_dp_params(dp_params)
-        for name, plain in (("examples_per_user", (None, 1)), ("cycle_length", (None, 1)), ("truncated_batch_size", (None,))):
+        for name, plain in (
+            ("examples_per_user", (None, 1)),
+            ("cycle_length", (None, 1)),
+            ("truncated_batch_size", (None,)),
+        ):
             value = getattr(dp_params, name)
             if value not in plain:
                 raise InvalidSetting(
@@ -76,19 +85,26 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
         updates = _whole(num_updates=num_updates)
         for times, noise, batch in _phases(dp_params.noise_multipliers, dp_params.batch_sizes, updates):
             size = _whole(batch_size=batch)
-            accountant.compose(SampledWithoutReplacementDpEvent(dp_params.num_samples, size, GaussianDpEvent(noise)), times)
+            accountant.compose(
+                SampledWithoutReplacementDpEvent(dp_params.num_samples, size, GaussianDpEvent(noise)), times
+            )
         return float(accountant.get_epsilon(target_delta=dp_params.delta))
 
 
 def _phases(noises: Any, batches: Any, updates: int) -> Iterator[tuple[int, Any, Any]]:
     """How many updates are done with which noise and which batch size; both may be lists of (from update, value)."""
-    schedules = [list(value) if isinstance(value, list | tuple) else [(0, value)] for value in (noises, batches)]
+    schedules = [
+        list(value) if isinstance(value, list | tuple) else [(0, value)] for value in (noises, batches)
+    ]
     starts = sorted({start for schedule in schedules for start, _ in schedule if start < updates})
     if any(min(start for start, _ in schedule) != 0 for schedule in schedules):
-        raise InvalidSetting(f"schedules must start at update 0, got {noises!r} and {batches!r}. Say what holds from the start.")
+        raise InvalidSetting(
+            f"schedules must start at update 0, got {noises!r} and {batches!r}. Say what holds from the start."
+        )
     for start, end in zip(starts, [*starts[1:], updates], strict=True):
         noise, batch = (
-            max((entry for entry in schedule if entry[0] <= start), key=lambda entry: entry[0])[1] for schedule in schedules
+            max((entry for entry in schedule if entry[0] <= start), key=lambda entry: entry[0])[1]
+            for schedule in schedules
         )
         yield end - start, noise, batch
 

@@ -65,7 +65,9 @@ def whole(*, least: int = 0, remedy: str = "", **named: object) -> int:
     return int(value)
 
 
-def distribution(*, remedy: str = "Give non-negative probabilities that sum to 1.", **named: object) -> tuple[float, ...]:
+def distribution(
+    *, remedy: str = "Give non-negative probabilities that sum to 1.", **named: object
+) -> tuple[float, ...]:
     """The one named argument as a tuple of probabilities that sum to 1 (to rounding)."""
     ((name, value),) = named.items()
     try:

@@ -37,7 +37,9 @@ def chernoff(draws: int, total: Floats, beta: float) -> Limits:
     mean = _mean(draws, total)
     most = math.log(2 / beta) / draws
     high = 1 - _furthest_below(1 - mean, mean, most)
-    return _widened(_furthest_below(mean, 1 - mean, most), np.where(mean == 0, -math.expm1(-most), high + 4e-16))
+    return _widened(
+        _furthest_below(mean, 1 - mean, most), np.where(mean == 0, -math.expm1(-most), high + 4e-16)
+    )
 
 
 def _furthest_below(mean: Floats, rest: Floats, most: float) -> Floats:
@@ -48,7 +50,9 @@ def _furthest_below(mean: Floats, rest: Floats, most: float) -> Floats:
         for _ in range(BISECTIONS):
             p = (low + high) / 2
             gap = mean - p
-            log_share = np.where(2 * p > mean, np.log1p(-gap / mean), np.log(p / mean))  # each accurate where it is used
+            log_share = np.where(
+                2 * p > mean, np.log1p(-gap / mean), np.log(p / mean)
+            )  # each accurate where it is used
             entropy = np.where(rest > 0, -rest * np.log1p(gap / rest), 0.0) - mean * log_share
             excluded = entropy > allowed
             low, high = np.where(excluded, p, low), np.where(excluded, high, p)

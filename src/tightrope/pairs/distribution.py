@@ -6,7 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from tightrope.numerics.tails import Floats, laplace_log_upper, log_of_difference, log_of_sum, normal_log_upper
+from tightrope.numerics.tails import (
+    Floats,
+    laplace_log_upper,
+    log_of_difference,
+    log_of_sum,
+    normal_log_upper,
+)
 
 
 class Noise(Enum):
@@ -109,4 +115,6 @@ class FiniteSupport:
 
     def mixed_with(self, other: "FiniteSupport", rate: Fraction) -> "FiniteSupport":
         """(1 - rate) self + rate other."""
-        return FiniteSupport(tuple((1 - rate) * a + rate * b for a, b in zip(self.masses, other.masses, strict=True)))
+        return FiniteSupport(
+            tuple((1 - rate) * a + rate * b for a, b in zip(self.masses, other.masses, strict=True))
+        )

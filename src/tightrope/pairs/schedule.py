@@ -20,7 +20,9 @@ class Schedule:
         for pair, times in parts:
             if times and not pair.is_trivial:
                 merged[pair] = merged.get(pair, 0) + times
-        parts_in_order = sorted(merged.items(), key=lambda part: part[0].sort_key) if len(merged) > 1 else merged.items()
+        parts_in_order = (
+            sorted(merged.items(), key=lambda part: part[0].sort_key) if len(merged) > 1 else merged.items()
+        )
         object.__setattr__(self, "parts", tuple(parts_in_order))
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:

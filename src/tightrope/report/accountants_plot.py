@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.answers.spend import Curve
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.report.plot import Ends, asked, band, checked_target, framed, gaps, headed, limits, picture
-from tightrope.setting.accountant import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,12 @@ MOST_INTERVALS = 12  # each may need draws of its own
 
 
 def draw_accountants(
-    curves: Mapping[Accountant, Curve], *, epsilons: Sequence[float], to: str | Path, title: str = "", assumed: str = ""
+    curves: Mapping[Accountant, Curve],
+    *,
+    epsilons: Sequence[float],
+    to: str | Path,
+    title: str = "",
+    assumed: str = "",
 ) -> Path:
     """Draw delta over `epsilons` by each accountant: a band, lines, and intervals at some of the epsilons.
 
@@ -48,7 +53,14 @@ def draw_accountants(
                 continue
             if who is CERTIFIED:
                 band(axes, places, ends, bottom, colour)
-            axes.plot(places, gaps(ends.upper), color=colour, linewidth=2, linestyle=_DASHES.get(who, "-"), label=_LABELS[who])
+            axes.plot(
+                places,
+                gaps(ends.upper),
+                color=colour,
+                linewidth=2,
+                linestyle=_DASHES.get(who, "-"),
+                label=_LABELS[who],
+            )
         framed(axes, at, bottom, top, [found[CERTIFIED]] if CERTIFIED in found else [])
         headed(axes, title, assumed)
 
@@ -74,7 +86,9 @@ def _ends(curve: Curve, at: NDArray[np.float64]) -> Ends:
         return Ends(value, value)
     estimates = curve.delta(at)
     with np.errstate(divide="ignore"):
-        lower, upper = (np.log10([getattr(estimate, end) for estimate in estimates]) for end in ("lower", "upper"))
+        lower, upper = (
+            np.log10([getattr(estimate, end) for estimate in estimates]) for end in ("lower", "upper")
+        )
     return Ends(lower, upper)
 
 
@@ -83,5 +97,13 @@ def _draw_intervals(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: f
     shown = ends.shown
     lower, upper = np.maximum(ends.lower[shown], bottom), ends.upper[shown]
     middle = (lower + upper) / 2
-    style: dict[str, Any] = {"fmt": "none", "ecolor": _COLOURS[MONTE_CARLO], "elinewidth": 1.4, "capsize": 3, "zorder": 6}
-    axes.errorbar(at[shown], middle, yerr=np.maximum(upper - lower, 0) / 2, label=_LABELS[MONTE_CARLO], **style)
+    style: dict[str, Any] = {
+        "fmt": "none",
+        "ecolor": _COLOURS[MONTE_CARLO],
+        "elinewidth": 1.4,
+        "capsize": 3,
+        "zorder": 6,
+    }
+    axes.errorbar(
+        at[shown], middle, yerr=np.maximum(upper - lower, 0) / 2, label=_LABELS[MONTE_CARLO], **style
+    )

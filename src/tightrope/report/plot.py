@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.files import write_whole
+from tightrope.files import write_whole
 from tightrope.report.ticks import SHORT, power_ticks
 from tightrope.setting.tables import placed
 
@@ -25,7 +25,12 @@ FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 _BLUE, _ORANGE, _GREY = "#1f4e79", "#e07b00", "#5f6b76"
 # Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them apart
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one for each round through the palette
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 2)),
+    (0, (1, 1.5)),
+    (0, (6, 2, 1, 2)),
+)  # one for each round through the palette
 _DEEPEST = -10.0  # log10 delta: below, what leaves the picture is no loss
 _NAME_WIDTH = 44
 _ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
@@ -53,18 +58,29 @@ def checked_target(path: str | Path) -> Path:
             f"the picture's name must end in {', '.join(FORMATS)}, got {str(target)!r}. Name it for example curve.png."
         )
     if not target.parent.is_dir():
-        raise InvalidSetting(f"the picture's folder must exist, got {str(target)!r}. Create {str(target.parent)!r} first.")
+        raise InvalidSetting(
+            f"the picture's folder must exist, got {str(target)!r}. Create {str(target.parent)!r} first."
+        )
     if target.is_dir():
-        raise InvalidSetting(f"the picture must be a file, got the folder {str(target)!r}. Name a file in it.")
+        raise InvalidSetting(
+            f"the picture must be a file, got the folder {str(target)!r}. Name a file in it."
+        )
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise InvalidSetting("pictures need matplotlib, which is not installed. Install tightrope[plot].") from None
+        raise InvalidSetting(
+            "pictures need matplotlib, which is not installed. Install tightrope[plot]."
+        ) from None
     return target
 
 
 def draw_curve(
-    curve: PrivacyCurve, *, epsilons: Sequence[float], to: str | Path, title: str | None = None, assumed: str = ""
+    curve: PrivacyCurve,
+    *,
+    epsilons: Sequence[float],
+    to: str | Path,
+    title: str | None = None,
+    assumed: str = "",
 ) -> Path:
     """Draw delta over `epsilons` on a logarithmic scale, with the band between both ends, into a png, pdf or svg file.
 
@@ -80,8 +96,14 @@ def draw_curve(
         if ends.shown.any():
             band(axes, at, ends, bottom, _BLUE)
             marker = "o" if ends.shown.sum() == 1 else ""
-            axes.plot(at, gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed")
-            dashed: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": marker, "label": "lower end: reached by real datasets"}
+            axes.plot(
+                at, gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed"
+            )
+            dashed: dict[str, Any] = {
+                "linestyle": (0, (4, 3)),
+                "marker": marker,
+                "label": "lower end: reached by real datasets",
+            }
             axes.plot(at, gaps(ends.lower), color=_ORANGE, linewidth=1.5, **dashed)
         _draw_zero(axes, at, ends, bottom, _GREY, label=r"$\delta = 0$")
         framed(axes, at, bottom, top, [ends])
@@ -105,7 +127,9 @@ def draw_curves(
         with placed(f"{name}: "):
             found.append((name, Ends.of(curve, at)))
     if not found:
-        raise InvalidSetting("curves must hold at least one curve, got none. Pass pairs of a name and a curve.")
+        raise InvalidSetting(
+            "curves must hold at least one curve, got none. Pass pairs of a name and a curve."
+        )
 
     def draw(axes: "Axes") -> None:
         bottom, top = limits([ends for _, ends in found])
@@ -114,7 +138,15 @@ def draw_curves(
             dashes = _DASHES[i // len(_PALETTE) % len(_DASHES)]
             marker = "o" if ends.shown.sum() == 1 else ""
             band(axes, at, ends, bottom, colour)
-            axes.plot(at, gaps(ends.upper), color=colour, linewidth=2, linestyle=dashes, marker=marker, label=_label(name))
+            axes.plot(
+                at,
+                gaps(ends.upper),
+                color=colour,
+                linewidth=2,
+                linestyle=dashes,
+                marker=marker,
+                label=_label(name),
+            )
             _draw_zero(axes, at, ends, bottom, colour)
         framed(axes, at, bottom, top, [ends for _, ends in found])
         headed(axes, title)
@@ -133,7 +165,9 @@ class Ends:
     def of(curve: PrivacyCurve, at: NDArray[np.float64]) -> "Ends":
         """Ask a certified curve."""
         logs = [curve.log_delta(float(epsilon)) for epsilon in at]
-        lower, upper = (np.array([getattr(bracket, end) for bracket in logs]) / np.log(10) for end in ("lower", "upper"))
+        lower, upper = (
+            np.array([getattr(bracket, end) for bracket in logs]) / np.log(10) for end in ("lower", "upper")
+        )
         return Ends(lower, upper)
 
     @property
@@ -163,7 +197,9 @@ def asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
     """Sort the epsilons; at least one."""
     at = np.unique(np.asarray(epsilons, dtype=np.float64))
     if not at.size:
-        raise InvalidSetting("epsilons must hold at least one value, got none. Pass for example numpy.linspace(0, 2, 101).")
+        raise InvalidSetting(
+            "epsilons must hold at least one value, got none. Pass for example numpy.linspace(0, 2, 101)."
+        )
     return at
 
 
@@ -186,17 +222,29 @@ def picture(draw: Callable[["Axes"], None], target: Path) -> Path:
 
 def band(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str) -> None:
     """Fill what lies between the two ends."""
-    axes.fill_between(at, np.maximum(ends.lower, bottom), ends.upper, where=ends.shown, color=colour, alpha=0.18, linewidth=0)
+    axes.fill_between(
+        at,
+        np.maximum(ends.lower, bottom),
+        ends.upper,
+        where=ends.shown,
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
+    )
 
 
-def _draw_zero(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str, label: str | None = None) -> None:
+def _draw_zero(
+    axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str, label: str | None = None
+) -> None:
     """Lay a thick line on the lower edge where delta is 0."""
     zero = at[~ends.shown]
     if zero.size:
         on_top = 5 - zero.size / at.size  # of longer ones
         style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "clip_on": False, "zorder": on_top}
         marker = "o" if zero.size == 1 else ""
-        axes.plot([zero.min(), zero.max()], [bottom, bottom], color=colour, marker=marker, label=label, **style)
+        axes.plot(
+            [zero.min(), zero.max()], [bottom, bottom], color=colour, marker=marker, label=label, **style
+        )
 
 
 def framed(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, drawn: Sequence[Ends]) -> None:
@@ -213,7 +261,9 @@ def framed(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, dra
     axes.spines[["top", "right"]].set_visible(False)
     beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     place = beside if _legend_rows(axes) > _ROWS_INSIDE else {"loc": "best"}
-    legend = axes.legend(**place, framealpha=0.95, edgecolor="none", title=_width(drawn), fontsize=9, alignment="left")
+    legend = axes.legend(
+        **place, framealpha=0.95, edgecolor="none", title=_width(drawn), fontsize=9, alignment="left"
+    )
     legend.get_title().set(fontsize=9, color=_GREY)
 
 
@@ -230,7 +280,9 @@ def headed(axes: "Axes", title: str, assumed: str = "") -> None:
 
 def _label(name: str) -> str:
     """A name as it is, not as mathematics between dollars; a leading underscore would hide it from the legend."""
-    return textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH).replace("_", " _", 1 if name.startswith("_") else 0)
+    return textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH).replace(
+        "_", " _", 1 if name.startswith("_") else 0
+    )
 
 
 def gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -41,7 +41,12 @@ def theorem_page() -> str:
 def matrix_rows(named: Callable[[Evidence], str]) -> list[list[str]]:
     """Heading and body of the support matrix: one row per mechanism and sampling, one column per relation."""
     found: dict[tuple[str, str], list[str]] = {}
-    for mechanism, sampling, _, evidence in support_matrix().cells:  # relations come in the order of RELATIONS
+    for (
+        mechanism,
+        sampling,
+        _,
+        evidence,
+    ) in support_matrix().cells:  # relations come in the order of RELATIONS
         names = ", ".join(named(e) for e in evidence) or "none"
         found.setdefault((spelled(mechanism), spelled(sampling)), []).append(names)
     heading = ["mechanism", "sampling", *(spelled(relation) for relation in RELATIONS.values())]

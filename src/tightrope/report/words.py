@@ -60,7 +60,10 @@ def run_in_short(run: Run) -> str:
     '10,000 steps of Gaussian noise, multiplier 0.8'
     """
     return (
-        " and ".join(f"{times:,} step{'s' * (times != 1)} of {_mechanism_in_short(step.mechanism)}" for step, times in run)
+        " and ".join(
+            f"{times:,} step{'s' * (times != 1)} of {_mechanism_in_short(step.mechanism)}"
+            for step, times in run
+        )
         or "no steps"
     )
 

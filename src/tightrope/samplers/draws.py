@@ -7,7 +7,9 @@ from tightrope.samplers.entropy import ByteSource
 
 Indices = NDArray[np.int64]
 
-RECORDS_AT_ONCE = 1 << 20  # a megabyte of bytes stays in the cache; part of what a seed means, so not to be changed
+RECORDS_AT_ONCE = (
+    1 << 20
+)  # a megabyte of bytes stays in the cache; part of what a seed means, so not to be changed
 MASK_UP_TO = 64  # a flag per record beats sorting until there are about this many records for each one drawn
 
 
@@ -36,7 +38,9 @@ def poisson_batch(*, records: int, rate: float, draw: ByteSource) -> Indices:
         return np.arange(records, dtype=np.int64)
     digits = base_256_digits(rate)
     starts = range(0, records, RECORDS_AT_ONCE)
-    return np.concatenate([start + _joining(min(RECORDS_AT_ONCE, records - start), digits, draw) for start in starts])
+    return np.concatenate(
+        [start + _joining(min(RECORDS_AT_ONCE, records - start), digits, draw) for start in starts]
+    )
 
 
 def _joining(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices:

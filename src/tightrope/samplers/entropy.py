@@ -29,7 +29,9 @@ def checked_seed(seed: object) -> int | None:
     """The seed as an int of at most 128 bits, or None; a refusal does not repeat a number that may be a secret."""
     if seed is None:
         return None
-    value = check.whole(remedy="Use fresh_seed(), or leave it out for the operating system's entropy.", seed=seed)
+    value = check.whole(
+        remedy="Use fresh_seed(), or leave it out for the operating system's entropy.", seed=seed
+    )
     if value.bit_length() > SEED_BITS:
         raise InvalidSetting(
             f"seed must be below 2^{SEED_BITS}, got a number of {value.bit_length()} bits. Use fresh_seed(), which fits."
@@ -52,6 +54,8 @@ def seeded_bytes(*, seed: int, number: int) -> ByteSource:
 
     def draw(count: int) -> Bytes:
         words = generator.random_raw(-(-count // 8))
-        return words.astype("<u8", copy=False).view(np.uint8)[:count]  # little-endian: the same batch on every machine
+        return words.astype("<u8", copy=False).view(np.uint8)[
+            :count
+        ]  # little-endian: the same batch on every machine
 
     return draw

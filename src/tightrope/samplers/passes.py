@@ -89,7 +89,9 @@ class Passes(ABC):
 
         An empty batch is one empty piece that ends its step: a step that adds noise only, but a step all the same.
         """
-        return self._pieces(check.whole(least=1, remedy="It is the number of records that fit into memory.", most=most))
+        return self._pieces(
+            check.whole(least=1, remedy="It is the number of records that fit into memory.", most=most)
+        )
 
     def _pieces(self, most: int) -> Iterator[Piece]:
         for batch in self:

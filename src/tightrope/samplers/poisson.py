@@ -24,7 +24,9 @@ class PoissonSampler(Sampler):
     Run(100 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.01)))
     """
 
-    def __init__(self, *, records: int, rate: float, steps: int, seed: int | None = None, drawn: int = 0) -> None:
+    def __init__(
+        self, *, records: int, rate: float, steps: int, seed: int | None = None, drawn: int = 0
+    ) -> None:
         super().__init__(records=records, steps=steps, seed=seed, drawn=drawn)
         self._sampling = Poisson(rate=rate)
 

@@ -20,7 +20,9 @@ class Sampler(Passes):
 
     def __init__(self, *, records: int, steps: int, seed: int | None, drawn: int) -> None:
         self._records = _checked_records(records)
-        self._steps = check.whole(least=1, remedy="It is the number of batches in one pass over the loader.", steps=steps)
+        self._steps = check.whole(
+            least=1, remedy="It is the number of batches in one pass over the loader.", steps=steps
+        )
         self._seed = checked_seed(seed)
         self._next = _checked_drawn(drawn)
         self._ranks = 0
@@ -73,7 +75,9 @@ class Sampler(Passes):
         ranks = check.whole(least=1, remedy="It is the number of processes that train together.", ranks=ranks)
         rank = check.whole(rank=rank)
         if rank >= ranks:
-            raise InvalidSetting(f"rank must be below ranks, got rank={rank} and ranks={ranks}. Ranks count from 0.")
+            raise InvalidSetting(
+                f"rank must be below ranks, got rank={rank} and ranks={ranks}. Ranks count from 0."
+            )
         if self._ranks not in (0, ranks):
             raise InvalidSetting(
                 f"ranks must be {self._ranks} as in the shares already taken, got {ranks}. "
@@ -217,7 +221,9 @@ def _checked_number(number: object) -> int:
     """The number of a batch, counted from 0."""
     value = check.whole(remedy="Batches are counted from 0.", number=number)
     if value >= MOST_STEPS:
-        raise InvalidSetting(f"number must be below {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that.")
+        raise InvalidSetting(
+            f"number must be below {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that."
+        )
     return value
 
 
@@ -225,7 +231,9 @@ def _checked_drawn(drawn: object) -> int:
     """A count of batches handed out."""
     value = check.whole(remedy="It is the number of batches handed out before, 0 for a new run.", drawn=drawn)
     if value > MOST_STEPS:
-        raise InvalidSetting(f"drawn must be at most {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that.")
+        raise InvalidSetting(
+            f"drawn must be at most {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that."
+        )
     return value
 
 

@@ -15,11 +15,18 @@ try:
     from torch.utils.data import DataLoader, IterableDataset, default_collate
     from torch.utils.data import Sampler as TorchSampler
 except ModuleNotFoundError as missing:
-    raise ImportError("tightrope.samplers.torch needs PyTorch. Install it with: pip install 'tightrope[torch]'") from missing
+    raise ImportError(
+        "tightrope.samplers.torch needs PyTorch. Install it with: pip install 'tightrope[torch]'"
+    ) from missing
 
 Collate = Callable[[list[Any]], Any]
 
-_DECIDED_BY_THE_SAMPLER = ("batch_size", "shuffle", "batch_sampler", "drop_last")  # `sampler` is our own argument
+_DECIDED_BY_THE_SAMPLER = (
+    "batch_size",
+    "shuffle",
+    "batch_sampler",
+    "drop_last",
+)  # `sampler` is our own argument
 
 
 class BatchSampler(TorchSampler[list[int]]):
@@ -81,7 +88,9 @@ class BatchSampler(TorchSampler[list[int]]):
         return (batch.tolist() for batch in self._sampler)
 
 
-def data_loader(dataset: Any, sampler: Passes, *, collate_fn: Collate | None = None, **loader_options: Any) -> Any:
+def data_loader(
+    dataset: Any, sampler: Passes, *, collate_fn: Collate | None = None, **loader_options: Any
+) -> Any:
     """A `DataLoader` over `dataset` with the batches of `sampler`, the empty ones included.
 
     An empty batch has the structure of any other, with length 0 along the batch dimension: a step that adds noise
@@ -151,7 +160,9 @@ def _without_its_record(collated: Any, where: str) -> Any:
         same_type.update(entries)
         return same_type
     if isinstance(collated, list | tuple):
-        if len(collated) == 1 and isinstance(collated[0], str | bytes):  # text is collated to a plain list of texts
+        if len(collated) == 1 and isinstance(
+            collated[0], str | bytes
+        ):  # text is collated to a plain list of texts
             return collated[:0]
         parts = [_without_its_record(value, f"{where}[{i}]") for i, value in enumerate(collated)]
         return type(collated)(*parts) if hasattr(collated, "_fields") else type(collated)(parts)

@@ -22,7 +22,9 @@ class WithoutReplacementSampler(Sampler):
     (WithoutReplacement(batch=50, population=1000), True)
     """
 
-    def __init__(self, *, records: int, batch: int, steps: int, seed: int | None = None, drawn: int = 0) -> None:
+    def __init__(
+        self, *, records: int, batch: int, steps: int, seed: int | None = None, drawn: int = 0
+    ) -> None:
         super().__init__(records=records, steps=steps, seed=seed, drawn=drawn)
         self._sampling = WithoutReplacement(batch=batch, population=self.records)
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
-_MORE_NOISE = "Without noise nothing is private: pass a finite noise scale above 0, in units of the clipping norm C."
+_MORE_NOISE = (
+    "Without noise nothing is private: pass a finite noise scale above 0, in units of the clipping norm C."
+)
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e9
 
 

@@ -62,7 +62,10 @@ def part_of(table: Table) -> Run:
     table.keep_to(PART_KEYS)
     mechanism = table.choice("mechanism", MECHANISM_SPELLINGS)
     sampling = table.choice("sampling", SAMPLING_SPELLINGS)
-    takes = {f"mechanism {spelled(mechanism)}": _names(mechanism), f"sampling {spelled(sampling)}": _names(sampling)}
+    takes = {
+        f"mechanism {spelled(mechanism)}": _names(mechanism),
+        f"sampling {spelled(sampling)}": _names(sampling),
+    }
     _refuse_contradictions(table, takes)
     for kind, names in {**takes, "every part": ("steps",)}.items():
         for name in names:
@@ -90,5 +93,9 @@ def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> N
     stated = {"mechanism", "sampling", "steps", *(name for names in takes.values() for name in names)}
     for key, value in table.entries.items():
         if key not in stated:
-            does = " and ".join(f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items())
-            raise InvalidSetting(f"{table.where}{key} = {value!r} contradicts the rest: {does}. Leave out what is not meant.")
+            does = " and ".join(
+                f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items()
+            )
+            raise InvalidSetting(
+                f"{table.where}{key} = {value!r} contradicts the rest: {does}. Leave out what is not meant."
+            )

@@ -16,7 +16,9 @@ class Relation:
         return self.name
 
     def __reduce__(self) -> "tuple[Callable[[str], Relation], tuple[str]]":
-        return _named, (self.name,)  # copies and pickles are the relation itself: code asks `relation is SUBSTITUTE`
+        return _named, (
+            self.name,
+        )  # copies and pickles are the relation itself: code asks `relation is SUBSTITUTE`
 
     @property
     def branches(self) -> "tuple[Relation, ...]":

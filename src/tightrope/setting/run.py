@@ -62,7 +62,9 @@ class Run:
         merged: dict[Step, int] = {}
         for step, times in parts:
             if not isinstance(step, Step):
-                raise InvalidSetting(f"a run is made of steps, got {step!r}. Write Step(mechanism, sampling) * times.")
+                raise InvalidSetting(
+                    f"a run is made of steps, got {step!r}. Write Step(mechanism, sampling) * times."
+                )
             count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
             merged[step] = merged.get(step, 0) + count
             if merged[step] > MOST_STEPS:
@@ -124,4 +126,6 @@ def as_run(run: Run | Step) -> Run:
         return run * 1
     if isinstance(run, Run):
         return run
-    raise InvalidSetting(f"run must be a Run or a Step, got {run!r}. Write Step(mechanism, sampling) * times.")
+    raise InvalidSetting(
+        f"run must be a Run or a Step, got {run!r}. Write Step(mechanism, sampling) * times."
+    )

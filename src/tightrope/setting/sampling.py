@@ -53,7 +53,9 @@ class WithoutReplacement:
     def __post_init__(self) -> None:
         population = check.whole(least=1, population=self.population)
         if population > MOST_RECORDS:
-            raise InvalidSetting(f"population must be at most {MOST_RECORDS:g}, got {population}. Nobody has more records.")
+            raise InvalidSetting(
+                f"population must be at most {MOST_RECORDS:g}, got {population}. Nobody has more records."
+            )
         batch = check.whole(batch=self.batch)
         if batch > population:
             raise InvalidSetting(

@@ -15,9 +15,15 @@ SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {
     "poisson": Poisson,
     "without-replacement": WithoutReplacement,
 }
-RELATION_SPELLINGS: dict[str, Relation] = {name.lower().replace("_", "-"): relation for name, relation in RELATIONS.items()}
+RELATION_SPELLINGS: dict[str, Relation] = {
+    name.lower().replace("_", "-"): relation for name, relation in RELATIONS.items()
+}
 
-_SPELLED = {what: name for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS) for name, what in table.items()}
+_SPELLED = {
+    what: name
+    for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS)
+    for name, what in table.items()
+}
 
 
 def spelled(what: type[Mechanism] | type[Sampling] | Relation) -> str:

@@ -16,15 +16,18 @@ def placed(where: str) -> Iterator[None]:
     """Write `where` before any refusal, so that it opens with the place it is about.
 
     >>> with placed("runs.toml: run[2]."):
-    ...     raise InvalidSetting("rate must be in [0, 1], got 7.")
+    ...     raise InvalidSetting("rate", 7, "be in [0, 1]")
     Traceback (most recent call last):
         ...
     tightrope.errors.InvalidSetting: runs.toml: run[2].rate must be in [0, 1], got 7.
     """
     try:
         yield
+    except InvalidSetting as refusal:
+        refusal.where = where + refusal.where
+        raise
     except TightropeError as refusal:
-        refusal.args = (where + str(refusal),)
+        refusal.what = where + refusal.what
         raise
 
 
@@ -38,7 +41,9 @@ class Problems:
         """What was read, or None where it is refused, which is kept."""
         try:
             return read()
-        except ValueError as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
+        except (
+            ValueError
+        ) as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
             self.found[str(problem)] = None
             return None
 
@@ -68,7 +73,9 @@ class Table:
         """The value, if it is a table."""
         if not isinstance(value, dict):
             place = where.rstrip(".: ")
-            raise InvalidSetting(f"{place} must be a table, got {value!r}. Write keys with values, for example rate = 0.001.")
+            raise InvalidSetting(
+                f"{place} must be a table, got {value!r}. Write keys with values, for example rate = 0.001."
+            )
         return Table(value, where)
 
     def keep_to(self, known: Collection[str]) -> None:

@@ -16,7 +16,13 @@ from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutRe
 from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.approximations import CENTRAL_LIMIT
-from tightrope.theorems.composition import COMPOSITION, NOTHING_SAMPLED, REMOVE_SUFFICES, RUN_THEOREMS, needed_branches
+from tightrope.theorems.composition import (
+    COMPOSITION,
+    NOTHING_SAMPLED,
+    REMOVE_SUFFICES,
+    RUN_THEOREMS,
+    needed_branches,
+)
 from tightrope.theorems.dataset_size import BIASED_DOWN
 from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.moments import RENYI_THEOREMS
@@ -28,19 +34,25 @@ ANY_NEIGHBOURS = "any neighbours"
 _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
 
 
-def analyse(run: Run, relation: Relation, *, trusting: Standing = PROVED, effort: Effort = TIGHT) -> tuple[Analysis, ...]:
+def analyse(
+    run: Run, relation: Relation, *, trusting: Standing = PROVED, effort: Effort = TIGHT
+) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
     if not isinstance(relation, Relation):
         raise InvalidSetting(
             f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE."
         )
     if not isinstance(trusting, Standing) or trusting is Standing.REFUTED:
-        raise InvalidSetting(f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted.")
+        raise InvalidSetting(
+            f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted."
+        )
     branches, why = needed_branches(run, relation)
     return tuple(_analyse_branch(run, branch, why, trusting, effort) for branch in branches)
 
 
-def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing, effort: Effort) -> Analysis:
+def _analyse_branch(
+    run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing, effort: Effort
+) -> Analysis:
     parts = played_parts(run, branch, trusting)
     if is_exchange(parts, branch):
         return analyse_exchange(parts, effort)
@@ -69,7 +81,9 @@ def _played(step: Step, times: int, relation: Relation, trusting: Standing) -> P
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
     missing = []
     for row in ROWS:
-        if row.matches(type(plain.mechanism), type(plain.sampling), relation) and row.evidence.standing.is_at_least(trusting):
+        if row.matches(
+            type(plain.mechanism), type(plain.sampling), relation
+        ) and row.evidence.standing.is_at_least(trusting):
             lacks = row.needs(plain)
             if lacks is None:
                 return Played(step, times, row.pair(plain), row.evidence, row.attained_by)
@@ -90,10 +104,10 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> str:
     if missing:
         return f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}."
     known = [r.name for r in RELATIONS.values() if _cell(mechanism, sampling, r)]
-    elsewhere = [s.__name__ for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
-    advice = (
-        f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
-    )
+    elsewhere = [
+        s.__name__ for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)
+    ]
+    advice = f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
     if elsewhere:
         advice += f" Under {relation.name} known for {', '.join(elsewhere)}."
     if EveryRecord.__name__ in elsewhere:
@@ -105,7 +119,10 @@ def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relati
     """The evidence for one cell of the support matrix: a row per branch that is needed, or nothing."""
     remove_suffices = relation is ADD_OR_REMOVE and mechanism is Gaussian
     branches = (REMOVE,) if remove_suffices else relation.branches
-    rows = [next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None) for branch in branches]
+    rows = [
+        next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None)
+        for branch in branches
+    ]
     evidence = [row for row in rows if row]
     if len(evidence) < len(branches):
         return []
@@ -127,7 +144,9 @@ class SupportMatrix:
         >>> support_matrix().supports(Laplace, Poisson, SUBSTITUTE)
         False
         """
-        return any(evidence for m, s, r, evidence in self.cells if (m, s, r) == (mechanism, sampling, relation))
+        return any(
+            evidence for m, s, r, evidence in self.cells if (m, s, r) == (mechanism, sampling, relation)
+        )
 
     def __str__(self) -> str:
         rows = [["mechanism", "sampling", "relation", "theorem"]]

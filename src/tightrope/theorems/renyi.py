@@ -45,7 +45,8 @@ class RenyiAnalysis:
 def analyse_renyi(run: Run, relation: Relation, *, trusting: Standing) -> tuple[RenyiAnalysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
     return tuple(
-        _covered(run, relation, analysis, trusting) for analysis in analyse(run, relation, trusting=trusting, effort=QUICK)
+        _covered(run, relation, analysis, trusting)
+        for analysis in analyse(run, relation, trusting=trusting, effort=QUICK)
     )
 
 

@@ -38,7 +38,10 @@ ENVELOPE_ALONE = Evidence(
 )
 ADAPTIVE = "a record that is +1 or -1 and shared records at -1 or +1, chosen from all earlier outputs"
 REMOVING = "D = (-1, ..., -1, 1) and D' = (-1, ..., -1, -1)"
-EVERY_SPLIT, SOME_SPLITS = 8, 64  # up to so many steps every split between the two directions is tried, or some
+EVERY_SPLIT, SOME_SPLITS = (
+    8,
+    64,
+)  # up to so many steps every split between the two directions is tried, or some
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ class Played:
     @property
     def remove(self) -> Pair:
         """The pair of the direction in which the record stands out in P."""
-        return step_laws(self.step.mechanism, self.step.sampling, SUBSTITUTE).remove() if self.exchanges else self.dominating
+        return (
+            step_laws(self.step.mechanism, self.step.sampling, SUBSTITUTE).remove()
+            if self.exchanges
+            else self.dominating
+        )
 
     def directed(self, removing: int) -> list[tuple[Pair, int]]:
         """So many steps of the remove direction, the others of the add direction."""
@@ -88,9 +95,13 @@ def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
     elif gaussian is not None:
         others = [part for part in parts if part is not gaussian]
         why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), *composed))
-        covers.append(Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why)))
+        covers.append(
+            Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why))
+        )
     alone = (_weightiest(parts, Gaussian) or _weightiest(parts, Laplace)) if adaptive else None
-    if alone is not None and len(parts) == 1:  # with other steps between, the fixed directions are the lower end
+    if (
+        alone is not None and len(parts) == 1
+    ):  # with other steps between, the fixed directions are the lower end
         witnesses.append(Witness(_game(alone, []), ADAPTIVE))
     return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
 

@@ -1,0 +1,1 @@
+"""The paper and published runs, claim by claim, beside the library."""

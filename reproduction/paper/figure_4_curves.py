@@ -1,0 +1,168 @@
+"""Gaussian noise, batches of fixed size, one record exchanged: one step in both directions, a thousand by every accountant."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import tightrope as tr
+from reproduction.paper.item import Progress
+from tightrope.curve.renyi_curve import Moments
+from tightrope.engines.choose import (
+    Composition,
+)  # the envelope's own curve, from both sides, is no answer of the public interface
+from tightrope.pairs.envelope import Envelope
+from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.schedule import Schedule
+from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
+from tightrope.theorems.worst_pairs import step_laws
+
+NOISE, BATCH, POPULATION, STEPS, DELTA = 4.0, 50, 1000, 1000, 1e-5
+RATE = BATCH / POPULATION
+ACCURACY = 1e-6  # of REMOVE's bracket and the envelope's, relative to delta
+
+
+def step_of(batch: int) -> tr.Step:
+    """One step with batches of this size."""
+    return tr.Step(
+        tr.Gaussian(noise_multiplier=NOISE), tr.WithoutReplacement(batch=batch, population=POPULATION)
+    )
+
+
+STEP = step_of(BATCH)
+RUN = STEP * STEPS
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """The divergences of one step at order e^epsilon; `envelope` is their pointwise maximum, which bounds every exchange."""
+
+    epsilon: float
+    remove: tr.Bracket
+    add: tr.Bracket
+    envelope: tr.Bracket
+
+    @property
+    def larger_as_printed(self) -> bool:
+        """Whether certainly REMOVE is larger above 0 and ADD below, and the envelope is the larger one; at 0 they are equal."""
+        larger, smaller = (self.remove, self.add) if self.epsilon >= 0 else (self.add, self.remove)
+        ordered = larger.lower > smaller.upper if self.epsilon else _meet(larger, smaller)
+        return ordered and _meet(self.envelope, larger)
+
+    @property
+    def trivial(self) -> float:
+        """What every pair of distributions has: (1 - e^epsilon)_+."""
+        return max(-math.expm1(self.epsilon), 0.0)
+
+
+def _meet(one: tr.Bracket, other: tr.Bracket) -> bool:
+    return one.lower <= other.upper and other.lower <= one.upper
+
+
+def one_step(epsilons: Sequence[float]) -> list[OneStep]:
+    """Both directions and the envelope."""
+    remove, add, envelope = (
+        tr.privacy_curve(STEP, relation=relation) for relation in (tr.REMOVE, tr.ADD, tr.SUBSTITUTE)
+    )
+    return [OneStep(at, remove.delta(at), add.delta(at), envelope.delta(at)) for at in epsilons]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One accountant's delta at the figure's epsilons, and its epsilon at DELTA; bounds from above alone have no lower end."""
+
+    name: str
+    epsilons: tuple[float, ...]
+    deltas: tuple[tr.Bracket, ...]
+    epsilon: tr.Bracket
+
+
+def remove_curve(epsilons: Sequence[float]) -> Answer:
+    """A lower bound under SUBSTITUTE: its datasets exchange a record too."""
+    curve = tr.privacy_curve(RUN, relation=tr.REMOVE, accuracy=ACCURACY)
+    return Answer("REMOVE", tuple(epsilons), tuple(curve.delta(at) for at in epsilons), curve.epsilon(DELTA))
+
+
+def envelope_curve(epsilons: Sequence[float]) -> Answer:
+    """The paper's upper bound: the pointwise maximum of one step, composed with itself."""
+    remove = step_laws(tr.Gaussian(noise_multiplier=NOISE), STEP.sampling, tr.SUBSTITUTE).remove()
+    assert isinstance(remove, ShiftPair)
+    composed = Composition(Schedule([(Envelope(remove), STEPS)]))
+    bounds = [composed.log_bounds(at, ACCURACY) for at in epsilons]
+    deltas = tuple(
+        tr.Bracket(_exponential(found.lower, 0.0), _exponential(found.upper, 1.0)) for found in bounds
+    )
+    return Answer("envelope", tuple(epsilons), deltas, tr.Bracket(*composed.epsilon_bounds(DELTA, ACCURACY)))
+
+
+def _exponential(logarithm: float, towards: float) -> float:
+    """exp is off by less than a unit in the last place: one step outwards."""
+    return math.nextafter(math.exp(logarithm), towards)
+
+
+def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
+    """By moments: of REMOVE (the paper's line of reference), of the envelope, and the published bounds of Wang et al."""
+    (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, accountant=tr.RENYI).branches
+    (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, accountant=tr.RENYI).branches
+    found = [_by_moments("Rényi, REMOVE", removing.covers[0][0], epsilons)]
+    for moments, because in exchanging.covers:
+        name = "Rényi, envelope"
+        if ANY_NOISE_EXCHANGED in because:
+            name = (
+                "Rényi, Wang et al. Thm 27" if GAUSSIAN_EXCHANGED in because else "Rényi, Wang et al. Thm 9"
+            )
+        found.append(_by_moments(name, moments, epsilons))
+    return found
+
+
+def _by_moments(name: str, moments: Moments, epsilons: Sequence[float]) -> Answer:
+    deltas = tuple(tr.Bracket(0.0, _exponential(moments.log_delta(at)[0], 1.0)) for at in epsilons)
+    return Answer(name, tuple(epsilons), deltas, tr.Bracket(0.0, moments.epsilon(DELTA)[0]))
+
+
+def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> Answer:
+    """Every adaptive adversary, from both sides: seconds for each epsilon with effort=TIGHT."""
+    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, effort=effort), []
+    for done, at in enumerate(epsilons):
+        progress("substitution game", done, len(epsilons) + 1)
+        deltas.append(curve.delta(at))
+    progress("substitution game", len(epsilons), len(epsilons) + 1)
+    return Answer("certified", tuple(epsilons), tuple(deltas), curve.epsilon(DELTA))
+
+
+@dataclass(frozen=True)
+class Misprint:
+    """Theorem 15 for e^epsilon >= 1 with one of its two laws exchanged, at one epsilon and one step.
+
+    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror images.
+    """
+
+    epsilon: float
+    right: tr.Bracket
+    printed: tr.Bracket
+    composed_right: tr.Bracket
+    composed_printed: tr.Bracket
+
+
+def misprint(epsilon: float) -> Misprint:
+    """Both readings at RATE, and composed."""
+    right, printed = (
+        tr.privacy_curve(step_of(batch), relation=tr.REMOVE) for batch in (BATCH, POPULATION - BATCH)
+    )
+    composed = [
+        tr.epsilon(step_of(batch) * STEPS, delta=DELTA, relation=tr.REMOVE)
+        for batch in (BATCH, POPULATION - BATCH)
+    ]
+    return Misprint(epsilon, right.delta(epsilon), printed.delta(epsilon), composed[0], composed[1])
+
+
+def poisson_twin() -> tr.Bracket:
+    """Epsilon of Poisson sampling at half the noise under add or remove, which has REMOVE's pair."""
+    step = tr.Step(tr.Gaussian(noise_multiplier=NOISE / 2), tr.Poisson(rate=RATE))
+    return tr.epsilon(step * STEPS, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+
+
+def evenly(first: float, last: float, count: int) -> list[float]:
+    """So many epsilons; one that should be 0 is 0."""
+    return [round(float(at), 12) for at in np.linspace(first, last, count)]

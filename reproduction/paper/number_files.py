@@ -1,0 +1,48 @@
+"""Numbers of a figure: as CSV that is read back exactly, and as text that is rounded outwards."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tightrope.curve.bracket import Bracket
+from tightrope.files import write_whole
+from tightrope.report.digits import ends
+
+
+def save_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    """Write a table; floats are written so that they are read back exactly, and None is empty."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(heading)
+    table.writerows(rows)
+    write_whole(path, text.getvalue().encode(), what="the table")
+    return path
+
+
+def shown(bracket: Bracket, digits: int | None = None) -> str:
+    """Both ends, the lower one rounded down and the upper one up.
+
+    >>> shown(Bracket(0.94719428, 0.94719668), 4)
+    '[0.9471, 0.9472]'
+    """
+    lower, upper = ends(bracket, digits)
+    return f"[{lower}, {upper}]"
+
+
+def at_least(value: float, digits: int) -> str:
+    """The number, rounded down.
+
+    >>> at_least(2 / 3, 2)
+    '0.66'
+    """
+    return ends(Bracket(value, value), digits)[0]
+
+
+def at_most(value: float, digits: int) -> str:
+    """The number, rounded up.
+
+    >>> at_most(2.96e-5, 2)
+    '3.0e-05'
+    """
+    return ends(Bracket(value, value), digits)[1]

@@ -1,0 +1,1 @@
+"""Who answers, as values: each accountant makes one kind of curve."""

@@ -1,0 +1,1 @@
+"""What was accounted, set against what is run."""

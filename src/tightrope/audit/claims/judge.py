@@ -1,0 +1,238 @@
+"""What was accounted, set against what is run."""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tightrope.accountants.certified import DEFAULT_ACCURACY
+from tightrope.answers.spend import epsilon
+from tightrope.answers.verdict import written
+from tightrope.audit.claims.proven import Proven, drawn_by, proven
+from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.loaders.inspect import inspect_loader
+from tightrope.audit.loaders.rates import float32_rate, float64_rate
+from tightrope.audit.recordings.watch import CONFIDENCE, watch
+from tightrope.curve.bracket import Bracket, rounded
+from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
+from tightrope.numerics import check
+from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run, Step, as_run
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.theorems.evidence import Evidence
+
+GRID = 1e-4  # relative: a rate that torch rounds up by less is still the rate that was meant
+
+
+class Verdict(Enum):
+    """How a claim stands against what is run."""
+
+    MATCHES = "what runs is what was accounted"
+    COVERED = "what runs is not what was accounted, but costs no more"
+    TOO_SMALL = "the accounted epsilon is certainly too small"
+    NOT_PROVEN = "no theorem supports the accounted epsilon"
+    UNKNOWN = "what runs is not known, so nothing supports the accounted epsilon"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def holds(self) -> bool:
+        """Whether the accounted epsilon stands for what is run.
+
+        A match may leave the rate open by a little, as far as it was watched or torch rounds it: `truly.upper` is the guarantee.
+        """
+        return self in (Verdict.MATCHES, Verdict.COVERED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A claim and a finding, with the epsilons of both: `claimed` as accounted, `truly` as proved for what is run.
+
+    `provided` is what the upper end takes for granted besides the finding, `why_not` why there is none.
+    `without_replacement` is what epsilon would be if batches of the size that was found were drawn afresh: the nearest scheme
+    that is understood, where the one that runs is not.
+    """
+
+    run: Run
+    delta: float
+    relation: Relation
+    finding: Finding
+    claimed: Bracket
+    truly: Bracket
+    verdict: Verdict
+    because: tuple[Evidence, ...] = ()
+    provided: str = ""
+    why_not: str = ""
+    without_replacement: Bracket | None = None
+
+    @property
+    def sentence(self) -> str:
+        """All that a reader must know, in plain words."""
+        at = f"at delta {self.delta:g} under {self.relation.name}"
+        claim = f"{_accounted(self.run)}, epsilon {written([self.claimed])[0]} {at}"
+        told = [f"Accounted as {claim}.", self.finding.sentence, self._proved(), self._otherwise()]
+        return " ".join(part for part in told if part)
+
+    def _proved(self) -> str:
+        if self.verdict is Verdict.MATCHES:
+            return self._agreement()
+        if self.finding.sampling is not None and math.isfinite(self.truly.upper):
+            truly, claimed = written([self.truly, self.claimed])
+            sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
+            return f"So epsilon is{sure} {truly}, not {claimed}."
+        most = rounded(self.truly.upper, 4, down=False)
+        if self.verdict is Verdict.COVERED:
+            return f"What runs costs no more: epsilon is at most {most}{self._condition()}."
+        least = (
+            f"epsilon is certainly at least {rounded(self.truly.lower, 4, down=True)}; "
+            if self.truly.lower > 0
+            else ""
+        )
+        if math.isinf(self.truly.upper):
+            return _capital(f"{least}no bound is proved: {self.why_not.removesuffix('.')}.")
+        return _capital(f"{least}no bound better than {most} is proved{self._condition()}.")
+
+    def _agreement(self) -> str:
+        if self.finding.rate_range is not None:
+            low, high = self.finding.rate_range
+            return (
+                f"That agrees with what was accounted, as far as the batches tell: with confidence {CONFIDENCE:g} the rate lies "
+                f"between {low:.4g} and {high:.4g}, and epsilon {written([self.truly])[0]}."
+            )
+        if self.truly.upper > self.claimed.upper:
+            return (
+                "That is what was accounted, but for the rate, which torch rounds up: "
+                f"state epsilon {rounded(self.truly.upper, 9, down=False)}."
+            )
+        return "That is what was accounted."
+
+    def _condition(self) -> str:
+        return f", provided that {self.provided}" if self.provided else ""
+
+    def _otherwise(self) -> str:
+        if self.without_replacement is None:
+            return ""
+        return f"If it were without replacement, epsilon would be {written([self.without_replacement])[0]}."
+
+    def __str__(self) -> str:
+        noted = [
+            f"  {line}"
+            for line in (*map(str, self.finding.tests), *(f"Note: {note}" for note in self.finding.notes))
+        ]
+        proofs = [f"  {evidence}" for evidence in self.because if self.verdict is not Verdict.MATCHES]
+        return "\n".join([f"{self.verdict.name}: {self.verdict.value}.", self.sentence, *noted, *proofs])
+
+
+def audit(
+    loader: object,
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation,
+    accuracy: float = DEFAULT_ACCURACY,
+    effort: Effort = QUICK,
+) -> Audit:
+    """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
+
+    `loader` is a torch DataLoader, whose structure is read, the path of a recording, which is watched, or a `Finding`.
+    `effort` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
+
+    >>> import tightrope as tr
+    >>> from tightrope.audit import watch
+    >>> from tightrope.samplers import WithoutReplacementSampler
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.05)) * 1000
+    >>> seen = watch(WithoutReplacementSampler(records=400, batch=20, steps=1000, seed=1), records=400)
+    >>> audit(seen, run, delta=1e-5, relation=tr.ADD_OR_REMOVE).verdict
+    TOO_SMALL
+    """
+    accounted = as_run(run)
+    if not accounted:
+        raise InvalidSetting(
+            "run must hold at least one step, got none. Pass what was accounted: Step(mechanism, sampling) * times."
+        )
+    check.open_probability(delta=delta)
+    finding = _found(loader)
+    claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+    truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+    matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
+    verdict = Verdict.MATCHES if matches else _judged(claimed, truly, finding)
+    unsettled = finding.sampling is None and not verdict.holds
+    return Audit(
+        run=accounted,
+        delta=delta,
+        relation=relation,
+        finding=finding,
+        claimed=claimed,
+        truly=truly.epsilon,
+        verdict=verdict,
+        because=truly.because,
+        provided=truly.provided,
+        why_not=truly.why_not,
+        without_replacement=_drawn_afresh(accounted, finding, delta, relation, accuracy, effort)
+        if unsettled
+        else None,
+    )
+
+
+def _found(loader: object) -> Finding:
+    if isinstance(loader, Finding):
+        return loader
+    return watch(loader) if isinstance(loader, str | Path) else inspect_loader(loader)
+
+
+def _agrees(claimed: Sampling, finding: Finding) -> bool:
+    found = finding.sampling
+    if isinstance(claimed, Poisson) and isinstance(found, Poisson):
+        if finding.rate_range is not None:
+            return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
+        rounded_up = found.rate in (float32_rate(claimed.rate), float64_rate(claimed.rate))
+        return found.rate == claimed.rate or (rounded_up and found.rate <= claimed.rate * (1 + GRID))
+    if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
+        return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
+    return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
+
+
+def _judged(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
+    # what was watched, or hangs on weights, takes more for granted than that a training loop runs its passes to the end
+    certain = finding.sampling is not None or (
+        finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
+    )
+    if truly.epsilon.upper <= claimed.upper and certain:
+        return Verdict.COVERED
+    if truly.epsilon.lower > claimed.upper:
+        return Verdict.TOO_SMALL
+    return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
+
+
+def _drawn_afresh(
+    run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float, effort: Effort
+) -> Bracket | None:
+    """epsilon if batches of the size that was found were drawn without replacement; None where that cannot be said."""
+    if finding.batch is None or finding.records is None or finding.batch >= finding.records:
+        return None
+    sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
+    try:
+        return epsilon(
+            drawn_by(run, sampling), delta=delta, relation=relation, accuracy=accuracy, effort=effort
+        )
+    except (NoTheorem, NotPreciseEnough):
+        return None
+
+
+def _accounted(run: Run) -> str:
+    samplings = {step.sampling for step, _ in run}
+    if len(samplings) > 1:
+        return f"{len(samplings)} samplings"
+    match samplings.pop():
+        case EveryRecord():
+            return "full batches"
+        case Poisson(rate=rate):
+            return f"Poisson sampling at rate {rate:.10g}"
+        case WithoutReplacement(batch=batch, population=population):
+            return f"batches of {batch:,} out of {population:,} without replacement"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""Data loaders, read from their structure."""

@@ -1,0 +1,157 @@
+"""How many records batches share when they are drawn uniformly and independently, by exact moments."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tightrope.audit.recordings.batches import Batches, Whole
+
+Floats = NDArray[np.float64]
+
+MOST_LAGS = 256
+MOST_PAIRS = 4_000_000  # pairs of occurrences of one record that are looked at: tens of milliseconds
+NORMAL_FROM = 1e8  # degrees of freedom beyond which the skewness (below 3e-4) no longer shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Mean, variance and third central moment of one count, or of many."""
+
+    mean: Floats | float
+    variance: Floats | float
+    third: Floats | float
+
+    def tails(self, seen: Floats | Whole | float) -> tuple[Floats, Floats]:
+        """P(at most seen) and P(at least seen) for a whole number, by the shifted chi-square law with these moments.
+
+        Its tail is exponential, and so above the tail of counts, which falls like that of a Poisson law or faster.
+        """
+        excess = np.asarray(seen - self.mean, dtype=float)
+        return _below(excess + 0.5, self.variance, self.third), _below(
+            0.5 - excess, self.variance, -self.third
+        )
+
+    def two_sided(self, seen: Floats | Whole | float) -> Floats:
+        """Twice the smaller tail, and twice again, as the fitted tail may be too small: by 1.5 at 1e-4, by 3 at 1e-5."""
+        return np.asarray(np.minimum(1.0, 4 * np.minimum(*self.tails(seen))))
+
+
+def _below(excess: Floats, variance: Floats | float, third: Floats | float) -> Floats:
+    """P(X - mean <= excess)."""
+    variance, third = np.asarray(variance, dtype=float), np.asarray(third, dtype=float)
+    nothing_left_to_chance = variance < 1e-12
+    v, t = np.where(nothing_left_to_chance, 1.0, variance), np.where(third == 0, 1e-300, third)
+    with np.errstate(over="ignore"):
+        freedom = 8 * v * (v / t) ** 2
+    half = np.minimum(freedom, NORMAL_FROM) / 2
+    x = np.maximum(half + excess * 2 * v / t, 0.0)
+    skewed = np.where(t > 0, special.gammainc(half, x), special.gammaincc(half, x))
+    result = np.where(freedom >= NORMAL_FROM, special.ndtr(excess / np.sqrt(v)), skewed)
+    return np.asarray(np.where(nothing_left_to_chance, excess >= 0, result))
+
+
+def shared(sizes: Whole, population: int) -> Moments:
+    """Records in common, summed over all pairs of independent uniform subsets of the given sizes.
+
+    With n = population, h = b (n - b) and f = h (n - 2b), one pair (i, j) has mean b_i b_j / n, variance
+    h_i h_j / (n^2 (n-1)) and third moment f_i f_j / (n^3 (n-1) (n-2)). Pairs are uncorrelated, and of the products of three
+    only triangles count, each with h_i h_j h_k / (n^3 (n-1)^2).
+
+    >>> shared(np.array([1, 1, 1]), 4).mean  # three pairs, each equal with probability 1/4
+    0.75
+    """
+    n = float(population)
+    b = sizes.astype(float)
+    h = b * (n - b)
+    f = h * (n - 2 * b)
+    first, second, third = h.sum(), (h**2).sum(), (h**3).sum()
+    triangles = (first**3 - 3 * first * second + 2 * third) / 6
+    return _of_pairs(_pairs(b), _pairs(h), _pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2))
+
+
+def shared_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> Moments:
+    """The same over pairs of batches j and j + lag of different segments, for lag = 1, 2, ..., lags."""
+    n = float(population)
+    b = sizes.astype(float)
+    h = b * (n - b)
+    means, variances, thirds = _across([b, h, h * (n - 2 * b)], segment, lags)
+    return _of_pairs(means, variances, thirds, n, 0.0)
+
+
+def equal_draws(groups: Whole, population: int) -> Moments:
+    """Pairs of equal draws within groups of independent uniform draws with replacement, b of them in a group.
+
+    With p = 1 / population a pair has mean p, variance p (1-p), third moment p (1-p) (1-2p), a triangle p^2 (1-p).
+    """
+    p = 1 / population
+    b = groups.astype(float)
+    pairs, triples = (b * (b - 1)).sum() / 2, (b * (b - 1) * (b - 2)).sum() / 6
+    return _of_draws(pairs, triples, p)
+
+
+def equal_draws_at_lags(sizes: Whole, population: int, lags: int) -> Moments:
+    """Pairs of equal draws, one from batch j and one from batch j + lag, for draws with replacement."""
+    (pairs,) = _across([sizes.astype(float)], np.arange(len(sizes)), lags)
+    return _of_draws(pairs, 0.0, 1 / population)
+
+
+def seen_at_lags(batches: Batches) -> Whole:
+    """How many records batch j shares with batch j + lag, summed over j; entry 0 counts repeats within a batch.
+
+    Only complete entries are there: a pair of occurrences of one record, k apart in its list, is at least k batches apart.
+    """
+    drawn, batch = batches.drawn, batches.batch
+    most = int(batches.inclusions.max(initial=0)) - 1
+    steps = min(most, max(1, MOST_PAIRS // max(batches.total, 1)))
+    lags = batches.count - 1 if steps >= most else steps
+    lags = min(lags, MOST_LAGS)
+    seen = np.zeros(lags + 1, dtype=np.int64)
+    for step in range(1, steps + 1):
+        gaps = (batch[step:] - batch[:-step])[drawn[step:] == drawn[:-step]]
+        seen += np.bincount(gaps[gaps <= lags], minlength=lags + 1)
+    return seen
+
+
+def _of_pairs(b: Floats | float, h: Floats | float, f: Floats | float, n: float, triangles: float) -> Moments:
+    return Moments(
+        mean=b / n, variance=h / (n**2 * (n - 1)), third=f / (n**3 * (n - 1) * (n - 2)) + triangles
+    )
+
+
+def _of_draws(pairs: Floats | float, triples: float, p: float) -> Moments:
+    one = p * (1 - p)
+    return Moments(
+        mean=pairs * p, variance=pairs * one, third=pairs * (one * (1 - 2 * p)) + 6 * triples * p * one
+    )
+
+
+def _pairs(values: Floats) -> float:
+    return float(values.sum() ** 2 - (values**2).sum()) / 2
+
+
+def _across(rows: list[Floats], segment: Whole, lags: int) -> list[Floats]:
+    """Of each row the products of values j and j + lag, summed where the two lie in different segments, for each lag."""
+    bounds = np.flatnonzero(np.diff(segment, prepend=segment[0] - 1, append=segment[-1] + 1))
+    parts = [slice(start, end) for start, end in pairwise(bounds.tolist()) if end - start > 1]
+
+    def summed(values: Floats) -> Floats:
+        total = _products(values, lags)
+        for part in parts:
+            total -= _products(values[part], lags)
+        return total
+
+    some = summed(np.ones(len(segment))) > 0.5  # where no pair is left, rounding must not look like one
+    return [np.where(some, summed(values), 0.0) for values in rows]
+
+
+def _products(values: Floats, lags: int) -> Floats:
+    within = min(lags, len(values) - 1)
+    found = np.zeros(lags)
+    if len(values) <= 4096:  # one call; beyond it all lags cost more than the few that are asked for
+        found[:within] = np.correlate(values, values, "full")[len(values) : len(values) + within]
+    else:
+        found[:within] = [values[lag:] @ values[:-lag] for lag in range(1, within + 1)]
+    return found

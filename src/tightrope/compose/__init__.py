@@ -1,1 +1,0 @@
-"""Many steps: from a schedule of pairs to certified bounds on its curve."""

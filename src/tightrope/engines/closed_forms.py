@@ -1,0 +1,121 @@
+"""Compositions whose curve has a formula: full batches of Gaussian noise, and a single step."""
+
+import math
+
+import numpy as np
+
+from tightrope.engines.bounds import NOTHING, Errors, LogBounds
+from tightrope.numerics.tails import mills_ratio
+from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import ShiftPair
+
+UNIT_ROUNDOFF = 2.0**-53
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+OVERFLOW = -30.0  # mills_ratio is a plain float above this
+
+
+def mills_drop(x: float, gap: float) -> tuple[float, float]:
+    """mills_ratio(x) - mills_ratio(x + gap) > 0, and a bound on its rounding error."""
+    near, far = float(mills_ratio(x)), float(mills_ratio(x + gap))
+    return near - far, 8 * UNIT_ROUNDOFF * (near + far)
+
+
+class OneFormula:
+    """A curve that is known in closed form, up to rounding that is charged."""
+
+    def __init__(self, step: ShiftPair) -> None:
+        self.step = step
+
+    @staticmethod
+    def full_batch(separation: float) -> "OneFormula":
+        """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
+        return OneFormula(ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL)))
+
+    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "OneFormula":
+        """The formula is the same everywhere."""
+        return self
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon), epsilon >= 0."""
+        pair = self.step
+        highest = pair.loss_range[1]
+        if epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
+            return NOTHING
+        if epsilon > highest * (
+            1 - 16 * UNIT_ROUNDOFF
+        ):  # too close to tell: the curve falls, so a little below bounds it
+            return LogBounds(-math.inf, self.bounds(highest * (1 - 32 * UNIT_ROUNDOFF)).upper)
+        x = float(pair.output_at(np.array(epsilon)))
+        if pair.noise is Noise.LAPLACE:
+            return _laplace(pair, epsilon, x)
+        return _normal(pair, epsilon, x)
+
+
+def _normal(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
+    """delta = phi(x) (A [m(x-a) - m(x)] + B [m(x) - m(x+b)]), x the output whose loss is epsilon, m Mills' ratio.
+
+    A = g_P e^{ax - a^2/2} and B = e^eps g_Q e^{-bx - b^2/2} are the shifted shares of P and e^eps Q at x, relative to the
+    plain noise; the plain shares cancel in the formula, not in the arithmetic.
+    """
+    p, q = pair.observed, pair.alternative
+    if min(x - p.shift, x) < OVERFLOW:
+        return _normal_direct(pair, epsilon, x)
+    terms = []  # ln share, Mills' ratio's drop, its rounding error
+    if p.rate:
+        log_share = math.log(p.rate) + p.shift * (x - p.shift / 2)
+        if not q.rate:  # exactly, since then R_P = e^eps at x
+            log_share = (
+                math.log(math.expm1(epsilon) + p.rate)
+                if epsilon < 30
+                else epsilon + math.log1p((p.rate - 1) * math.exp(-epsilon))
+            )
+        terms.append((log_share, *mills_drop(x - p.shift, p.shift)))
+    if q.rate:
+        log_share = epsilon + math.log(q.rate) + q.shift * (x - q.shift / 2)
+        if not p.rate:
+            log_share = math.log(-math.expm1(epsilon + math.log1p(-q.rate))) if q.rate < 1 else 0.0
+        terms.append((log_share, *mills_drop(x, -q.shift)))
+    top = max(log_share for log_share, _, _ in terms)
+    value = sum(math.exp(log_share - top) * drop for log_share, drop, _ in terms)
+    error = sum(math.exp(log_share - top) * doubt for log_share, _, doubt in terms)
+    # x carries a few units of roundoff relative, plus what dividing by a small shift magnifies
+    shift = max(p.shift, -q.shift)
+    wobble = (
+        16 * UNIT_ROUNDOFF * (4 + (abs(x) + shift) * (abs(x) + shift + 1 + (1 + epsilon) / shift) + abs(top))
+    )
+    if q.rate and not p.rate and q.rate < 1:  # the share of Q is what is left of e^eps (1 - g) below 1
+        wobble += 8 * UNIT_ROUNDOFF * epsilon / abs(epsilon + math.log1p(-q.rate))
+    return _charged(top - x * x / 2 - HALF_LOG_2PI, value, error, wobble)
+
+
+def _normal_direct(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
+    """P(X > x) - e^eps Q(X > x) far to the left, where delta is of the order of 1."""
+    p = math.exp(float(pair.observed.log_upper(np.array(x))))
+    q = math.exp(float(pair.alternative.log_upper(np.array(x))) + epsilon)
+    return _charged(0.0, p - q, 32 * UNIT_ROUNDOFF * (p + q) * (1 + abs(x) + epsilon), 0.0)
+
+
+def _laplace(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
+    """delta = g (1 - e^{x-a}) for (mix, plain) and 1 - e^eps (1 - g) times (1 - e^x) for (plain, mix)."""
+    p, q = pair.observed, pair.alternative
+    if q.rate == 0:
+        gap, share = p.shift - x, p.rate
+    else:
+        gap, share = -x, -math.expm1(epsilon + math.log1p(-q.rate)) if q.rate < 1 else 1.0
+    gap = max(gap, 0.0)
+    # absolute errors: of x (through ln y, y = e^{-2x - b} for (plain, mix)) and of what is left of e^eps (1 - g) below 1
+    steep = math.exp(2 * x - q.shift) if q.rate else 0.0
+    gap_error = 16 * UNIT_ROUNDOFF * (2 + p.shift - q.shift + abs(x) + steep)
+    share_error = 0.0 if q.rate == 0 else 8 * UNIT_ROUNDOFF * (1 + epsilon)
+    error = abs(share) * gap_error + share_error * -math.expm1(-gap - gap_error)
+    return _charged(0.0, max(share, 0.0) * -math.expm1(-gap), error, 16 * UNIT_ROUNDOFF)
+
+
+def _charged(log_scale: float, value: float, error: float, relative: float) -> LogBounds:
+    error += abs(value) * relative
+    upper = value + error
+    if not upper > 0:
+        return NOTHING
+    lower = value - error
+    log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
+    return LogBounds(log_lower, log_scale + math.log(upper), Errors(rounding=2 * error / upper))

@@ -1,0 +1,1 @@
+"""One certified integral over a vertical line in the complex plane."""

@@ -1,0 +1,194 @@
+"""The transforms of pairs with bounded losses: Laplace noise by Gauss-Legendre quadrature, finite supports exactly."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
+from tightrope.numerics.tails import Floats
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.pair import FinitePair, ShiftPair, exact_log_ratio
+
+MOST_PANELS = 500
+PANEL_NODES = 32
+ELLIPSE = 1 + math.sqrt(
+    2
+)  # rho of the Bernstein ellipses: height and overhang of half a panel's length, at most
+
+
+class FiniteTransform:
+    """A finite support is its own set of nodes. Its modulus never decays; other steps of a run may."""
+
+    def __init__(self, pair: FinitePair) -> None:
+        self.losses = np.array(pair.losses)
+        self.log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
+
+    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        """Every level with its tilted probability."""
+        return _tilted(self.losses, self.log_masses, c, 0.0)
+
+    def quick_nodes(self, c: float) -> TiltedNodes:
+        """The same."""
+        return self.nodes(c)
+
+    def log_moment_above(self, c: float) -> float:
+        """ln M(c), up to rounding."""
+        nodes = self.nodes(c)
+        return nodes.log_moment + 2 * nodes.roundoff
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Every level."""
+        return GainNodes(self.losses, self.log_masses, 8 * UNIT_ROUNDOFF * np.abs(self.losses), -math.inf)
+
+    def modulus_bound(self, c: float) -> Callable[[float], float]:
+        """1: atoms come back into phase."""
+        return lambda t: 1.0
+
+
+class LaplaceTransform:
+    """Laplace noise: an atom of loss on each side of the two centres, and an analytic density between them.
+
+    Between the centres, an interval of length `gap`, the integrand is f(x) = density(x) R_P^{1+z} R_Q^{-z} with one of the R
+    equal to 1 and the other 1 - g + g e^{+-(2x - gap)}: analytic for |Im x| < pi / 2.
+    """
+
+    def __init__(self, pair: ShiftPair) -> None:
+        if pair.noise is not Noise.LAPLACE or (pair.observed.rate and pair.alternative.rate):
+            raise ValueError("needs one mixture of Laplace noise against the plain noise")
+        self.pair = pair
+        self.low, self.high = pair.centres()[0], pair.centres()[-1]
+        self.rate = pair.observed.rate or pair.alternative.rate
+        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
+        self._grid = lru_cache(maxsize=16)(self._make_grid)
+
+    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
+        return self._nodes(c, height, target)
+
+    def quick_nodes(self, c: float) -> TiltedNodes:
+        """The same at height 0."""
+        return self.nodes(c)
+
+    def log_moment_above(self, c: float) -> float:
+        """ln M(c) plus all that the nodes can miss."""
+        nodes = self.nodes(c)
+        return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Both atoms and the panels between them; the laws themselves are exponentials of x, at most 1/2 there."""
+        panels = math.ceil(2 * (self.high - self.low))
+        log_wanted = math.log(target) + self.nodes(c).log_moment
+        while (log_missed := self._log_panel_errors(c, 0.0, panels)) > log_wanted and panels < MOST_PANELS:
+            panels = min(2 * panels, MOST_PANELS)
+        losses, log_masses = self._grid(panels)
+        width = (self.high - self.low) / panels
+        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
+        log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
+        shaky = (
+            8
+            * UNIT_ROUNDOFF
+            * (np.abs(losses) * (1 + self.high - self.low) + self.rate * (self.high - self.low))
+        )
+        return GainNodes(losses, log_masses, shaky, float(np.logaddexp(log_missed, log_laws)))
+
+    def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
+        """Losses and ln P-masses: both atoms, then the quadrature between the centres."""
+        points, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
+        width = (self.high - self.low) / panels
+        x = (self.low + width * (np.arange(panels)[:, None] + (points + 1) / 2)).ravel()
+        plain = -np.abs(x) - math.log(2) + np.log(np.tile(weights * width / 2, panels))
+        log_p = self.pair.observed.log_ratio(x)
+        ends = np.array([self.low, self.high])
+        losses = np.concatenate([self.pair.loss(ends), self.pair.loss(x)])
+        outer = [
+            float(self.pair.observed.log_lower(ends[:1])[0]),
+            float(self.pair.observed.log_upper(ends[1:])[0]),
+        ]
+        return losses, np.concatenate([outer, plain + log_p])
+
+    def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
+        panels = math.ceil(2 * (self.high - self.low))
+        while panels <= MOST_PANELS:
+            losses, log_masses = self._grid(panels)
+            nodes = _tilted(losses, log_masses, c, 0.0)
+            cells = math.exp(min(self._log_panel_errors(c, height, panels) - nodes.log_moment, 700.0))
+            if cells <= target:
+                return TiltedNodes(
+                    nodes.losses, nodes.weights, nodes.log_moment, cells, 0.0, nodes.roundoff, nodes.roundoff
+                )
+            panels *= 2
+        raise TooSlow("the integrand oscillates too fast")
+
+    def _log_panel_errors(self, c: float, t: float, panels: int) -> float:
+        """ln of a bound on the sum of the panels' errors (lemma 6).
+
+        Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its ellipse.
+        """
+        width = (self.high - self.low) / panels
+        y = width / 4 * (ELLIPSE - 1 / ELLIPSE)
+        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
+        left = self.low + width * np.arange(panels, dtype=float) - overhang
+        right = left + width + 2 * overhang
+        # density: e^{-|x|} is e^{-x} or e^{x} between the centres, continued as such
+        log_density = -math.log(2) + (-left if self.high > 0 else right)
+        if self.pair.observed.rate:
+            # |R_P(x + iy)| <= R_P(x), which grows
+            log_sup = log_density + (1 + c) * self._log_r(right)
+        else:
+            # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
+            log_sup = log_density - c * (
+                self._log_r(right) + (math.log(math.cos(y)) if self.rate < 1 else 0.0)
+            )
+        log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
+        return log_panel_error(width) + float(np.logaddexp.reduce(log_sup))
+
+    def _log_r(self, x: Floats) -> Floats:
+        """ln of the mixture's ratio, continued beyond the centres as the exponential it is between them."""
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log1p(-self.rate), math.log(self.rate) + self._exponent(x))
+
+    def _exponent(self, x: Floats) -> Floats:
+        """ln of shifted over plain noise between the centres."""
+        return 2 * x - self.high if self.pair.observed.rate else self.low - 2 * x
+
+    def modulus_bound(self, c: float) -> Callable[[float], float]:
+        """Atoms in phase, plus the part between the centres integrated by parts (lemma 7)."""
+        nodes = self.nodes(c)
+        atoms = float(nodes.weights[:2].sum())
+        between = float(nodes.weights[2:].sum())
+        ends = np.array([self.low, self.high])
+        shares = np.exp(
+            math.log(self.rate) + self._exponent(ends) - self._log_r(ends)
+        )  # half the slope of the loss
+        log_f = (
+            -math.log(2)
+            - np.abs(ends)
+            + self.pair.observed.log_ratio(ends)
+            + c * self.pair.loss(ends)
+            - nodes.log_moment
+        )
+        variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
+        slack = 4 * (nodes.missing + nodes.roundoff)
+        return lambda t: atoms + min(between, variation / t) + slack
+
+
+def log_panel_error(width: float) -> float:
+    """ln of what Gauss-Legendre quadrature can miss on a panel, over the largest |f| on its ellipse."""
+    return (
+        math.log(64 / 15)
+        - 2 * PANEL_NODES * math.log(ELLIPSE)
+        - math.log1p(-(ELLIPSE**-2))
+        + math.log(width / 2)
+    )
+
+
+def _tilted(losses: Floats, log_masses: Floats, c: float, cells: float) -> TiltedNodes:
+    exponents = log_masses + c * losses
+    top = float(exponents.max())
+    weights = np.exp(exponents - top)
+    total = float(weights.sum())
+    roundoff = 4 * UNIT_ROUNDOFF * (32 + float(np.abs(log_masses).max()) + c * float(np.abs(losses).max()))
+    return TiltedNodes(losses, weights / total, top + math.log(total), cells, 0.0, roundoff, roundoff)

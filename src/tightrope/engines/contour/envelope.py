@@ -1,0 +1,232 @@
+"""The transform of an envelope: an atom at loss 0 and two analytic halves, by Gauss-Legendre quadrature whose error is bounded.
+
+Beyond the middle of the centres R = 1 - g + g e^{steep (u - middle)} >= 1 is the likelihood ratio of the remove pair, so
+
+    M(z) = atom + integral over u > middle of  density(u) R(u)^{1+z}  +  density(u) R(u)^{-z}  du :
+
+losses ln R of the remove pair, and losses -ln R of the add pair. For normal noise steep = shift; for Laplace noise steep = 2,
+and beyond the second centre R is constant: one more atom on each side.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from tightrope.engines.contour.bounded import ELLIPSE, PANEL_NODES, log_panel_error
+from tightrope.engines.contour.lifted_modulus import LiftedModulus
+from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
+from tightrope.numerics.tails import Floats
+from tightrope.pairs.distribution import Noise, log_mixed_ratio
+from tightrope.pairs.pair import Envelope
+
+KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
+MOST_NODES = 100_000
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class EnvelopeTransform:
+    """M(z) for one envelope."""
+
+    def __init__(self, pair: Envelope) -> None:
+        self.pair = pair
+        self.normal = pair.noise is Noise.NORMAL
+        self.rate, self.shift, self.middle = (
+            pair.remove.observed.rate,
+            pair.remove.observed.shift,
+            pair.middle,
+        )
+        self.steep = self.shift if self.normal else 2.0
+        # Panels on whose ellipses the shifted part of R turns by at most 1 radian, and which resolve the noise.
+        self.width = min(2.0, 2 / self.steep)
+        if not self.normal:
+            self.width = self.middle / math.ceil(
+                self.middle / self.width
+            )  # from the middle to the second centre
+        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
+        self._grid = lru_cache(maxsize=16)(self._make_grid)
+
+    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
+        return self._nodes(c, height, target)
+
+    def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
+        """Nodes for planning, without the bounds; outputs above `ceiling` are left out, as if their loss were infinite."""
+        return self._weigh(c, self.width, ceiling, -math.inf)
+
+    def log_moment_above(self, c: float) -> float:
+        """A certified upper bound of ln M(c)."""
+        nodes = self.nodes(c)
+        return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
+
+    def gain_nodes(self, c: float, target: float) -> GainNodes:
+        """Both halves and the atom; each law by itself is what c = 0 integrates.
+
+        Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most c Q: as much as c
+        times the P-mass of the remove half.
+        """
+        width, kept = self.width, max(KEPT, -math.log(target))
+        panels = self._panels(c, width, kept=kept)
+        log_wanted = math.log(target) + self.quick_nodes(c).log_moment
+        while (log_missed := self._log_panel_errors(c, 0.0, width, panels)) > log_wanted:
+            if 4 * panels * PANEL_NODES > MOST_NODES:
+                break
+            width /= 2
+            panels = self._panels(c, width, kept=kept)
+        losses, log_masses, _, u = self._grid(width, panels)
+        end = self.middle + width * panels
+        log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
+        outside = [self.log_tail(c, end), math.log(c) + self.log_tail(0.0, end)]
+        shaky = (
+            8
+            * UNIT_ROUNDOFF
+            * (np.abs(losses) * (1 + self.steep * u) + self.steep * self.share(u) * (u + self.shift))
+        )
+        shaky[len(shaky) // 2] = 0.0  # the atom's loss is 0
+        return GainNodes(
+            losses, log_masses, shaky, float(np.logaddexp.reduce([log_missed, log_laws, *outside]))
+        )
+
+    def modulus_bound(self, c: float) -> Callable[[float], float]:
+        """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""
+        nodes = self.nodes(c)
+        slack = 4 * (nodes.missing + nodes.roundoff)  # M(c) itself is known to this much
+        if self.normal:
+            high = self.high(c)
+            return LiftedModulus(
+                self.rate, self.shift, c, high, self.log_tail(c, high), nodes.log_moment, slack
+            )
+        return self._by_parts(c, nodes, slack)
+
+    def high(self, c: float, kept: float = KEPT) -> float:
+        """Where the outputs end that are looked at."""
+        if not self.normal:
+            return self.shift
+        drift = (1 + c) * self.shift
+        return drift + min(math.sqrt(2 * (kept + c * math.log(2))), math.sqrt(2 * kept + drift**2))
+
+    def log_tail(self, c: float, high: float) -> float:
+        """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); that of density R^{-c} is smaller."""
+        if not self.normal:
+            return -math.inf  # the tail is an atom
+        drift = (1 + c) * self.shift
+        far = (
+            (1 + c) * math.log(self.rate) + c * drift * self.shift / 2 + float(special.log_ndtr(drift - high))
+        )
+        mixed = c * math.log(2) + float(np.logaddexp(special.log_ndtr(-high), far))
+        return min(mixed, drift**2 / 2 + float(special.log_ndtr(drift - high)))
+
+    def log_ratio(self, u: Floats) -> Floats:
+        """ln R."""
+        return log_mixed_ratio(self.rate, self.steep * (u - self.middle))
+
+    def share(self, u: Floats) -> Floats:
+        """The shifted part's share of the mixture, (ln R)' / steep; it grows."""
+        return np.asarray(
+            special.expit(self.steep * (u - self.middle) + math.log(self.rate) - math.log1p(-self.rate))
+        )
+
+    def log_density(self, u: Floats) -> Floats:
+        """ln of the plain noise's density, continued analytically below 0."""
+        return -(u**2) / 2 - HALF_LOG_2PI if self.normal else -u - math.log(2)
+
+    def _panels(self, c: float, width: float, ceiling: float = math.inf, kept: float = KEPT) -> int:
+        if not self.normal:
+            return round(self.middle / width)
+        high = max(min(self.high(c, kept), ceiling) - self.middle, width)
+        return 8 * math.ceil(high / (8 * width))  # few different grids for many tilts
+
+    def _make_grid(self, width: float, panels: int) -> tuple[Floats, Floats, Floats, Floats]:
+        """Losses in increasing order, their ln P-masses, the size of the exponents in those, and the outputs."""
+        if panels * PANEL_NODES > MOST_NODES:
+            raise TooSlow("the integrand oscillates too fast")
+        points, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
+        u = (self.middle + width * (np.arange(panels)[:, None] + (points + 1) / 2)).ravel()
+        log_q = self.log_density(u) + np.log(np.tile(weights * width / 2, panels))
+        losses = self.log_ratio(u)
+        if not self.normal:
+            end = np.array([self.shift])
+            u, losses = np.append(u, end), np.append(losses, self.pair.loss(end))
+            log_q = np.append(log_q, self.pair.remove.alternative.log_upper(end))
+        masses = np.concatenate([log_q[::-1], [self.pair.log_atom], log_q + losses])
+        size = np.abs(log_q) + np.abs(losses)
+        return (
+            np.concatenate([-losses[::-1], [0.0], losses]),
+            masses,
+            np.concatenate([size[::-1], [abs(self.pair.log_atom)], size]),
+            np.concatenate([u[::-1], [0.0], u]),
+        )
+
+    def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
+        width = self.width
+        log_moment = self.quick_nodes(c).log_moment
+        while True:
+            panels = self._panels(c, width)
+            if panels * PANEL_NODES > MOST_NODES:
+                raise TooSlow("the integrand oscillates too fast")
+            log_missed = self._log_panel_errors(c, height, width, panels)
+            if log_missed - log_moment <= math.log(target):
+                return self._weigh(c, width, math.inf, log_missed)
+            width /= 2
+
+    def _weigh(self, c: float, width: float, ceiling: float, log_missed: float) -> TiltedNodes:
+        panels = self._panels(c, width, ceiling)
+        losses, log_masses, size, u = self._grid(width, panels)
+        log_f = log_masses + c * losses
+        if ceiling < math.inf:
+            log_f = np.where((u > ceiling) & (losses > 0), -np.inf, log_f)
+        top = float(log_f.max())
+        kept = log_f > top - KEPT
+        weights = np.exp(log_f[kept] - top)
+        total = float(weights.sum())
+        inner = losses[kept]
+        roundoff = 4 * UNIT_ROUNDOFF * (32 + float((size + c * np.abs(losses))[kept].max()))
+        # With small losses M(c) - 1 is tiny: sum p (e^{c loss} - 1), whose terms keep their relative accuracy.
+        if c * max(-inner[0], inner[-1]) < 1:
+            gains = weights * -np.expm1(-c * inner)
+            log_moment = math.log1p(float(gains.sum()) * math.exp(top))
+            moment_roundoff = roundoff * float(np.abs(gains).sum()) / total
+        else:
+            log_moment, moment_roundoff = math.log(total) + top, roundoff
+        dropped = float(np.exp(log_f[~kept] - top).sum()) / total
+        end = self.middle + width * panels
+        tails = dropped + 2 * math.exp(min(self.log_tail(c, end) - log_moment, 50.0))
+        cells = math.exp(min(log_missed - log_moment, 50.0))
+        return TiltedNodes(inner, weights / total, log_moment, cells, tails, roundoff, moment_roundoff)
+
+    def _log_panel_errors(self, c: float, t: float, width: float, panels: int) -> float:
+        """ln of a bound on the sum of the panels' errors, both halves (lemma 8).
+
+        On a panel's ellipse ln|f| is expanded along the real axis at the panel's centre; off the axis the density grows by
+        at most e^{y^2/2}, R^{1+c} not at all, R^{-c} by lemma 2, and R's argument is largest at the far end.
+        """
+        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE)
+        y = width / 4 * (ELLIPSE - 1 / ELLIPSE)
+        angle = self.steep * y
+        u = self.middle + width * (np.arange(panels, dtype=float) + 0.5)
+        log_r, density, share = self.log_ratio(u), self.log_density(u), self.share(u)
+        least, most = self.share(u - overhang), self.share(u + overhang)
+        spread = np.where(
+            (least < 0.5) & (most > 0.5), 0.25, np.maximum(least * (1 - least), most * (1 - most))
+        )
+        fall = u if self.normal else np.ones_like(u)  # minus the slope of the density's logarithm
+        steepness = np.abs((1 + c) * self.steep * share - fall), c * self.steep * share + fall
+        curvature = np.maximum((1 + c) * self.steep**2 * spread - self.normal, 0.0)
+        up = density + (1 + c) * log_r + steepness[0] * overhang + curvature * overhang**2 / 2
+        down = density - c * log_r + steepness[1] * overhang + c * 2 * most * math.tan(angle / 2) ** 2
+        turned = t * np.arctan2(most * math.sin(angle), 1 - 2 * most * math.sin(angle / 2) ** 2)
+        log_sup = np.logaddexp(up, down) + turned + self.normal * y**2 / 2
+        return log_panel_error(width) + float(np.logaddexp.reduce(log_sup)) + 1e-9
+
+    def _by_parts(self, c: float, nodes: TiltedNodes, slack: float) -> Callable[[float], float]:
+        """Laplace noise: three atoms in phase, plus both halves integrated by parts as in lemma 7."""
+        losses, log_masses, _, _ = self._grid(self.width, self._panels(c, self.width))
+        places = [0, len(losses) // 2, -1]
+        atoms = float(np.exp(log_masses[places] + c * losses[places] - nodes.log_moment).sum())
+        ends = np.array([self.middle, self.shift])
+        log_r, slope = self.log_ratio(ends), 2 * self.share(ends)
+        log_f = self.log_density(ends) - nodes.log_moment
+        variation = 2 * float(np.sum((np.exp(log_f + (1 + c) * log_r) + np.exp(log_f - c * log_r)) / slope))
+        return lambda t: min(atoms + variation / t, 1.0) + slack

@@ -1,0 +1,1 @@
+"""Random draws of the privacy loss, and estimates made of them."""

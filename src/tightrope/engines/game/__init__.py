@@ -1,0 +1,1 @@
+"""The substitution game: the worst adaptive choice of exchanges, from above and from below."""

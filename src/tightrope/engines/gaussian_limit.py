@@ -1,0 +1,47 @@
+"""The mu of the central limit theorem: many small steps look like one unsampled Gaussian step. An approximation."""
+
+import math
+
+from scipy import special
+
+from tightrope.engines.moments.step import log_moment_above
+from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.schedule import Schedule
+
+LARGEST_MU = 1e6  # beyond, the limit says nothing that a float could hold
+
+
+def limiting_mu(schedule: Schedule) -> float:
+    """How far apart two unit normals are that the run resembles; infinite where the limit says nothing.
+
+    Each step adds its share to mu^2: the squared separation of unsampled normals, and otherwise the chi-squared divergence of
+    P from Q, which for Poisson sampling is g^2 (e^{1/s^2} - 1). An envelope of normals adds the share that Dong, Roth and Su
+    give for batches of a fixed size: 2 g^2 (e^{d^2} Phi(3 d/2) + 3 Phi(-d/2) - 2), d the distance.
+    """
+    total = sum(times * _share(pair) for pair, times in schedule)
+    mu = math.sqrt(total) if math.isfinite(total) else math.inf
+    return mu if mu <= LARGEST_MU else math.inf
+
+
+def limiting_schedule(mu: float) -> Schedule:
+    """One unsampled Gaussian step of that separation."""
+    return Schedule([(ShiftPair(Mixture(Noise.NORMAL, 1.0, mu), Mixture(Noise.NORMAL)), 1)])
+
+
+def _share(pair: Pair) -> float:
+    if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
+        return pair.pure_separation**2
+    if isinstance(pair, Envelope) and pair.noise is Noise.NORMAL:
+        rate, d = pair.remove.observed.rate, pair.remove.observed.shift
+        if d**2 > 700:
+            return math.inf
+        return 2 * rate**2 * (math.exp(d**2) * _below(1.5 * d) + 3 * _below(-0.5 * d) - 2)
+    if isinstance(pair, FinitePair) and pair.infinite_mass:
+        return math.inf
+    log_moment = log_moment_above(pair, 1.0)
+    return math.expm1(log_moment) if log_moment < 700 else math.inf
+
+
+def _below(x: float) -> float:
+    return float(special.ndtr(x))

@@ -1,0 +1,1 @@
+"""Rényi divergences: moments of the loss that are never too small."""

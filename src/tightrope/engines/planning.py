@@ -1,0 +1,123 @@
+"""Uncertified cumulants and ranges of one tilted step: where to look, never what to answer."""
+
+import math
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from tightrope.engines.cells import cut
+from tightrope.engines.contour.envelope import EnvelopeTransform
+from tightrope.engines.contour.kept import KEPT_PAIRS, KEPT_TILTS, envelope_transform, normal_transform
+from tightrope.engines.contour.normal import NormalTransform
+from tightrope.numerics.tails import Floats
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.pair import Envelope, FinitePair, Pair
+from tightrope.pairs.schedule import Schedule
+
+
+class Plan:
+    """The cumulants of a whole schedule, for planning; `log_cap` as in Outline, per step."""
+
+    def __init__(self, schedule: Schedule, log_cap: float = -math.inf) -> None:
+        self.parts = [(outline(pair, log_cap - math.log(times)), times) for pair, times in schedule]
+
+    def __call__(self, c: float) -> tuple[float, float, float]:
+        """ln of the composed moment at tilt c and its first two derivatives in c."""
+        each = [(times, outline.cumulants(c)) for outline, times in self.parts]
+        first, second, third = (sum(times * cumulants[i] for times, cumulants in each) for i in range(3))
+        return first, second, third
+
+
+class Outline:
+    """ln E[e^{c loss}] of a pair and the losses that matter at tilt c, about."""
+
+    def __init__(self, pair: Pair, log_cap: float = -math.inf) -> None:
+        self.pair = pair
+        self.separation: float | None = None
+        self.transform: NormalTransform | EnvelopeTransform | None = None  # of unbounded losses that need one
+        if not isinstance(pair, FinitePair) and pair.noise is Noise.NORMAL:
+            if isinstance(pair, Envelope):
+                self.transform = envelope_transform(pair)
+            elif pair.pure_separation is None:
+                self.transform = normal_transform(pair)
+            else:
+                self.separation = pair.pure_separation
+        # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
+        self.ceiling = upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
+        self.tilted = lru_cache(maxsize=16)(self._tilted)
+        self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
+
+    def _cumulants(self, c: float) -> tuple[float, float, float]:
+        """ln of the moment at c, and its first two derivatives in c."""
+        if self.separation is not None:
+            v = self.separation**2
+            return v * c * (1 + c) / 2, v * (c + 0.5), v
+        losses, weights, log_moment = self.tilted(c)
+        mean = float(weights @ losses)
+        return log_moment, mean, float(weights @ (losses - mean) ** 2)
+
+    def _tilted(self, c: float) -> tuple[Floats, Floats, float]:
+        """Losses in increasing order, their tilted probabilities, and ln of the moment."""
+        if self.separation is not None:
+            v = self.separation
+            z = np.linspace(-9, 9, 400)
+            weights = np.exp(-(z**2) / 2)
+            return v * z + v * v * (c + 0.5), weights / weights.sum(), v * v * c * (1 + c) / 2
+        if self.transform is not None:
+            nodes = self.transform.quick_nodes(c, self.ceiling)
+            return nodes.losses, nodes.weights, nodes.log_moment
+        losses, log_masses = self._bounded_atoms
+        exponents = log_masses + c * losses
+        top = float(exponents.max())
+        weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        small = c * float(np.abs(losses).max()) < 1
+        if small:
+            return losses, weights / total, math.log1p(float(np.exp(log_masses) @ np.expm1(c * losses)))
+        return losses, weights / total, top + math.log(total)
+
+    @cached_property
+    def _bounded_atoms(self) -> tuple[Floats, Floats]:
+        """Merged cells of a pair whose finite losses are bounded."""
+        low, high = self.pair.loss_range
+        if isinstance(self.pair, FinitePair):
+            return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
+        cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800)
+        return cells.merged, cells.log_masses
+
+    def losses_that_matter(self, c: float, log_share: float, log_mass: float) -> tuple[float, float]:
+        """An interval of losses outside of which at most e^log_share of the tilted mass and e^log_mass of P's upper tail lie."""
+        low, high = self.pair.loss_range
+        losses, weights, log_moment = self.tilted(c)
+        share = math.exp(log_share)
+        first = int(np.searchsorted(np.cumsum(weights), share))
+        last = len(losses) - 1 - int(np.searchsorted(np.cumsum(weights[::-1]), share))
+        least, most = float(losses[max(first - 1, 0)]), float(losses[min(last + 1, len(losses) - 1)])
+        least = min(
+            least, (log_share + log_moment) / c
+        )  # all mass below is raised to this loss on the side ABOVE
+        if isinstance(self.pair, FinitePair):
+            return max(least, low), min(high, max(self.pair.losses))
+        if self.pair.noise is Noise.NORMAL:
+            x = self.ceiling if self.ceiling < math.inf else upper_quantile(self.pair, log_mass)
+            most = max(most, float(self.pair.loss(np.array(x))))
+            return max(least, low), min(most, high)
+        return max(least, low), high
+
+
+_outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
+
+
+def outline(pair: Pair, log_cap: float) -> Outline:
+    """The outline of a pair, kept for the next question; the cap is rounded so that runs of similar length share it."""
+    return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
+
+
+def upper_quantile(pair: Pair, log_mass: float) -> float:
+    """An output above which P (of an envelope: the remove pair's) has at most e^log_mass, a little right of the first such."""
+    assert not isinstance(pair, FinitePair)
+    law = pair.remove.observed if isinstance(pair, Envelope) else pair.observed
+    plain = math.sqrt(2 * max(-log_mass, 1.0))
+    if law.rate == 0 or math.log(law.rate) < log_mass:
+        return plain
+    return max(plain, law.shift + math.sqrt(2 * max(math.log(law.rate) - log_mass, 1.0)))

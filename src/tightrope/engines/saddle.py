@@ -1,0 +1,157 @@
+"""Where to put the contour: the tilt c at which the integrand on the real axis is smallest."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tightrope.engines.contour.transform import TooSlow
+
+Cumulants = Callable[[float], tuple[float, float, float]]
+
+LOWEST_TILT, HIGHEST_TILT = -2763, 3453  # 1e-12 and 1e15 on the grid
+LARGEST_STEP = 200  # on the grid
+STEEP = 50.0  # a slope over ln c at which the next place on the grid is half an e-fold away
+
+
+def tilt_at(place: int) -> float:
+    """Tilts lie on a grid of 1 % steps, so that runs of different length ask the same of a step's transform."""
+    return math.exp(place / 100)
+
+
+def place_of(tilt: float) -> int:
+    """The grid's place nearest to a tilt."""
+    return min(max(round(100 * math.log(tilt)), LOWEST_TILT), HIGHEST_TILT)
+
+
+def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -> float:
+    """The c > 0 that minimises K(c) - c epsilon - ln c - ln(1 + c), K = ln E[e^{c loss}]; the function is convex.
+
+    Newton in ln c inside a shrinking bracket: Newton alone runs away where K explodes (small noise).
+    """
+    low, high = LOWEST_TILT, HIGHEST_TILT
+    x = place_of(start)
+    while high - low > 1:
+        c = tilt_at(x)
+        slope, curvature = _slope(cumulants, c, epsilon)
+        if slope > 0:
+            high = x
+        else:
+            low = x
+        new = x + _whole_step(
+            -slope / (c * curvature) if math.isfinite(slope) and curvature > 0 else -math.inf
+        )
+        if new == x:
+            if slope * c < STEEP:
+                break
+            new = x - 1  # where the moments explode, half a step to the right of the minimum is far too far
+        x = new if low < new < high else (low + high) // 2
+    return tilt_at(x)
+
+
+def _whole_step(step: float) -> int:
+    """A step in ln c as steps on the grid, of limited size."""
+    return round(min(max(100 * step, -LARGEST_STEP), LARGEST_STEP))
+
+
+def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:
+    try:
+        _, mean, variance = cumulants(c)
+    except TooSlow:  # so far out that the tilted mass spans too much: certainly beyond the minimum
+        return math.inf, math.inf
+    return mean - epsilon - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
+
+
+def log_delta_estimate(cumulants: Cumulants, c: float, epsilon: float) -> float:
+    """The saddle-point approximation of ln delta(epsilon) at tilt c: for planning only."""
+    log_moment, _, variance = cumulants(c)
+    curvature = variance + 1 / c**2 + 1 / (1 + c) ** 2
+    return log_moment - c * epsilon - math.log(c) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
+
+
+def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, float]:
+    """An epsilon whose saddle-point ln delta is about `log_delta`, and its tilt: for planning only.
+
+    Each tilt c is the saddle of epsilon(c) = K'(c) - 1/c - 1/(1+c), so one search over c does for both.
+    """
+    low, high = LOWEST_TILT, HIGHEST_TILT
+    _, _, variance = cumulants(1.0)
+    start = (
+        math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
+    )  # as if the loss were normal
+    x = place_of(start)
+    while True:
+        c = tilt_at(x)
+        epsilon, curvature = _slope(cumulants, c, 0.0)
+        value = log_delta_estimate(cumulants, c, epsilon) if math.isfinite(epsilon) else -math.inf
+        if value > log_delta:
+            low = x
+        else:
+            high = x
+        step = (value - log_delta) / (c * c * curvature) if math.isfinite(value) else -math.inf
+        new = x + _whole_step(step)
+        if new == x:
+            return max(epsilon + step * c * curvature, 0.0), c
+        if high - low <= 1:
+            return max(epsilon, 0.0) if math.isfinite(epsilon) else 1.0, c
+        x = new if low < new < high else (low + high) // 2
+
+
+SHIFTS_BELOW, SHIFTS_ABOVE = (-36, -16, -7, 0), (3, 10, 26, 69, 139)  # on the grid: 0.7 to 4 times the saddle
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A tilt, the period after which the rule repeats itself, and a second tilt that bounds what repeats from above."""
+
+    tilt: float
+    tilt_beyond: float
+    period: float
+
+
+def place(
+    cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, log_mass: float = 0.0
+) -> Placement:
+    """A placement whose aliases sum to at most about e^log_goal; e^log_mass is the probability of all that is counted.
+
+    The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge loss), a tilt
+    a little below leaves room for the second one and shortens the period.
+    """
+    middle = place_of(saddle)
+    chernoff = {}
+    for shift in SHIFTS_BELOW + SHIFTS_ABOVE:
+        c = tilt_at(middle + shift)
+        try:
+            log_moment = cumulants(c)[0]
+        except TooSlow:
+            log_moment = math.inf
+        chernoff[shift] = log_moment - c * epsilon + log_chernoff_factor(c) - log_goal + 0.7
+    options = []
+    for shift in SHIFTS_BELOW:
+        if not chernoff[shift] - chernoff[0] <= 6:
+            continue  # so far from the saddle delta would drown in rounding
+        tilt = tilt_at(middle + shift)
+        below = (0.7 - log_goal + log_mass) / tilt
+        for further, log_bound in chernoff.items():
+            if further > shift and math.isfinite(log_bound):
+                beyond = tilt_at(middle + further)
+                period = max(below, log_bound / (beyond - tilt))
+                # away from the saddle the integrand is larger: as if the integral had to reach further
+                options.append((period * (5 + chernoff[shift] - chernoff[0]), tilt, beyond, period))
+    if not options:
+        raise TooSlow("no tilt bounds the aliases")
+    _, tilt, tilt_beyond, period = min(options)
+    if period <= 0:
+        raise TooSlow("the estimate of delta is too far off to place anything")
+    return Placement(tilt, tilt_beyond, period)
+
+
+def log_chernoff_factor(c: float) -> float:
+    """ln of sup_x (1 - e^{-x})_+ e^{-c x} = c^c / (1 + c)^{1 + c}, so that delta(eps) <= factor E[e^{c loss}] e^{-c eps}."""
+    return -c * math.log1p(1 / c) - math.log1p(c)
+
+
+def geometric_tail(log_ratio: float, log_scale: float) -> float:
+    """e^log_scale * (r + r^2 + ...) with r = e^log_ratio; infinite where the series diverges."""
+    if log_ratio >= 0:
+        return math.inf
+    return math.exp(min(log_scale + log_ratio - math.log(-math.expm1(log_ratio)), 700.0))

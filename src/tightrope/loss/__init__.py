@@ -1,1 +1,0 @@
-"""One step as numbers: loss atoms with a side, and transforms with a bounded error."""

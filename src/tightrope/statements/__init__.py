@@ -1,0 +1,1 @@
+"""Privacy statements: made, written, read and verified."""

@@ -1,0 +1,221 @@
+"""One question of a sweep as a flat row of plain values, and its answer as more of them."""
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant
+from tightrope.answers.calibrate import most_steps, smallest_noise
+from tightrope.answers.spend import Curve, privacy_curve
+from tightrope.curve.other_answers import Estimate
+from tightrope.engines.draws.simulation import Simulation
+from tightrope.errors import InvalidSetting
+from tightrope.setting.effort import Effort
+from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.plain import part_of
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
+from tightrope.setting.sampling import Sampling
+from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
+from tightrope.setting.tables import Table
+
+Plain = str | int | float | None
+Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS
+Row = dict[str, Plain]  # a cell and its answer
+
+ASKS = {
+    "epsilon": ("delta",),
+    "delta": ("epsilon",),
+    "noise": ("epsilon", "delta"),
+    "steps": ("epsilon", "delta"),
+}
+CHOICES: dict[str, Mapping[str, Any]] = {
+    "ask": ASKS,
+    "accountant": {accountant.value: accountant for accountant in Accountant},
+    "relation": RELATION_SPELLINGS,
+    "mechanism": {
+        name: kind
+        for name, kind in MECHANISM_SPELLINGS.items()
+        if kind in (Gaussian, Laplace, RandomizedResponse)
+    },
+    "sampling": SAMPLING_SPELLINGS,
+    "effort": {effort.value: effort for effort in Effort},
+}
+WHOLE_KEYS = ("batch", "population", "steps", "draws", "seed")
+CELL_KEYS = (
+    *("ask", "accountant", "relation", "mechanism", "noise_multiplier", "truth_probability"),
+    *("sampling", "rate", "batch", "population", "steps", "epsilon", "delta"),
+    *("effort", "accuracy", "draws", "confidence", "seed"),
+)
+ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
+COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
+TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
+_DRAWING = ("draws", "confidence", "seed")
+
+
+def needed_keys(cell: Cell) -> dict[str, str]:
+    """What a cell of these choices (of ask, mechanism and sampling) must state, and which choice makes it so."""
+    ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
+    needed = {"relation": "every question"}
+    needed |= dict.fromkeys(_fields(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
+    needed |= dict.fromkeys(_fields(CHOICES["sampling"][sampling]), f"sampling {sampling}")
+    needed |= {"steps": f"ask {ask}", **dict.fromkeys(ASKS[ask], f"ask {ask}")}
+    asked_for = {"noise": "noise_multiplier", "steps": "steps"}.get(ask)
+    return {key: why for key, why in needed.items() if key != asked_for}
+
+
+def default_values(accountant: Accountant) -> dict[str, Plain]:
+    """What an accountant of this kind may also be told, and what it assumes otherwise."""
+    if accountant is MONTE_CARLO:
+        return {key: getattr(Simulation(), key) for key in _DRAWING}
+    return {"effort": "quick", "accuracy": 1e-3} if accountant is CERTIFIED else {}
+
+
+def _fields(kind: type[Mechanism] | type[Sampling]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def written(value: Plain) -> str:
+    """A value as it stands in a CSV file: floats with all their digits, nothing as nothing.
+
+    >>> written(0.1), written(10_000), written(None)
+    ('0.1', '10000', '')
+    """
+    return "" if value is None else value if isinstance(value, str) else repr(value)
+
+
+def key_of(cell: Cell) -> tuple[str, ...]:
+    """What tells one cell from all others, in a file as well as in memory."""
+    return tuple(written(cell[key]) for key in CELL_KEYS)
+
+
+def answer(cell: Cell) -> Row:
+    """The answer to the cell's question, or in `error` why there is none.
+
+    `lower` <= truth <= `upper` wherever they are given: both ends of a certified bracket, a Rényi bound above, a Monte Carlo
+    interval at the cell's `confidence`. `value` is the best guess of `monte-carlo` and of `gaussian-limit`. Of a calibration
+    it is the value that is safe to use: the smallest safe noise lies between `lower`, which is not safe, and `upper`; the
+    largest safe number of steps between `lower` and `upper`.
+    """
+    began = time.perf_counter()
+    found: Row = dict.fromkeys(ANSWER_KEYS)
+    try:
+        found |= _answered(cell)
+    except Exception as refusal:  # whatever it is, it is this cell's, and the sweep goes on
+        found["error"] = failure(refusal)
+    return {**found, "seconds": round(time.perf_counter() - began, 6), "version": _version()}
+
+
+def failure(problem: Exception) -> str:
+    """The problem on one line, after its class."""
+    return " ".join(f"{type(problem).__name__}: {problem}".split())
+
+
+def failed(problem: Exception) -> Row:
+    """The answer to a cell whose worker never came back."""
+    return {**dict.fromkeys(ANSWER_KEYS), "error": failure(problem), "version": _version()}
+
+
+def _version() -> str:
+    # not what is said where the package was installed, which an editable install leaves behind
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
+
+
+def _answered(cell: Cell) -> Row:
+    values: Any = dict(cell)
+    accountant, relation = Accountant(values["accountant"]), RELATION_SPELLINGS[values["relation"]]
+    ask, target = values["ask"], {key: values[key] for key in ASKS[values["ask"]]}
+    if ask in ("epsilon", "delta"):
+        return _told(_curve(_run(values), values, accountant, relation), ask, *target.values())
+    if accountant is not CERTIFIED:
+        raise InvalidSetting(
+            f"ask {ask} needs accountant certified, got {accountant.value}. Ask for epsilon or delta instead."
+        )
+    how = {"relation": relation, "accuracy": values["accuracy"], "effort": Effort(values["effort"])}
+    if ask == "noise":
+        kind = CHOICES["mechanism"][values["mechanism"]]
+        (step, _), *_ = _run(
+            {
+                **values,
+                "mechanism": "gaussian",
+                "noise_multiplier": 1.0,
+                "truth_probability": None,
+                "steps": 1,
+            }
+        )
+        noise = smallest_noise(step.sampling, steps=values["steps"], mechanism=kind, **target, **how)
+        return {
+            "lower": noise.beyond,
+            "value": noise.value,
+            "upper": noise.value,
+            "because": _names(noise.curve.because),
+        }
+    (step, _), *_ = _run({**values, "steps": 1})
+    steps = most_steps(step, **target, **how)
+    upper = None if steps.beyond is None else steps.beyond - 1
+    return {
+        "lower": steps.value,
+        "value": steps.value,
+        "upper": upper,
+        "because": _names(steps.curve.because),
+    }
+
+
+def _curve(run: Run, values: Mapping[str, Any], accountant: Accountant, relation: Relation) -> Curve:
+    if accountant is CERTIFIED:
+        return privacy_curve(
+            run, relation=relation, accuracy=values["accuracy"], effort=Effort(values["effort"])
+        )
+    if accountant is not MONTE_CARLO:
+        return privacy_curve(run, relation=relation, accountant=accountant)
+    simulation = Simulation(
+        **{key: values[key] for key in _DRAWING}, workers=1
+    )  # the workers are the sweep's
+    return privacy_curve(run, relation=relation, accountant=accountant, simulation=simulation)
+
+
+def _told(curve: Curve, ask: str, at: float) -> Row:
+    found = curve.epsilon(at) if ask == "epsilon" else curve.delta(at)
+    if isinstance(found, Estimate) and found.interrupted:
+        raise KeyboardInterrupt  # which a simulation takes as enough, but a sweep as an end; and rows are reproducible
+    columns: Row = {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
+    return {**columns, "because": _names(curve.because)}
+
+
+def _run(values: Mapping[str, Any]) -> Run:
+    stated = (
+        "mechanism",
+        "noise_multiplier",
+        "truth_probability",
+        "sampling",
+        "rate",
+        "batch",
+        "population",
+        "steps",
+    )
+    return part_of(Table({key: values[key] for key in stated if values[key] is not None}, ""))
+
+
+def _names(because: Any) -> str | None:
+    return "; ".join(evidence.name for evidence in because) or None
+
+
+def read_value(column: str, text: str) -> Plain:
+    """The value that was written so; a ValueError where there is none in this column.
+
+    >>> read_value("steps", "100"), read_value("upper", "inf"), read_value("rate", "")
+    (100, inf, None)
+    """
+    if column in TEXT_COLUMNS:
+        return text or None
+    if not text:
+        return None
+    if column in WHOLE_KEYS:
+        return int(text)
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(f"{column} is no number")
+    return int(text) if text.isdecimal() else number
