@@ -27,12 +27,12 @@ from catalogue import (
 )
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
 from tightrope.engines.atoms import ABOVE, BELOW
-from tightrope.engines.bounds import Errors, LogBounds
 from tightrope.engines.cells import Cells, cut
 from tightrope.engines.choose import Composition
 from tightrope.engines.closed_forms import OneFormula
 from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.contour.normal import NormalTransform
+from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.merge import merge

@@ -16,11 +16,11 @@ import tightrope as tr
 from catalogue import MIRRORED, batch, finite, gaussian, laplace, poisson, response
 from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
-from tightrope.engines.bounds import LogBounds
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import Composition
 from tightrope.engines.contour.envelope import EnvelopeTransform
 from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough

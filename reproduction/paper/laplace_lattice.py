@@ -18,9 +18,8 @@ import numpy as np
 from scipy import fft
 
 from tightrope.curve.bracket import Bracket
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-
-UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.estimate import log_delta_guess
 from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
@@ -21,7 +22,6 @@ from tightrope.theorems.lookup import analyse
 NOTHING = Run()
 ROUGH, ROUGHEST = 0.1, 0.9  # accuracies for trials far from the target
 FAR = 1.0  # in ln delta
-UNIT_ROUNDOFF = 2.0**-53
 
 
 class OutOfReach(Exception):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.elementwise import elementwise
-from tightrope.engines.bounds import Errors, LogBounds
+from tightrope.engines.face import Errors, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 

@@ -17,10 +17,10 @@ from tightrope.curve.privacy_curve import Brackets, Composed, PrivacyCurve
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 
 Floats = NDArray[np.float64]
 
-UNIT_ROUNDOFF = 2.0**-53
 SMALLEST = 1e-307  # below this the rounding of floats is not relative
 SMALLEST_RATE = 1e-280  # above this no slope that matters comes near that
 FARTHEST = 700.0  # e^700 and e^-700 are floats

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, log_mixed_ratio
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
-
-UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)

@@ -7,23 +7,22 @@ from typing import Protocol
 
 import numpy as np
 
-from tightrope.engines.bounds import NOTHING, LogBounds
 from tightrope.engines.closed_forms import OneFormula
 from tightrope.engines.contour.line import ContourEngine
-from tightrope.engines.contour.transform import TooSlow
 from tightrope.engines.end_point import EndPoint
+from tightrope.engines.face import NOTHING, EngineDeclines, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes, outcomes
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.roots import crossing
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
-UNIT_ROUNDOFF = 2.0**-53
 KEPT_PLACES = 8
 NOTHING_CERTAIN, MOST_HOPELESS = (
     0.999,
@@ -96,7 +95,11 @@ class Composition:
                     with np.errstate(over="ignore", invalid="ignore"):
                         local = engine.near(epsilon, tolerance, log_delta)
                         found = local.bounds(epsilon)
-                except (TooSlow, ArithmeticError, ValueError):  # a ValueError: a plan that is not a number
+                except (
+                    EngineDeclines,
+                    ArithmeticError,
+                    ValueError,
+                ):  # a ValueError: a plan that is not a number
                     break
                 drowned = drowned or (
                     isinstance(engine, LatticeEngine) and found.errors.rounding > accuracy / 4
@@ -185,7 +188,7 @@ class Composition:
             return 0.0, 0.0
         try:
             guess, tilt = epsilon_estimate(Plan(self.schedule, log_delta + math.log(accuracy) - 7), log_delta)
-        except TooSlow:
+        except EngineDeclines:
             guess, tilt = 1.0, 1.0
         for engine in self._engines:
             if isinstance(engine, ContourEngine):

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from tightrope.engines.bounds import NOTHING, Errors, LogBounds
+from tightrope.engines.face import NOTHING, Errors, LogBounds
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import mills_ratio
 from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.pair import ShiftPair
 
-UNIT_ROUNDOFF = 2.0**-53
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OVERFLOW = -30.0  # mills_ratio is a plain float above this
 

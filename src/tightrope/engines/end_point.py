@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from tightrope.engines.bounds import Errors, LogBounds
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, TooSlow
+from tightrope.engines.face import EngineDeclines, Errors, LogBounds
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
@@ -32,7 +32,7 @@ class EndPoint:
     def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "EndPoint":
         """Itself, where it is tight enough."""
         if self.bounds(epsilon).width > tolerance:
-            raise TooSlow("too far from the largest loss")
+            raise EngineDeclines("too far from the largest loss")
         return self
 
     def bounds(self, epsilon: float) -> LogBounds:

@@ -2,7 +2,7 @@
 
 import math
 
-from tightrope.engines.contour.transform import TooSlow
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import log_delta_estimate, tilt_for_epsilon
 from tightrope.pairs.schedule import Schedule
@@ -18,5 +18,5 @@ def log_delta_guess(schedule: Schedule, epsilon: float, log_delta: float) -> flo
     try:
         tilt = tilt_for_epsilon(plan, epsilon)
         return min(log_delta_estimate(plan, tilt, epsilon), 0.0)
-    except (TooSlow, ArithmeticError, ValueError):
+    except (EngineDeclines, ArithmeticError, ValueError):
         return math.nan

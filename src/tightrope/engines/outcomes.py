@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from tightrope.engines.bounds import NOTHING, Errors, LogBounds
+from tightrope.engines.face import NOTHING, Errors, LogBounds
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.pair import FinitePair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 
-UNIT_ROUNDOFF = 2.0**-53
 MOST_OUTCOMES = 1_100_000
 
 

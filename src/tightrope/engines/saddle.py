@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tightrope.engines.contour.transform import TooSlow
+from tightrope.engines.face import EngineDeclines
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 
@@ -56,7 +56,7 @@ def _whole_step(step: float) -> int:
 def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:
     try:
         _, mean, variance = cumulants(c)
-    except TooSlow:  # so far out that the tilted mass spans too much: certainly beyond the minimum
+    except EngineDeclines:  # so far out that the tilted mass spans too much: certainly beyond the minimum
         return math.inf, math.inf
     return mean - epsilon - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
 
@@ -122,7 +122,7 @@ def place(
         c = tilt_at(middle + shift)
         try:
             log_moment = cumulants(c)[0]
-        except TooSlow:
+        except EngineDeclines:
             log_moment = math.inf
         chernoff[shift] = log_moment - c * epsilon + log_chernoff_factor(c) - log_goal + 0.7
     options = []
@@ -138,10 +138,10 @@ def place(
                 # away from the saddle the integrand is larger: as if the integral had to reach further
                 options.append((period * (5 + chernoff[shift] - chernoff[0]), tilt, beyond, period))
     if not options:
-        raise TooSlow("no tilt bounds the aliases")
+        raise EngineDeclines("no tilt bounds the aliases")
     _, tilt, tilt_beyond, period = min(options)
     if period <= 0:
-        raise TooSlow("the estimate of delta is too far off to place anything")
+        raise EngineDeclines("the estimate of delta is too far off to place anything")
     return Placement(tilt, tilt_beyond, period)
 
 

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
+from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.face import EngineDeclines
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import FinitePair, ShiftPair, exact_log_ratio
@@ -120,7 +122,7 @@ class LaplaceTransform:
                     nodes.losses, nodes.weights, nodes.log_moment, cells, 0.0, nodes.roundoff, nodes.roundoff
                 )
             panels *= 2
-        raise TooSlow("the integrand oscillates too fast")
+        raise EngineDeclines("the integrand oscillates too fast")
 
     def _log_panel_errors(self, c: float, t: float, panels: int) -> float:
         """ln of a bound on the sum of the panels' errors (lemma 6).

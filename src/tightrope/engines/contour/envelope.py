@@ -17,7 +17,9 @@ from scipy import special
 
 from tightrope.engines.contour.bounded import ELLIPSE, PANEL_NODES, log_panel_error
 from tightrope.engines.contour.lifted_modulus import LiftedModulus
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
+from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.face import EngineDeclines
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
 from tightrope.pairs.pair import Envelope
@@ -141,7 +143,7 @@ class EnvelopeTransform:
     def _make_grid(self, width: float, panels: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Losses in increasing order, their ln P-masses, the size of the exponents in those, and the outputs."""
         if panels * PANEL_NODES > MOST_NODES:
-            raise TooSlow("the integrand oscillates too fast")
+            raise EngineDeclines("the integrand oscillates too fast")
         points, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
         u = (self.middle + width * (np.arange(panels)[:, None] + (points + 1) / 2)).ravel()
         log_q = self.log_density(u) + np.log(np.tile(weights * width / 2, panels))
@@ -165,7 +167,7 @@ class EnvelopeTransform:
         while True:
             panels = self._panels(c, width)
             if panels * PANEL_NODES > MOST_NODES:
-                raise TooSlow("the integrand oscillates too fast")
+                raise EngineDeclines("the integrand oscillates too fast")
             log_missed = self._log_panel_errors(c, height, width, panels)
             if log_missed - log_moment <= math.log(target):
                 return self._weigh(c, width, math.inf, log_missed)

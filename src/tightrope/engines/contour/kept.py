@@ -11,7 +11,8 @@ import numpy as np
 from tightrope.engines.contour.bounded import FiniteTransform, LaplaceTransform
 from tightrope.engines.contour.envelope import EnvelopeTransform
 from tightrope.engines.contour.normal import NormalTransform
-from tightrope.engines.contour.transform import TiltedNodes, TooSlow, Transform
+from tightrope.engines.contour.transform import TiltedNodes, Transform
+from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
@@ -62,7 +63,7 @@ class KeptTransform:
         """m at the heights 0 to count * spacing, from nodes that miss at most about `target`."""
         nodes = self.transform.nodes(c, count * spacing, target)
         if count * len(nodes.losses) > most_evaluations:
-            raise TooSlow("the integrand decays too slowly")
+            raise EngineDeclines("the integrand decays too slowly")
         return (self._kept_line if count <= LONGEST_KEPT else self._line)(c, spacing, count, target)
 
     def _line(self, c: float, spacing: float, count: int, target: float) -> StepLine:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import TooSlow
+from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import log_mixed_ratio
 
@@ -79,7 +79,7 @@ class LiftedModulus:
         middle = shift / 2
         count = math.ceil((high - middle) / min(0.1, 0.2 / shift))
         if count > MOST_CELLS:
-            raise TooSlow("the tilted mass spans too much")
+            raise EngineDeclines("the tilted mass spans too much")
         width = (high - middle) / count
         edges = width * np.arange(count + 1, dtype=float)
         centre = width * (np.arange(count, dtype=float) + 0.5)

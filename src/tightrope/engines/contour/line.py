@@ -14,9 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.bounds import Errors, LogBounds
 from tightrope.engines.contour.kept import KeptTransform, kept_transform
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, TooSlow
+from tightrope.engines.face import EngineDeclines, Errors, LogBounds
 from tightrope.engines.saddle import (
     Placement,
     geometric_tail,
@@ -25,6 +24,7 @@ from tightrope.engines.saddle import (
     place,
     tilt_for_epsilon,
 )
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import FinitePair, ShiftPair
@@ -85,14 +85,14 @@ class ContourEngine:
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
                 return reach, log_modulus
             reach = on_grid(1.01 * reach, REACHES)
-        raise TooSlow("the integrand does not decay")
+        raise EngineDeclines("the integrand does not decay")
 
     def _line(self, spot: Placement, reach: float, log_cut: float, tolerance: float) -> "ContourLine":
         c, c_beyond = spot.tilt, spot.tilt_beyond
         step = 2 * math.pi / on_grid(spot.period, PERIODS)
         count = math.ceil(reach / step)
         if 20 * count > self.most_evaluations:
-            raise TooSlow("the integrand decays too slowly")
+            raise EngineDeclines("the integrand decays too slowly")
         t = np.arange(count + 1, dtype=float) * step
         log_moment, log_moment_error = self.full_batch * c * (1 + c) / 2, 0.0
         log_modulus = -self.full_batch * t**2 / 2

@@ -15,7 +15,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TiltedNodes, TooSlow
+from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.face import EngineDeclines
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import ShiftPair
@@ -124,7 +126,7 @@ class NormalTransform:
     def _make_grid(self, low: float, high: float, step: float) -> tuple[Floats, Floats, Floats]:
         """Nodes from `low` to at least `high`, and the logarithms of R_P and R_Q there."""
         if not high - low < MOST_NODES * step:
-            raise TooSlow("the integrand oscillates too fast")
+            raise EngineDeclines("the integrand oscillates too fast")
         u = np.arange(math.ceil((high - low) / step) + 1, dtype=float) * step + low
         return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
 
@@ -267,7 +269,7 @@ def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
     """Centres and width of cells fine enough for the bounds to lose little."""
     count = math.ceil((high - low) / min(0.1, 0.2 / steepest))
     if count > 3 * MOST_NODES:
-        raise TooSlow("the tilted mass spans too much")
+        raise EngineDeclines("the tilted mass spans too much")
     width = (high - low) / count
     return low + width * (np.arange(count, dtype=float) + 0.5), width
 

@@ -6,12 +6,6 @@ from typing import Protocol
 
 from tightrope.numerics.tails import Floats
 
-UNIT_ROUNDOFF = 2.0**-53
-
-
-class TooSlow(Exception):
-    """The integrand decays too slowly for this method: few steps, or few that sample anything."""
-
 
 @dataclass(frozen=True)
 class TiltedNodes:

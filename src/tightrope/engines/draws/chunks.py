@@ -16,6 +16,7 @@ import numpy as np
 
 from tightrope.engines.draws.losses import log_moment, tilted_draws
 from tightrope.engines.saddle import log_chernoff_factor
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
@@ -27,7 +28,6 @@ SMALL_BLOCK, LONG_CHUNK = (
 )  # of long runs fewer at once: progress, workers and interrupts wait for chunks
 FIRST_CHUNK = 1024  # small at first: betting learns the variance from the chunks before
 MOST_CHUNKS = 256  # about; longer simulations have larger chunks, so that what is kept stays small
-UNIT_ROUNDOFF = 2.0**-53
 
 Progress = Callable[[int, int], None]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tightrope.curve.other_answers import Estimate
-from tightrope.engines.contour.transform import TooSlow
 from tightrope.engines.draws.chunks import (
     Part,
     Progress,
@@ -21,6 +20,7 @@ from tightrope.engines.draws.chunks import (
 from tightrope.engines.draws.simulation import BETTING, CHERNOFF, PLAIN, Simulation
 from tightrope.engines.draws.tilts import best_tilts
 from tightrope.engines.estimate import NEGLIGIBLE
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.numerics.confidence import Limits, betting, chernoff, hoeffding
@@ -194,7 +194,7 @@ class Search:
             guess = epsilon_estimate(
                 Plan(self.schedule, math.log(self.delta) + NEGLIGIBLE), math.log(self.delta)
             )
-        except (TooSlow, ArithmeticError, ValueError):
+        except (EngineDeclines, ArithmeticError, ValueError):
             return
         if math.isfinite(guess[0]) and guess[0] < self.upper:
             self._aim, self._tilt = guess

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from tightrope.engines.contour.kept import kept_transform
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF
 from tightrope.engines.draws.envelope import EnvelopeDraws
 from tightrope.engines.draws.mixtures import LARGEST_LOG, Chooser, PowerMixture, kept_sums
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
@@ -54,7 +54,7 @@ def tilted_draws(pair: Pair, tilt: float) -> Draws:
 
 
 def log_moment(pair: Pair, tilt: float) -> tuple[float, float]:
-    """ln M(tilt) = ln E_P[e^{tilt loss}; loss finite] and a bound on its error. May raise TooSlow."""
+    """ln M(tilt) = ln E_P[e^{tilt loss}; loss finite] and a bound on its error. May raise EngineDeclines."""
     if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
         value = pair.pure_separation**2 * tilt * (1 + tilt) / 2
         return value, 4 * UNIT_ROUNDOFF * value

@@ -3,8 +3,8 @@
 import math
 from functools import lru_cache
 
-from tightrope.engines.contour.transform import TooSlow
 from tightrope.engines.draws.losses import is_fastest_whole, tilted_draws
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.pairs.schedule import Schedule
@@ -71,7 +71,7 @@ def _grid(ratio: float, *, whole: bool) -> tuple[float, ...]:
 def _cumulants(plan: Plan, c: float) -> tuple[float, float]:
     try:
         log_moment, mean, _ = plan(c)
-    except (TooSlow, ArithmeticError):
+    except (EngineDeclines, ArithmeticError):
         return math.inf, math.inf
     return log_moment, mean
 
@@ -79,5 +79,5 @@ def _cumulants(plan: Plan, c: float) -> tuple[float, float]:
 def _can_be_drawn(schedule: Schedule, tilt: float) -> bool:
     try:
         return all(tilted_draws(pair, tilt).acceptance >= LEAST_ACCEPTANCE for pair, _ in schedule)
-    except TooSlow:
+    except EngineDeclines:
         return False

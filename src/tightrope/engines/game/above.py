@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.atoms import ABOVE, LossAtoms
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF
 from tightrope.engines.game.pooling import Cover, Curves, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.convex import chords, convex_minorant
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 
 Progress = Callable[[int, int], None]

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.cells import Cells, cut
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF
 from tightrope.engines.game.above import POWERS, Progress
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum, normal_log_upper
 from tightrope.pairs.pair import ShiftPair
 

@@ -13,9 +13,8 @@ import numpy as np
 from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms
-from tightrope.engines.bounds import LogBounds
 from tightrope.engines.cells import cut
-from tightrope.engines.contour.transform import TooSlow
+from tightrope.engines.face import EngineDeclines, LogBounds
 from tightrope.engines.game.above import GameAbove, Profile, Progress, Window
 from tightrope.engines.game.below import Evaluated, LabelLaw, PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.engines.game.pooling import COARSE, FINE, Cover, Quality, cover
@@ -186,7 +185,7 @@ class Substitution:
         plan = Plan(self.schedule, 1.5 * LADDER[-1])
         try:
             return min(log_delta_estimate(plan, tilt_for_epsilon(plan, epsilon), epsilon), 0.0)
-        except TooSlow:
+        except EngineDeclines:
             raise self._refusal(-math.inf) from None
 
     def _layout(self, log_delta: float) -> tuple[Layout, Quality]:
@@ -196,7 +195,7 @@ class Substitution:
             served = [self._saddle(plan, at) for at in (log_delta, before)]
             epsilon, saddle = served[0]
             deviation = math.sqrt(plan(saddle)[2])
-        except TooSlow:
+        except EngineDeclines:
             raise self._refusal(log_delta) from None
         tilt = min(saddle, max(saddle / 16, (-log_delta - TELLABLE) / max(epsilon, 1e-9)))
         while True:
@@ -240,7 +239,7 @@ class Substitution:
                     log_delta_estimate(plan, tilt_for_epsilon(plan, r, tilt), r) + tilt * (r - epsilon)
                     <= log_delta - FADED
                 )
-            except TooSlow:
+            except EngineDeclines:
                 faded = False
             if faded:
                 break

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms
-from tightrope.engines.cells import UNIT_ROUNDOFF, Cells, cut
+from tightrope.engines.cells import Cells, cut
 from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, composed_log_moment
 from tightrope.engines.merge import merge
 from tightrope.engines.planning import Outline, Plan
 from tightrope.engines.saddle import Cumulants, Placement, log_delta_estimate, place, tilt_for_epsilon
 from tightrope.engines.spread import spread
 from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.pair import Envelope, FinitePair
 from tightrope.pairs.schedule import Schedule

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tightrope.engines.bounds import Errors, LogBounds
 from tightrope.engines.cells import Cells, cut
-from tightrope.engines.contour.transform import TooSlow
+from tightrope.engines.face import EngineDeclines, Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine, relative_blur, relevance
 from tightrope.engines.lattice.law import LatticeLaws
 from tightrope.engines.planning import Outline, upper_quantile
@@ -298,7 +297,7 @@ class BigJumpEngine:
         for threshold in self._thresholds(epsilon):
             try:
                 laws = self._split(epsilon, tolerance, threshold)
-            except (NotPreciseEnough, TooSlow):
+            except (NotPreciseEnough, EngineDeclines):
                 continue
             width = laws.bounds(epsilon).width
             if best is None or width < best[0]:

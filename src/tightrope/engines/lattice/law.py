@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms
-from tightrope.engines.bounds import Errors, LogBounds
-from tightrope.engines.cells import UNIT_ROUNDOFF
+from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 
 VERY_RARE = (

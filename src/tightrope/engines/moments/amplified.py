@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF
 from tightrope.engines.moments.step import KEPT_MOMENTS, largest_loss, log1p_exp, log_expm1, log_moment_above
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.pair import FinitePair, Pair, ShiftPair

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterable
 
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, TooSlow
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.moments.amplified import amplified_log_moment_above
 from tightrope.engines.moments.step import largest_loss, log_moment_above
 from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.amplified import Amplified
 from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
 
@@ -41,7 +42,7 @@ class RenyiBound:
                     if isinstance(part, Amplified)
                     else log_moment_above(part, c)
                 )
-            except (TooSlow, OverflowError):
+            except (EngineDeclines, OverflowError):
                 return math.inf
             total += times * each
         return total + 4 * UNIT_ROUNDOFF * abs(total)

@@ -14,7 +14,9 @@ from functools import lru_cache
 import numpy as np
 
 from tightrope.engines.contour.kept import kept_transform
-from tightrope.engines.contour.transform import UNIT_ROUNDOFF, GainNodes, TooSlow
+from tightrope.engines.contour.transform import GainNodes
+from tightrope.engines.face import EngineDeclines
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
 
@@ -41,7 +43,7 @@ def log_moment_above(pair: Pair, c: float) -> float:
         return pair.pure_separation**2 * c * (1 + c) / 2
     try:
         log_gain = _log_gain_above(pair, c)
-    except TooSlow:
+    except EngineDeclines:
         assert not isinstance(pair, FinitePair)  # which is its own set of nodes
         return cells_above(pair, c) if largest_loss(pair) < math.inf else unsampled_above(pair, c)
     if isinstance(pair, FinitePair) and (pair.infinite_mass or pair.reverse.infinite_mass):

@@ -1,7 +1,8 @@
-"""Bounds on ln delta with every error named."""
+"""What every engine shows: `near(epsilon, tolerance)` gives local bounds, or the engine declines."""
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,32 @@ class LogBounds:
 
 
 NOTHING = LogBounds(-math.inf, -math.inf)
+
+
+class EngineDeclines(Exception):
+    """This engine cannot do it, or not in reasonable time: another one is asked."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What is known before an engine is asked: about which tilt the saddle has, and about how large ln delta is."""
+
+    tilt: float = 1.0
+    log_delta: float | None = None
+
+
+NO_HINT = Hint()
+
+
+class LocalBounds(Protocol):
+    """Certified bounds at any epsilon, tight near the one they were made for."""
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+
+
+class Engine(Protocol):
+    """A way to compose one schedule. It keeps no state between questions: what helps is handed in as a hint."""
+
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LocalBounds:
+        """Bounds placed for `epsilon`, each of whose errors should stay below `tolerance`; or EngineDeclines."""
