@@ -12,9 +12,8 @@ from tightrope.curve.renyi_curve import Moments
 from tightrope.engines.choose import (
     Composition,
 )  # the envelope's own curve, from both sides, is no answer of the public interface
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 

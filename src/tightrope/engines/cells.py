@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Mixture, log_mixed_ratio
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,13 @@ class Cells:
         )
 
 
+@singledispatch
 def cut(pair: Pair, nodes: Floats) -> Cells:
     """The cells of `pair` between increasing losses `nodes`, and the two outside."""
-    if isinstance(pair, Envelope):
-        return _cut_envelope(pair, nodes)
-    return _cut_line(pair, nodes) if isinstance(pair, ShiftPair) else _cut_levels(pair, nodes)
+    raise TypeError(f"no cells are known for {pair!r}")
 
 
+@cut.register
 def _cut_envelope(pair: Envelope, nodes: Floats) -> Cells:
     """The add pair below loss 0, the remove pair above, and the atom between them; 0 is cut at even if it is no node."""
     below = _cut_line(pair.add, np.append(nodes[nodes < 0], 0.0))
@@ -72,6 +75,7 @@ def _cut_envelope(pair: Envelope, nodes: Floats) -> Cells:
     )
 
 
+@cut.register
 def _cut_line(pair: ShiftPair, nodes: Floats) -> Cells:
     x = pair.output_at(nodes)
     ends = np.concatenate([[-np.inf], x, [np.inf]])
@@ -120,6 +124,7 @@ def _sensitivity(law: Mixture, log_ratio: Floats) -> Floats:
         return np.clip(1 - (1 - law.rate) * np.exp(-log_ratio), 0, 1)
 
 
+@cut.register
 def _cut_levels(pair: FinitePair, nodes: Floats) -> Cells:
     """Finite supports have nothing to merge: every level is its own cell."""
     losses = np.array(pair.losses)

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from scipy import special
 
-from tightrope.engines.face import NOTHING, Errors, LogBounds
+from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.pair import FinitePair, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 
 MOST_OUTCOMES = 1_100_000
@@ -33,12 +34,8 @@ class ExactOutcomes:
     def __init__(self, schedule: Schedule) -> None:
         log_masses, losses = np.zeros(1), np.zeros(1)
         doubt, blur = np.zeros(1), np.zeros(1)
-        log_finite = 0.0  # ln of the probability that no loss is infinite
         for pair, times in schedule:
             assert isinstance(pair, FinitePair)
-            log_finite += (
-                times * math.log1p(-float(pair.infinite_mass)) if pair.infinite_mass < 1 else -math.inf
-            )
             if not pair.levels:
                 log_masses = np.full(1, -np.inf)
                 continue
@@ -50,9 +47,9 @@ class ExactOutcomes:
         order = np.argsort(losses)
         self.log_masses, self.losses = log_masses[order], losses[order]
         self.doubt, self.blur = doubt[order], blur[order]
-        self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
+        self.log_infinite = schedule.log_infinite_mass
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ExactOutcomes":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ExactOutcomes":
         """The sum is the same everywhere."""
         return self
 
@@ -61,23 +58,29 @@ class ExactOutcomes:
         margin = 8 * UNIT_ROUNDOFF * abs(epsilon)
         first = int(np.searchsorted(self.losses + self.blur + margin, epsilon, side="right"))
         log_masses, gain = self.log_masses[first:], -np.expm1(epsilon - self.losses[first:])
+        infinite_below, infinite_above = self.log_infinite
         if len(log_masses) == 0:
-            return LogBounds(self.log_infinite, self.log_infinite)
+            only_infinite = LogBounds(infinite_below, infinite_above)
+            return replace(only_infinite, errors=Errors(rounding=only_infinite.width))
         slack = self.blur[first:] + margin
         top = float(log_masses.max())
         masses = np.exp(log_masses - top)
         value = float(masses @ np.maximum(gain, 0))
         error = float(masses @ (slack + np.maximum(gain, 0) * (self.doubt[first:] + 32 * UNIT_ROUNDOFF)))
         upper = (
-            float(np.logaddexp(top + math.log(value + error), self.log_infinite))
+            float(np.logaddexp(top + math.log(value + error), infinite_above))
             if value + error > 0
-            else self.log_infinite
+            else infinite_above
         )
         lower = top + math.log(value - error) if value > error else -math.inf
-        lower = float(np.logaddexp(lower, self.log_infinite))
+        lower = float(np.logaddexp(lower, infinite_below))
         if upper == -math.inf:
             return NOTHING
-        share = math.exp(top - upper) * 2 * error
+        share = (
+            math.exp(top - upper) * 2 * error
+            + math.exp(infinite_above - upper)
+            - math.exp(infinite_below - upper)
+        )
         return LogBounds(min(lower, upper), upper + 8 * UNIT_ROUNDOFF * abs(upper), Errors(rounding=share))
 
 
