@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import log_complement
+from tightrope.pairs.finite_pair import exact_log_ratio
 from tightrope.pairs.pair import Pair
 
 
@@ -85,8 +87,11 @@ class Schedule:
         Every term of `log_finite_mass` has the same sign and is right to 4 units of roundoff u, so with n terms
         the sum is right to (5 + n) u relative. |d ln(1 - e^x) / d ln x| <= 1, and two more functions are rounded.
         """
-        log_infinite = log_complement(self.log_finite_mass)
-        if log_infinite == -math.inf:
+        union = sum((times * pair.infinite_mass for pair, times in self.parts), Fraction(0))
+        if union == 0:
             return -math.inf, -math.inf
+        # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may underflow
+        small = union < Fraction(1, 2**60)
+        log_infinite = exact_log_ratio(union, Fraction(1)) if small else log_complement(self.log_finite_mass)
         error = UNIT_ROUNDOFF * (16 + 2 * len(self.parts)) * (1 + abs(log_infinite))
         return log_infinite - error, min(log_infinite + error, 0.0)
