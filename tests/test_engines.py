@@ -1,6 +1,7 @@
 """The engines against each other and against multi-precision references, and the pieces they are made of."""
 
 import math
+import time
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache
@@ -67,7 +68,7 @@ def agree(one: LogBounds, other: LogBounds) -> bool:
     return max(one.lower, other.lower) <= min(one.upper, other.upper)
 
 
-# -- engine against engine --------------------------------------------------------------------------------------------
+# -- engine against engine
 
 NORMAL_RUNS: list[tuple[str, tr.Run, tr.Relation, float]] = [
     ("remove-.5-k2", gaussian(2, poisson(0.5), 2), tr.REMOVE, 1.0),
@@ -146,6 +147,45 @@ def test_exact_outcomes_and_lattice_agree(
             assert lattice.width <= COARSE
 
 
+def many_outputs(count: int) -> tr.Finite:
+    """A mechanism of so many outputs, all of different loss."""
+    weights = np.arange(1, count + 1) ** 0.7
+    masses = [float(weight) for weight in weights / weights.sum()]
+    return tr.Finite(observed=masses, alternative=masses[::-1])
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [(600, 1), (3000, 1), (300, 2), (60, 3)])
+def test_few_steps_of_many_outputs_are_as_much_work_as_they_have_outcomes(outputs: int, steps: int) -> None:
+    run = tr.Step(many_outputs(outputs), tr.EveryRecord()) * steps
+    began = time.process_time()
+    bracket = tr.epsilon(run, delta=0.01, relation=tr.ADD)
+    assert (
+        time.process_time() - began < 5
+    )  # it was cubic in the number of outputs, and overflowed the stack at 600
+    assert bracket.lower <= bracket.upper <= bracket.lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [(40, 1), (12, 2), (5, 4), (2, 30)])
+def test_outcomes_of_many_outputs_hold_the_fraction(outputs: int, steps: int) -> None:
+    ((pair, _),) = schedule_of(tr.Step(many_outputs(outputs), tr.Poisson(rate=0.25)) * 1, tr.ADD)
+    schedule = Schedule([(pair, steps), (pair.reverse, 1)])
+    for order in (Fraction(1), Fraction(5, 4), Fraction(3)):
+        truth = exact_delta(schedule, order)
+        found = ExactOutcomes(schedule).bounds(math.log(order))
+        assert truth > 0
+        log_truth = mp.log(mpf(truth.numerator) / truth.denominator)
+        assert mpf(found.lower) - mpf("1e-15") <= log_truth <= mpf(found.upper) + mpf("1e-15")
+        assert found.width < 1e-12
+
+
+@pytest.mark.parametrize("steps", [1, 2, 50])
+def test_an_infinite_mass_that_rounds_to_one_is_no_domain_error(steps: int) -> None:
+    mechanism = tr.Finite(observed=[1.0, 1e-20], alternative=[0.0, 1.0])
+    run = tr.Step(mechanism, tr.EveryRecord()) * steps
+    bracket = tr.delta(run, epsilon=1.0, relation=tr.ADD)
+    assert 1 - 1e-15 <= bracket.lower <= bracket.upper <= 1
+
+
 @pytest.mark.parametrize("steps", [1, 3, 8])
 @ONE_WAY
 def test_exact_outcomes_hold_the_fraction(steps: int, relation: tr.Relation) -> None:
@@ -184,7 +224,7 @@ def test_the_formula_of_one_step_and_the_lattice_agree(
             assert lattice.width <= COARSE
 
 
-# -- the formula of one step against multi-precision ------------------------------------------------------------------
+# -- the formula of one step against multi-precision
 
 
 def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
@@ -242,7 +282,7 @@ def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: f
     assert found.width <= 1e-6
 
 
-# -- loss atoms at free nodes -----------------------------------------------------------------------------------------
+# -- loss atoms at free nodes
 
 PAIRS = {
     "gauss-remove-.1": line_pair(gaussian(1, poisson(0.1), 1), tr.REMOVE),
@@ -311,7 +351,7 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
     assert 3.4 <= gaps[1] / gaps[2] <= 4.6
 
 
-# -- transforms -------------------------------------------------------------------------------------------------------
+# -- transforms
 
 
 def transform_of(rate_p: float, shift_p: float, rate_q: float = 0.0, shift_q: float = 0.0) -> NormalTransform:
@@ -405,7 +445,7 @@ def test_the_modulus_bound_bounds_the_modulus_from_there_on(transform: NormalTra
     assert bounds.min() < 1 - 1e-9  # it says something
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------
+# -- errors
 
 KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
 
