@@ -52,8 +52,8 @@ class ExactOutcomes:
             additions += 2 * min(times, len(pair.levels)) + 1
         order = np.argsort(losses)
         self.log_masses, self.losses = log_masses[order], losses[order]
-        # A sum of n terms is off by at most n - 1 roundings of the sum of their sizes. The rest is for the terms
-        # themselves (a product, and a logarithm or gammaln) and for the exponential of a log mass.
+        # A sum of n terms is off by at most n - 1 roundings of the sum of their sizes. The rest is for the
+        # terms themselves (a product, and a logarithm or gammaln) and for the exponential of a log mass.
         self.mass_rel_errors = (16 + additions) * UNIT_ROUNDOFF * mass_sizes[order]
         self.loss_abs_errors = (8 + additions) * UNIT_ROUNDOFF * loss_sizes[order]
         self.log_infinite, self.infinite_rel_error = -math.inf, 0.0
@@ -103,8 +103,8 @@ def _log_finite_mass(pair: FinitePair) -> float:
 def _multisets(pair: FinitePair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     """ln probability and loss of every count of levels; then, for both, the sum of the sizes of the terms.
 
-    Each level takes some of the steps that are left, and an outcome with no steps left is done. So the work is
-    proportional to the number of outcomes, whether there are many steps or many levels.
+    Each level takes some of the steps that are left, and an outcome with no steps left is done. So the work
+    is proportional to the number of outcomes, whether there are many steps or many levels.
     """
     log_p = [exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels]
     if times == 1:
