@@ -105,10 +105,10 @@ def _shuffle(setting: Setting) -> Finding | str:
 def _joined(records: int, batch: int, setting: Setting) -> Finding:
     """Batches cut from one epoch after another without a gap, or in a way that is not stated: what any cut has in common.
 
-    Wherever an epoch begins within a batch, at least (records - (batch - 1)) // batch of its batches are full and hold no other
-    epoch's records. A neighbour of one record fewer has shifted by one place per epoch, which is taken off too. An epoch is over
-    after ceil(records / batch) further batches at the latest. So the largest sum of those batches tells neighbours apart; the
-    other batches are not looked at.
+    Wherever an epoch begins within a batch, at least (records - (batch - 1)) // batch of its batches are full
+    and hold no other epoch's records. A neighbour of one record fewer has shifted by one place per epoch,
+    which is taken off too. An epoch is over after ceil(records / batch) further batches at the latest. So the
+    largest sum of those batches tells neighbours apart; the other batches are not looked at.
     """
     most = setting.steps.most if setting.steps else 0
     shifted = -(-most * batch // records) + 1

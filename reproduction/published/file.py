@@ -89,8 +89,9 @@ class Printed(float):
 class Setting:
     """One published run; what its source does not state is None.
 
-    `rate` is the share of the records in one batch, `records_from` says who printed their number if the source did not.
-    `reshuffled` and `last_batch` describe a shuffle, `draws` how many Poisson draws make one step.
+    `rate` is the share of the records in one batch, `records_from` says who printed their number if the
+    source did not. `reshuffled` and `last_batch` describe a shuffle, `draws` how many Poisson draws make one
+    step.
     """
 
     id: str

@@ -142,7 +142,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
     if unstated:
         exchanged = sum(SUBSTITUTE in row.too_small_under for row in unstated)
         told.append(
-            f"The relation is not stated in {len(unstated)}; under substitute {exchanged} of these claims would be too small."
+            f"The relation is not stated in {len(unstated)}; under substitute {exchanged} of these claims "
+            "would be too small."
         )
     return told
 

@@ -42,8 +42,9 @@ class Recheck:
 def recheck(papers: Papers, progress: Callable[[int, int], None] | None = None) -> Recheck:
     """Account every setting again; `progress` is told how many are done, out of how many.
 
-    Under the sampling that was accounted the bracket is certified. Under the sampling that is implemented it is what the audit
-    proves for such batches: both ends for a shuffle, an upper end for several draws, nothing where nothing is known.
+    Under the sampling that was accounted the bracket is certified. Under the sampling that is implemented it
+    is what the audit proves for such batches: both ends for a shuffle, an upper end for several draws,
+    nothing where nothing is known.
     """
     rows = []
     for done, setting in enumerate(papers.settings, start=1):

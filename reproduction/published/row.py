@@ -55,8 +55,8 @@ def standing_of(claim: Printed, brackets: Collection[Bracket]) -> Standing:
 class Row:
     """A setting, epsilon certified as accounted and proved as implemented under each relation, and what is missing.
 
-    Both mappings hold the stated relation, or add-or-remove and substitute where none is stated; `accounted` is empty where it
-    cannot be computed. `missing` are names of keys with what their absence means.
+    Both mappings hold the stated relation, or add-or-remove and substitute where none is stated; `accounted`
+    is empty where it cannot be computed. `missing` are names of keys with what their absence means.
     """
 
     setting: Setting

@@ -27,8 +27,9 @@ def steps_of(
 ) -> Steps | None:
     """The steps that the keys steps, epochs and steps_per_epoch state; None where the source does not tell.
 
-    `steps_per_epoch` is the rule of the source: "floor" or "ceil" of records / batch, "unrounded" if all epochs together are
-    rounded up, "one over rate" rounded down. Where the rule is not stated, the steps lie between floor and ceil.
+    `steps_per_epoch` is the rule of the source: "floor" or "ceil" of records / batch, "unrounded" if all
+    epochs together are rounded up, "one over rate" rounded down. Where the rule is not stated, the steps lie
+    between floor and ceil.
     """
     steps = _read(table, records, batch, rate, not_stated)
     if steps is not None and not 1 <= steps.least <= steps.most <= MOST_STEPS:
@@ -62,8 +63,8 @@ def _read(
     )
     if stated is not None and not (counted.least <= stated.least and stated.most <= counted.most):
         raise InvalidSetting(
-            f"{table.where}steps = {table.entries['steps']!r} contradicts epochs = {table.entries['epochs']!r}: {counted.how}. "
-            "Leave out what is not printed."
+            f"{table.where}steps = {table.entries['steps']!r} contradicts epochs = "
+            f"{table.entries['epochs']!r}: {counted.how}. Leave out what is not printed."
         )
     return stated or counted
 
