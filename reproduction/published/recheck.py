@@ -11,7 +11,9 @@ from reproduction.published.runs_file import SHUFFLE, WINDOWED, Papers, Printed,
 from tightrope.audit.claims.proven import Proven
 
 _NARROW = 0.01  # relative width up to which a bracket can be said to agree with a number
-_BOTH_RELATIONS = "add-or-remove and substitute are both asked, and the claim is held against the smaller epsilon"
+_BOTH_RELATIONS = (
+    "add-or-remove and substitute are both asked, and the claim is held against the smaller epsilon"
+)
 _NO_RATE = "neither it nor batch and records are stated, and nothing can be computed without it"
 _NO_LAST_BATCH = "a record may come twice in a batch that joins two epochs, so there is no upper end"
 
@@ -53,10 +55,10 @@ def standing_of(claim: Printed, brackets: Collection[tr.Bracket]) -> ClaimStandi
 
 @dataclass(frozen=True, kw_only=True)
 class RecheckedRun:
-    """A run, epsilon certified as accounted and proved as implemented under each relation, and what is missing.
+    """A run, epsilon as accounted and as implemented under each relation, and what is missing.
 
-    Both mappings hold the stated relation, or add-or-remove and substitute where none is stated; `accounted` is
-    empty where it cannot be computed. `missing` are names of keys with what their absence means.
+    Both mappings hold the stated relation, or add-or-remove and substitute where none is stated; `accounted`
+    is empty where it cannot be computed. `missing` are names of keys with what their absence means.
     """
 
     run: PublishedRun
@@ -87,7 +89,7 @@ class RecheckedRun:
 
     @property
     def excess(self) -> float | None:
-        """The claim over the upper end, less 1, under the relation kindest to it; None where there is none."""
+        """The claim over the upper end, less 1, under the relation kindest to it; None without one."""
         uppers = [bracket.upper for bracket in self.accounted.values() if bracket.upper > 0]
         return self.run.claimed_epsilon / min(uppers) - 1 if uppers else None
 
@@ -97,9 +99,9 @@ def recheck(
 ) -> tuple[RecheckedRun, ...]:
     """Account every run again; `progress` is told how many are done, out of how many.
 
-    Under the sampling that was accounted the bracket is certified. Under the sampling that is implemented it is
-    what the audit proves for such batches: both ends for a shuffle, an upper end for several draws, nothing where
-    nothing is known.
+    Under the sampling that was accounted the bracket is certified. Under the sampling that is implemented it
+    is what the audit proves for such batches: both ends for a shuffle, an upper end for several draws,
+    nothing where nothing is known.
     """
     found = []
     for done, run in enumerate(papers.runs, start=1):
@@ -150,7 +152,9 @@ def _missing(run: PublishedRun) -> dict[str, str]:
     if run.rate is None and run.accounted not in (None, "every-record"):
         missing["rate"] = _NO_RATE
     if run.records_from:
-        missing["records"] = f"{run.records:,} is taken from elsewhere: {run.records_from}" if run.records else ""
+        missing["records"] = (
+            f"{run.records:,} is taken from elsewhere: {run.records_from}" if run.records else ""
+        )
     elif run.records is None:
         known = "not needed for Poisson sampling, whose rate is stated"
         missing["records"] = known if run.rate else "so the rate is not known"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -20,39 +19,24 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tightrope.errors import UnusableFile
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.spelling import RELATION_SPELLINGS, SAMPLING_SPELLINGS
+from tightrope.setting.validate import ClosedTable, explain
 
 NOT_STATED = "not stated"
 SHUFFLE, WINDOWED, SEVERAL_DRAWS = "shuffle", "windowed shuffle", "several draws"
 KEPT, DROPPED, JOINED = "kept", "dropped", "joined"
 FLOOR, CEIL, UNROUNDED, ONE_OVER_RATE = "floor", "ceil", "unrounded", "one over rate"
 
-# what pydantic calls a wrong value, in our words
-_MUST = {
-    "string_type": "be text",
-    "int_type": "be a whole number",
-    "bool_type": "be true or false",
-    "list_type": "be a list",
-    "too_short": "be a list of at least one run",
-    "is_instance_of": "be a real number",
-    "float_type": "be a real number",
-    "finite_number": "be finite",
-}
-_REMEDIES = {
-    "batch": f'State batch, or rate, or both; "{NOT_STATED}" is an answer.',
-    "steps": f'State steps, the fewest and the most in a list, or epochs; "{NOT_STATED}" is an answer.',
-    "reshuffled": f'Write true, false or "{NOT_STATED}": whether each epoch has an order of its own.',
-    "claimed_epsilon": "Write the number as printed.",
-    "setting": "Open each run with a line [[setting]].",
-}
-_MISSING = object()  # stands under a key that is needed and not there
 _REMEDY = f'Write what is printed, or "{NOT_STATED}".'
+_BATCH = f'State batch, or rate, or both; "{NOT_STATED}" is an answer.'
+_STEPS = f'State steps, the fewest and the most in a list, or epochs; "{NOT_STATED}" is an answer.'
+_RESHUFFLED = f'Write true, false or "{NOT_STATED}": whether each epoch has an order of its own.'
+_MISSING = object()  # stands under a key that is needed and not there
 
 
 class Printed(float):
@@ -86,9 +70,9 @@ class StepRange:
     how: str
 
 
-def refuse(said: str) -> NoReturn:
-    """Refuse the value that is being read; the name of its key opens the sentence."""
-    raise PydanticCustomError("refused", "{said}", {"said": said})
+def refuse(problem: str, remedy: str) -> NoReturn:
+    """Refuse the value that is being read; its place is written before the problem."""
+    raise UnusableFile("", problem, remedy)
 
 
 def unless_not_stated(value: object) -> object:
@@ -96,21 +80,23 @@ def unless_not_stated(value: object) -> object:
     return None if value == NOT_STATED else value
 
 
-def as_printed(value: object) -> object:
-    """A whole number with its digits; others have theirs from the TOML parser."""
-    return Printed(str(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+def as_printed(value: object) -> Printed:
+    """A finite number with its digits; those of decimals come from the TOML parser."""
+    number = Printed(str(value)) if type(value) is int else value
+    if not isinstance(number, Printed) or not math.isfinite(number):
+        refuse(f"must be a finite number, got {value!r}", _REMEDY)
+    return number
 
 
-def as_fraction(value: object) -> object:
+def as_fraction(value: object) -> Fraction:
     """The number as printed, not the nearest float."""
-    number = as_printed(value)
-    return Fraction(number.text) if isinstance(number, Printed) and math.isfinite(number) else value
+    return Fraction(as_printed(value).text)
 
 
 def as_line(value: object) -> object:
     """Text that is not empty and has no line breaks."""
     if isinstance(value, str) and not (value.strip() and value.isprintable()):
-        refuse(f"must be one line of text, got {value!r}. Say it in one line.")
+        refuse(f"must be one line of text, got {value!r}", "Say it in one line.")
     return value.strip() if isinstance(value, str) else value
 
 
@@ -122,7 +108,7 @@ def one_of(*names: str, meaning: Mapping[str, object] | None = None) -> BeforeVa
         if not isinstance(value, str) or value not in choices:
             near = get_close_matches(str(value), choices, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            refuse(f"must be a known name, got {value!r}. {hint}Write one of {', '.join(choices)}.")
+            refuse(f"must be a known name, got {value!r}", f"{hint}Write one of {', '.join(choices)}.")
         return choices[value]
 
     return BeforeValidator(choose)
@@ -135,7 +121,7 @@ Count = Annotated[Annotated[int, Field(ge=1)] | None, MAYBE]
 Exact = Annotated[Fraction, BeforeValidator(as_fraction)]
 
 
-class PublishedRun(BaseModel):
+class PublishedRun(ClosedTable):
     """One published run; what its source does not state is None.
 
     `rate` is the share of the records in one batch: the exact quotient where batch and records are stated.
@@ -145,9 +131,7 @@ class PublishedRun(BaseModel):
     rate" rounded down. Keys are read in this order, and checked against those that could be read before.
     """
 
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, allow_inf_nan=False, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(allow_inf_nan=False, arbitrary_types_allowed=True)
 
     id: Line
     title: Line
@@ -156,7 +140,7 @@ class PublishedRun(BaseModel):
     dataset: Line
     accountant: Line
     unit: Line
-    claimed_epsilon: Annotated[Printed, BeforeValidator(as_printed)]
+    claimed_epsilon: Annotated[Printed, BeforeValidator(as_printed), Field(gt=0)]
     delta: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, MAYBE]
     noise_multiplier: Number
     relation: Annotated[Relation | None, one_of(meaning=RELATION_SPELLINGS)]
@@ -165,7 +149,7 @@ class PublishedRun(BaseModel):
     implemented_source: Line = ""
     records: Count
     records_from: Line = ""
-    batch: Count = None
+    batch: Count = Field(default=None, description=_BATCH)
     rate: Annotated[Annotated[Exact, Field(ge=0, le=1)] | None, MAYBE] = Field(
         default=None, validate_default=True
     )
@@ -173,11 +157,11 @@ class PublishedRun(BaseModel):
     steps_per_epoch: Annotated[str | None, one_of(FLOOR, CEIL, UNROUNDED, ONE_OVER_RATE)] = Field(
         default=None, exclude=True
     )
-    steps: StepRange | None = Field(default=None, validate_default=True)
-    reshuffled: Annotated[bool | None, MAYBE] = None
+    steps: StepRange | None = Field(default=None, validate_default=True, description=_STEPS)
+    reshuffled: Annotated[bool | None, MAYBE] = Field(default=None, description=_RESHUFFLED)
     last_batch: Annotated[str | None, one_of(KEPT, DROPPED, JOINED)] = None
     draws: Count = None
-    notes: list[Line] = []
+    notes: list[Line] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
@@ -193,19 +177,13 @@ class PublishedRun(BaseModel):
         """Refuse a key that is needed, and one that describes batches of another kind."""
         key, implemented = str(info.field_name), info.data.get("implemented", _MISSING)
         if value is _MISSING:
-            refuse(f"is missing. {_REMEDIES.get(key, _REMEDY)}")
+            refuse("is missing", cls.model_fields[key].description or _REMEDY)
         kind = {"reshuffled": SHUFFLE, "last_batch": SHUFFLE, "draws": SEVERAL_DRAWS}.get(key)
         if kind and implemented is not _MISSING and implemented != kind:
-            refuse(f"= {value!r} contradicts implemented: it describes {kind}. Leave out what is not meant.")
+            refuse(
+                f"= {value!r} contradicts implemented: it describes {kind}", "Leave out what is not meant."
+            )
         return value
-
-    @field_validator("claimed_epsilon")
-    @classmethod
-    def refuse_impossible_claims(cls, claim: Printed) -> Printed:
-        """Refuse a claim that is no privacy loss."""
-        if not 0 < claim < math.inf:
-            refuse(f"must be finite and above 0, got {claim!r}. Write the number as printed.")
-        return claim
 
     @field_validator("batch")
     @classmethod
@@ -213,7 +191,7 @@ class PublishedRun(BaseModel):
         """Refuse a batch larger than the dataset."""
         records = info.data.get("records")
         if batch and records and batch > records:
-            refuse(f"= {batch} contradicts {records} records. A batch holds no more records than there are.")
+            refuse(f"= {batch} contradicts {records} records", "A batch holds no more than there are.")
         return batch
 
     @field_validator("rate", mode="wrap")
@@ -225,10 +203,8 @@ class PublishedRun(BaseModel):
             return printed if printed is None else Fraction(printed)
         exact, rounding = Fraction(batch, records), getattr(value, "half_a_digit", 0.0) * (1 + 1e-9)
         if printed is not None and abs(printed - exact) > rounding:
-            refuse(
-                f"= {value!r} contradicts batch / records = {batch} / {records} = {float(exact):.6g}. "
-                "Leave out what is not printed."
-            )
+            quotient = f"batch / records = {batch} / {records} = {float(exact):.6g}"
+            refuse(f"= {value!r} contradicts {quotient}", "Leave out what is not printed.")
         return exact
 
     @field_validator("steps_per_epoch")
@@ -236,14 +212,14 @@ class PublishedRun(BaseModel):
     def refuse_a_rule_alone(cls, rule: str | None, info: ValidationInfo) -> str | None:
         """Refuse a rule for epochs that nobody counts."""
         if info.data.get("epochs", 0) is None:
-            refuse("contradicts the rest: there are no epochs. State them too.")
+            refuse("contradicts the rest: there are no epochs", "State them too.")
         return rule
 
     @field_validator("steps", mode="plain")
     @classmethod
     def count(cls, value: object, info: ValidationInfo) -> StepRange | None:
         """The steps that are stated, or those of the epochs."""
-        stated, known = _stated_steps(value), info.data
+        stated, known = _stated_steps(cls.refuse_missing(value, info)), info.data
         steps, counted = stated, None
         if known.get("epochs") and "steps_per_epoch" in known and known.get("rate"):
             batch, records, rate = known.get("batch"), known.get("records"), known["rate"]
@@ -251,9 +227,9 @@ class PublishedRun(BaseModel):
             counted = _steps_of(known["epochs"], 1 / rate, known["steps_per_epoch"], quotient)
             steps = stated or counted
         if stated and counted and not counted.least <= stated.least <= stated.most <= counted.most:
-            refuse(f"= {value!r} contradicts epochs: {counted.how}. Leave out what is not printed.")
+            refuse(f"= {value!r} contradicts epochs: {counted.how}", "Leave out what is not printed.")
         if steps and not 1 <= steps.least <= steps.most <= MOST_STEPS:
-            refuse(f"must be from 1 to {MOST_STEPS:.0e}, got {steps.how}. Nobody runs others.")
+            refuse(f"must be from 1 to {MOST_STEPS:.0e}, got {steps.how}", "Nobody runs others.")
         return steps
 
 
@@ -277,10 +253,10 @@ def _stated_steps(value: object) -> StepRange | None:
         return None
     ends: list[Any] = value if isinstance(value, list) and len(value) == 2 else [value, value]
     if not all(type(end) is int and end >= 1 for end in ends):
-        refuse(f"must be one whole number, or the fewest and the most, got {value!r}. {_REMEDIES['steps']}")
+        refuse(f"must be one whole number, or the fewest and the most, got {value!r}", _STEPS)
     least, most = ends
     if least > most:
-        refuse(f"must be the fewest before the most, got {value!r}. {_REMEDIES['steps']}")
+        refuse(f"must be the fewest before the most, got {value!r}", _STEPS)
     return StepRange(least, most, f"{least:,} steps" if least == most else f"{least:,} to {most:,} steps")
 
 
@@ -299,12 +275,12 @@ def _steps_of(epochs: Fraction, batches: Fraction, rule: str | None, quotient: s
     return StepRange(steps, steps, f"{steps:,} steps = {many} of {name}({quotient}) = {each:,} steps")
 
 
-class _Contents(BaseModel):
+class _Contents(ClosedTable):
     """The whole file."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    setting: Annotated[list[PublishedRun], Field(min_length=1)]
+    setting: Annotated[
+        list[dict[str, Any]], Field(min_length=1, description="Open each run with a line [[setting]].")
+    ]
 
 
 @dataclass(frozen=True)
@@ -323,54 +299,26 @@ def read_papers(path: str | Path) -> Papers:
         entries = tomllib.loads(text, parse_float=Printed)
     except (ValueError, RecursionError) as problem:
         raise UnusableFile(where, f"must be a TOML file, got: {problem}", "Correct it there.") from None
-    problems = [
-        f"{_place(entries, i)}id must be new, got {name!r} again." for i, name in _used_again(entries)
-    ]
+    problems: list[InvalidSetting] = []
     try:
-        contents = _Contents.model_validate(entries)
+        _Contents.model_validate(entries)
     except ValidationError as wrong:
-        problems = [_tell(error, entries) for error in wrong.errors()] + problems
+        problems += explain(wrong, _Contents, where=f"{where}: ")
+    settings = entries.get("setting")
+    runs: dict[str, PublishedRun] = {}
+    for i, entry in enumerate(settings if isinstance(settings, list) else ()):
+        if not isinstance(entry, dict):
+            continue
+        name = entry.get("id")
+        place = f"{where}: setting[{i}]{f' ({name})' if isinstance(name, str) else ''}."
+        try:
+            run = PublishedRun.model_validate(entry)
+        except ValidationError as wrong:
+            problems += explain(wrong, PublishedRun, where=place, remedy=_REMEDY)
+            continue
+        if run.id in runs:
+            problems.append(InvalidSetting("id", run.id, "be new", "Give each run its own.", where=place))
+        runs[run.id] = run
     if problems:
-        heading = "has 1 problem: " if len(problems) == 1 else f"has {len(problems)} problems:\n  "
-        raise UnusableFile(where, heading + "\n  ".join(problems).removesuffix("."))
-    return Papers(where, tuple(contents.setting))
-
-
-def _used_again(entries: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The runs whose id an earlier one has."""
-    runs = entries.get("setting")
-    names = (
-        [run.get("id") if isinstance(run, dict) else None for run in runs] if isinstance(runs, list) else []
-    )
-    yield from ((i, name) for i, name in enumerate(names) if name is not None and name in names[:i])
-
-
-def _place(entries: Mapping[str, Any], index: int) -> str:
-    """What the keys of a run are written after."""
-    run = entries["setting"][index]
-    name = run.get("id") if isinstance(run, dict) else None
-    return f"setting[{index}]{f' ({name})' if isinstance(name, str) else ''}."
-
-
-def _tell(error: ErrorDetails, entries: Mapping[str, Any]) -> str:
-    """A problem that pydantic found: place, key, value and remedy."""
-    location, value, kind = list(error["loc"]), error["input"], error["type"]
-    place = ""
-    if len(location) > 1:
-        _, index, *location = location
-        place = _place(entries, int(index))
-    key = ".".join(map(str, location))
-    known = PublishedRun.model_fields if place else _Contents.model_fields
-    remedy = _REMEDIES.get(key, _REMEDY)
-    if not key:
-        return f"{place.removesuffix('.')} must be a table of keys, got {value!r}. {_REMEDIES['setting']}"
-    if kind == "missing":
-        return f"{place}{key} is missing. {remedy}"
-    if kind == "extra_forbidden":
-        near = get_close_matches(key, known, n=1)
-        advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
-        return f"{place}{key} = {value!r} is not a known key. {advice}"
-    if kind == "refused":
-        return f"{place}{key} {error['msg']}"
-    must = _MUST.get(kind, error["msg"].removeprefix("Input should "))
-    return f"{place}{key} must {must}, got {value!r}. {remedy}"
+        raise problems[0] if len(problems) == 1 else SeveralProblems(where, problems)
+    return Papers(where, tuple(runs.values()))
