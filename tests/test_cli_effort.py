@@ -14,7 +14,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, MAIN, answered, last_row, loaded
-from tightrope.cli import progress
+from tightrope.cli import terminal
 from tightrope.cli.refusals import in_options
 
 EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
@@ -83,7 +83,7 @@ def test_a_refused_game_advises_in_options() -> None:
 
 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
     assert TIGHTLY in answered(
         shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
     )  # nothing on standard error
@@ -115,7 +115,7 @@ def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None
     return code, out.decode(), shown.decode()
 
 
-SOON = "import tightrope.cli.progress as p; p.PATIENCE = 0.0"
+SOON = "import tightrope.cli.terminal as p; p.PATIENCE = 0.0"
 
 
 def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
@@ -144,7 +144,7 @@ def test_an_interrupt_during_the_game_ends_cleanly() -> None:
 
 def test_a_bar_that_never_came_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with progress.game_watched() as count:
+    with terminal.watch_rounds() as count:
         assert count is not None
         count(1, 2)
         count(2, 2)
