@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
-from tightrope.audit.claims.proven import Proven, proven, split_noise
+from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.rates import float32_rate, rate_torch_runs
 from tightrope.curve.bracket import Bracket, rounded
@@ -22,7 +22,6 @@ from tightrope.integrations.opacus.findings import (
     ADAPTIVE_CLIPPING,
     clips_adaptively,
     finding_of,
-    plain_finding,
 )
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian
@@ -30,7 +29,7 @@ from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.other_batchings import SPLIT_NOISE
+from tightrope.theorems.other_batchings import SPLIT_NOISE, split_noise
 
 try:
     from opacus.accountants import IAccountant
@@ -347,7 +346,7 @@ class TightropeAccountant(IAccountant):
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
-        plain = [None if finding is None else plain_finding(finding) for finding in self._aligned()]
+        plain = [None if finding is None else finding.plain() for finding in self._aligned()]
         state[STATE_KEY] = {
             "version": STATE_VERSION,
             "relation": self.relation.name,
