@@ -282,7 +282,7 @@ def _print_found(
         return
     at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
     delta = answer_cells(answer.delta, answer.curve.log_delta(target.epsilon))
-    rows = [
+    rows: list[list[str]] = [
         ["meets the target", answer.text, f"[{', '.join(ends(answer.epsilon))}]", f"[{', '.join(delta)}]"]
     ]
     if answer.missing is not None:
