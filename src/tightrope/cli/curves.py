@@ -42,9 +42,9 @@ from tightrope.cli.show import (
 )
 from tightrope.cli.terminal import Page, say, watch_rounds
 from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Estimate
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort

@@ -12,8 +12,10 @@ from tightrope.answers.spend import Answer
 from tightrope.cli.options import RunOptions
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
+from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import UpperBound
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.report.digits import ends, ends_from_logs
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spelled
 from tightrope.setting.effort import Effort, meaning_of
