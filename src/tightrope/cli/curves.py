@@ -274,7 +274,7 @@ def _answer(
         at = at or asked.usual_range(found)
         answers: list[Answer] = list(getattr(found, ask)(list(at)))
         known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
-        logs: list[Any] = list(found.log_delta(list(at))) if known else [None] * len(at)  # type: ignore[union-attr]
+        logs: list[Any] = list(found.log_delta(list(at))) if known else [None] * len(at)
         if target is not None:
             asked.draw(found, at, target)
     rows = list(zip(at, answers, logs, strict=True))
