@@ -134,7 +134,8 @@ def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> An
 class Misprint:
     """Theorem 15 for e^epsilon >= 1 with one of its two laws exchanged, at one epsilon and one step.
 
-    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror images.
+    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror
+    images.
     """
 
     epsilon: float
