@@ -8,7 +8,7 @@ from tightrope.accountants.certified import Progress, checked_effort, leave_a_ga
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.engines.estimate import log_delta_guess
+from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import UNIT_ROUNDOFF
