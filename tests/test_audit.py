@@ -25,7 +25,7 @@ SHUFFLED = Finding(
     batch=64,
     epoch=1000,
     full=999,
-    alike=True,
+    removal_changes_one_slot=True,
     reshuffles=True,
 )
 

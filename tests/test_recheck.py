@@ -401,28 +401,26 @@ def test_the_two_claims_for_one_command_of_opacus_are_held_against_one_bracket(s
 # the command
 
 
-def test_the_page_is_what_the_command_prints(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_what_the_command_prints(reproduce: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    code, out, err = shell("recheck examples/papers.toml --markdown")
+    code, out, err = reproduce("published examples/papers.toml --markdown")
     assert (code, err) == (0, "")
-    assert out == PAGE.read_text(encoding="utf-8"), (
-        "run: tightrope recheck examples/papers.toml --markdown > docs/findings/published.md"
-    )
+    assert out == PAGE.read_text(encoding="utf-8"), "run: make published"
 
 
 def test_the_command_prints_a_table_and_what_it_says_together(
-    shell: Shell, write: Callable[[str], Path]
+    reproduce: Shell, write: Callable[[str], Path]
 ) -> None:
     path = write(entry() + entry(id='"two"', noise_multiplier='"not stated"'))
-    code, out, err = shell(f"recheck {path}")
+    code, out, err = reproduce(f"published {path}")
     assert (code, err) == (0, "")
     assert "26 % above" in out
     assert "2 settings, of which 1 state enough to be accounted again." in out
 
 
-def test_json_holds_every_setting(shell: Shell, write: Callable[[str], Path]) -> None:
+def test_json_holds_every_setting(reproduce: Shell, write: Callable[[str], Path]) -> None:
     path = write(entry(**{**SHUFFLED, "relation": '"not stated"', "last_batch": '"joined"'}))
-    code, out, err = shell(f"recheck {path} --json")
+    code, out, err = reproduce(f"published {path} --json")
     assert (code, err) == (0, "")
     (row,) = json.loads(out)["settings"]
     assert (row["id"], row["claimed_as_printed"], row["standing"]) == ("one", "3.01", "above")
@@ -435,17 +433,17 @@ def test_json_holds_every_setting(shell: Shell, write: Callable[[str], Path]) ->
 
 
 def test_bad_files_and_words_exit_with_two(
-    shell: Shell, write: Callable[[str], Path], tmp_path: Path
+    reproduce: Shell, write: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = write(entry(nois="1"))
     before = path.read_bytes()
     for words, said in (
-        (f"recheck {path}", "nois = 1 is not a known key"),
-        (f"recheck {tmp_path / 'none.toml'}", "could not be read"),
-        (f"recheck {path} --json --markdown", "exclude each other"),
-        ("recheck", "--papers is missing"),
+        (f"published {path}", "nois = 1 is not a known key"),
+        (f"published {tmp_path / 'none.toml'}", "could not be read"),
+        (f"published {path} --json --markdown", "exclude each other"),
+        ("published", "--papers requires an argument"),
     ):
-        code, out, err = shell(words)
+        code, out, err = reproduce(words)
         assert (code, out) == (2, "")
         assert said in err
     assert path.read_bytes() == before

@@ -50,7 +50,7 @@ SHUFFLED = Finding(
     batch=50,
     epoch=1000,
     full=1000,
-    alike=True,
+    removal_changes_one_slot=True,
     reshuffles=True,
 )
 

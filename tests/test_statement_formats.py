@@ -46,7 +46,9 @@ LAPLACE = tr.Step(tr.Laplace(noise_multiplier=2.0), tr.EveryRecord()) * 1
 FOUND = Finding(
     scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="This loader shuffles.", notes=("Nobody saw it run.",)
 )
-SHUFFLED = replace(FOUND, records=63_990, batch=64, epoch=1000, full=999, alike=True, reshuffles=True)
+SHUFFLED = replace(
+    FOUND, records=63_990, batch=64, epoch=1000, full=999, removal_changes_one_slot=True, reshuffles=True
+)
 COUNT = Facts(
     name="count", setting="local", unit="user", data_accesses="one count", tuning="none", outputs="one number"
 )

@@ -64,7 +64,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Item:
-    """One part of the paper that can be made alone: `tightrope paper --item NAME`."""
+    """One part of the paper that can be made alone: `python -m reproduction paper --item NAME`."""
 
     name: str
     title: str

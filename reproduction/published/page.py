@@ -153,7 +153,7 @@ def _named(rows: Iterable[Row]) -> str:
 
 def markdown_page(rows: Sequence[Row], path: Path) -> str:
     """The page as Markdown."""
-    command = f"tightrope recheck {path.as_posix()} --markdown"
+    command = f"python -m reproduction published {path.as_posix()} --markdown"
     parts = [
         "# Published claims, accounted again",
         f"This page is made by `{command}`; `{path.as_posix()}` holds the settings.",

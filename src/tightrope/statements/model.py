@@ -244,13 +244,7 @@ class Statement(Part):
     @property
     def finding(self) -> Finding:
         """What was found of how batches are drawn."""
-        stated = {name: getattr(self.implemented, name) for name in _SHARED_FIELDS}
-        return Finding(
-            **stated,
-            scheme=Scheme[self.implemented.scheme.upper()],
-            how=How(self.implemented.evidence),
-            sampling=None if self.implemented.sampling is None else _sampling(self.implemented.sampling),
-        )
+        return Finding.from_plain(self.implemented.model_dump())
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -260,13 +254,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1)
         raise ValueError(f"{twice!r} stands twice in one object")
     return entries
-
-
-_SHARED_FIELDS = tuple(
-    field.name
-    for field in dataclasses.fields(Finding)
-    if field.name not in ("scheme", "how", "sampling", "tests")
-)
 
 
 def checked(entries: object, *, where: str = "statement") -> Statement:
@@ -315,14 +302,7 @@ def plain_steps(run: Run) -> list[dict[str, Any]]:
 
 def plain_finding(finding: Finding) -> dict[str, Any]:
     """A finding as part of a statement."""
-    stated = {name: getattr(finding, name) for name in _SHARED_FIELDS}
-    sampling = None if finding.sampling is None else _plain(finding.sampling)
-    return {
-        **stated,
-        "scheme": finding.scheme.name.lower(),
-        "evidence": finding.how.value,
-        "sampling": sampling,
-    }
+    return {name: value for name, value in finding.plain().items() if name != "tests"}
 
 
 def _plain(setting: mechanisms.Mechanism | samplings.Sampling) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def _shuffled(question: _Question) -> Proven:
     hardest = _hardest(question.run, question.visits)
     if question.relation is SUBSTITUTE:
         return _between(question, lower, question.asked(hardest).upper)
-    if not question.finding.alike:
+    if not question.finding.removal_changes_one_slot:
         return _unproven(_another_cut(question), lower)
     return _between(question, lower, question.asked(_full_batches(hardest, moves=2) + hardest).upper)
 
@@ -200,14 +200,14 @@ def _fixed_partition(question: _Question) -> Proven:
         visits = -(-run.steps // finding.epoch) if uncut and finding.epoch else question.visits
         found = question.asked(_hardest(run, visits))
         return _between(question, found.lower if uncut and len(run.parts) == 1 else 0.0, found.upper, of=())
-    if not finding.alike:
+    if not finding.removal_changes_one_slot:
         return _unproven(_another_cut(question))
     return _between(question, 0.0, question.asked(_full_batches(run, moves=2)).upper)
 
 
 def _one_by_one(question: _Question) -> Proven:
     finding, run = question.finding, question.run
-    if question.relation is not SUBSTITUTE and not finding.alike:
+    if question.relation is not SUBSTITUTE and not finding.removal_changes_one_slot:
         return _unproven(_another_cut(question))
     if not finding.share or finding.batch is None:
         if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:

@@ -22,7 +22,6 @@ from tightrope.integrations.opacus.findings import (
     ADAPTIVE_CLIPPING,
     clips_adaptively,
     finding_of,
-    plain_finding,
 )
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian
@@ -347,7 +346,7 @@ class TightropeAccountant(IAccountant):
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
-        plain = [None if finding is None else plain_finding(finding) for finding in self._aligned()]
+        plain = [None if finding is None else finding.plain() for finding in self._aligned()]
         state[STATE_KEY] = {
             "version": STATE_VERSION,
             "relation": self.relation.name,
