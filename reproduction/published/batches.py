@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from reproduction.published.file import DROPPED, JOINED, KEPT, SEVERAL_DRAWS, SHUFFLE, WINDOWED, Setting
-from tightrope.accountants.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import Certified
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream, found
@@ -137,7 +137,7 @@ def _several_draws(setting: Setting) -> Finding | str:
 
 
 def _asked(run: Run, finding: Finding, delta: float, relation: Relation) -> Proven:
-    return proven(run, finding, delta=delta, relation=relation, accuracy=DEFAULT_ACCURACY)
+    return proven(run, finding, delta=delta, relation=relation, by=Certified(accuracy=1e-3))
 
 
 def _nothing(why_not: str) -> Proven:

@@ -11,7 +11,7 @@ from typing import Any
 from reproduction.published.file import DROPPED, JOINED, KEPT, NOT_STATED, SEVERAL_DRAWS, SHUFFLE, Setting
 from reproduction.published.row import Row, Standing
 from tightrope.answers.verdict import written
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
 from tightrope.report.digits import ends
 from tightrope.report.words import spelled
 from tightrope.setting.relation import SUBSTITUTE, Relation
@@ -113,8 +113,8 @@ def _knows_nothing(bracket: Bracket) -> bool:
 
 
 def _in_words(bracket: Bracket) -> str:
-    least = [f"at least {rounded(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
-    most = [f"at most {rounded(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
+    least = [f"at least {round_to(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
+    most = [f"at most {round_to(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
     return ", ".join(least + most)
 
 

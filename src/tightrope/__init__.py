@@ -4,7 +4,6 @@ State what is run (mechanism, sampling, steps) and who counts as a neighbour (re
 theorem behind it, or a refusal that says what is known.
 """
 
-from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
 from tightrope.accountants.gaussian_limit import GaussianLimit

@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic
 
 from tightrope.accountants.accountant import Progress
@@ -270,7 +270,8 @@ class _Trials(Generic[V]):
     """Brackets of how far a value exceeds the target; gives up where engines fail too often."""
 
     def __init__(self, parameter: str, target: Target, run: Callable[[V], Run]) -> None:
-        self.parameter, self.target, self.run = parameter, target, run
+        self.parameter, self.target = parameter, target
+        self.run: Callable[[V], Run] = run
         self.accuracy = target.by.accuracy
         self.failures = 0
 
@@ -304,15 +305,17 @@ class _Trials(Generic[V]):
 def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
     """Where theory keeps the ends of every bracket apart: close in quickly, and then with games if TIGHT is asked for."""
     effort = trials.target.by.effort
-    ends = {"safest": safest, "riskiest": riskiest}
-    steady = 2 * trials.accuracy
-    quick = Frontier(trials.quick_excess if effort is TIGHT else trials.excess, **ends, close=CLOSE_TO_A_GAP[QUICK])
-    quick.slope, quick.most_varying_width = slope, steady
+
+    def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
+        made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)
+        made.most_varying_width = 2 * trials.accuracy
+        return made
+
+    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, CLOSE_TO_A_GAP[QUICK])
     quick.search(start)
     if effort is QUICK:
         return quick
-    tight = Frontier(trials.excess, **ends, close=CLOSE_TO_A_GAP[TIGHT], slope=slope)
-    tight.most_varying_width = steady
+    tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
     tight.search_within(quick)
     return tight
 

@@ -70,7 +70,9 @@ class Comparison:
     def __str__(self) -> str:
         rows = [["accountant", *(f"epsilon at delta {delta:.12g}" for delta in self.deltas), "what it is"]]
         for row in self.rows:
-            answers = [f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))]
+            answers = [
+                f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))
+            ]
             rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), row.by.promise])
         return aligned(rows)
 
@@ -127,7 +129,9 @@ def _refuse_few_draws(accountant: AnyAccountant, run: Run, by: object) -> None:
 
 def _rows(by: AnyAccountant, curve: AnyCurve, deltas: tuple[float, ...]) -> Iterator[ComparisonRow]:
     yield ComparisonRow(by, "", tuple(curve.epsilon(list(deltas))))
-    if isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1:  # the published theorems, one by one
+    if (
+        isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1
+    ):  # the published theorems, one by one
         found = [curve.bounds(delta)[0] for delta in deltas]
         for each in range(1, len(found[0])):
             theorem = _theorem(found[0][each].because)

@@ -50,7 +50,9 @@ class Ledger:
 
     def __init__(self, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> None:
         if not isinstance(by, Certified):
-            raise InvalidSetting("by", by, "be {Certified}", "A budget needs a guarantee: pass by=Certified().")
+            raise InvalidSetting(
+                "by", by, "be {Certified}", "A budget needs a guarantee: pass by=Certified()."
+            )
         self._relation, self._by = as_relation(relation), by
         self._times: dict[Step, int] = {}
         self._last: Step | None = None

@@ -117,7 +117,9 @@ class PrivateSize:
     def as_step(self) -> Step:
         """What dominates the release: randomized response that tells the truth with probability e^epsilon / (1 + e^epsilon)."""
         truth = 1 / (1 + math.exp(-self.epsilon))
-        for _ in range(3):  # three roundings, each by at most half a unit in the last place: go up by more than that
+        for _ in range(
+            3
+        ):  # three roundings, each by at most half a unit in the last place: go up by more than that
             truth = math.nextafter(truth, 1.0)
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
@@ -163,7 +165,9 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     if batch is not None:
         check.whole(least=1, remedy=_BATCH, batch=batch)
     shift = least_shift(epsilon=cost, beta=wrong)
-    size = PrivateSize(estimate=max(0, _add_noise(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift)
+    size = PrivateSize(
+        estimate=max(0, _add_noise(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift
+    )
     if batch is not None:
         size.sampling(batch)
     return size
@@ -203,7 +207,9 @@ def _add_noise(count: int, epsilon: float) -> int:
         import opendp.prelude as dp
         from opendp.mod import GLOBAL_FEATURES
     except ModuleNotFoundError:
-        raise TightropeError("private_size needs OpenDP, which is not installed", "Install tightrope[opendp].") from None
+        raise TightropeError(
+            "private_size needs OpenDP, which is not installed", "Install tightrope[opendp]."
+        ) from None
     # OpenDP asks that parts which are not vetted be allowed, for the whole process: allowed for as long as it takes
     allowed = "contrib" in GLOBAL_FEATURES
     dp.enable_features("contrib")

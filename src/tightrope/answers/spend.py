@@ -22,7 +22,11 @@ def privacy_curve(
 ) -> PrivacyCurve: ...
 @overload
 def privacy_curve(
-    run: Run | Step, *, relation: Relation | str, by: Accountant[CurveT, Any], progress: Progress | None = None
+    run: Run | Step,
+    *,
+    relation: Relation | str,
+    by: Accountant[CurveT, Any],
+    progress: Progress | None = None,
 ) -> CurveT: ...
 def privacy_curve(
     run: Run | Step,

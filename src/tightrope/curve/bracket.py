@@ -80,7 +80,9 @@ class Bracket:
         return self.width / abs(self.upper) if self.width else 0.0
 
     def __float__(self) -> float:
-        raise TypeError("a Bracket is two numbers: use .upper for the guarantee or .lower for what is attained")
+        raise TypeError(
+            "a Bracket is two numbers: use .upper for the guarantee or .lower for what is attained"
+        )
 
     def __str__(self) -> str:
         """The digits both ends share, then the ends: enough digits to tell them apart."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.elementwise import elementwise
 from tightrope.curve.other_answers import Approximation
-from tightrope.curve.privacy_curve import Composed
+from tightrope.curve.privacy_curve import ComposedCurve
 from tightrope.numerics import check
 
 Approximations = NDArray[np.object_]
@@ -23,7 +23,7 @@ class GaussianLimitCurve:
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=tr.GAUSSIAN_LIMIT)
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.GaussianLimit())
     >>> print(curve.epsilon(1e-6))  # the truth is 0.947
     about 0.80...
     >>> round(curve.mu, 4)
@@ -33,7 +33,7 @@ class GaussianLimitCurve:
     question: str
     mu: float
     because: tuple[object, ...]
-    limit: Composed = field(repr=False)
+    limit: ComposedCurve = field(repr=False)
 
     @overload
     def delta(self, epsilon: float) -> Approximation: ...

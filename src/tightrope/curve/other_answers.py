@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tightrope.curve.bracket import rounded
+from tightrope.curve.bracket import round_to
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class UpperBound:
         raise TypeError("an UpperBound is one-sided: use .upper")
 
     def __str__(self) -> str:
-        return f"at most {rounded(self.upper, 9, down=False)}"
+        return f"at most {round_to(self.upper, 9, down=False)}"
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,13 @@ class PrivacyCurve:
         found = []
         for branch in self.branches:
             bounds = [
-                max((curve.log_bounds(epsilon, self.accuracy) for curve in cover.curves), key=lambda b: b.upper)
-                for cover, _ in _ask_all(branch.covers, lambda c: c.worst(lambda s: s.log_bounds(epsilon, self.accuracy).upper))
+                max(
+                    (curve.log_bounds(epsilon, self.accuracy) for curve in cover.curves),
+                    key=lambda b: b.upper,
+                )
+                for cover, _ in _ask_all(
+                    branch.covers, lambda c: c.worst(lambda s: s.log_bounds(epsilon, self.accuracy).upper)
+                )
             ]
             found.append(min(bounds, key=lambda b: b.upper))
         return max(found, key=lambda b: b.upper).errors
@@ -214,9 +219,7 @@ class PrivacyCurve:
         return _Ends(lower - 1e-15, min(upper + 1e-15, 0.0), ends.decision)
 
     def _epsilon_ends(self, delta: float) -> _Ends:
-        remedy = (
-            "Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population."
-        )
+        remedy = "Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population."
         delta = check.open_probability(remedy=remedy, delta=delta)
         ends = self._ends(
             lambda composed: composed.epsilon_bounds(delta, self.accuracy)[1],

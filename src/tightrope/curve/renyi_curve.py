@@ -47,7 +47,7 @@ class RenyiCurve:
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI)
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.Renyi())
     >>> print(curve.epsilon(1e-6))
     at most 1.70...
     """

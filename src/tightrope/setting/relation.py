@@ -51,7 +51,9 @@ def as_relation(value: object) -> Relation:
         if value is relation or (isinstance(value, str) and value == str(relation)):
             return relation
     names = ", ".join(f"{{{name}}}" for name in RELATIONS)
-    raise InvalidSetting("relation", value, f"be one of {names}", "Say who counts as a neighbour: there is no default.")
+    raise InvalidSetting(
+        "relation", value, f"be one of {names}", "Say who counts as a neighbour: there is no default."
+    )
 
 
 def _find(name: str) -> Relation:

@@ -14,7 +14,6 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import sampling_in_words
-from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
@@ -97,7 +96,7 @@ def statement(
 
 def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
     """The statement about what was audited; all that is wrong with the facts is listed at once."""
-    accounted = privacy_curve(found.run, relation=found.relation, effort=QUICK).because
+    accounted = privacy_curve(found.run, relation=found.relation).because
     theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
     return checked(
         {

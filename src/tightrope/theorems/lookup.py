@@ -27,7 +27,13 @@ from tightrope.theorems.dataset_size import BIASED_DOWN
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.moments import RENYI_THEOREMS
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
-from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, DominatedStep, analyse_exchange, is_exchange
+from tightrope.theorems.substitution import (
+    ENVELOPE_ALONE,
+    GAME_COVER,
+    DominatedStep,
+    analyse_exchange,
+    is_exchange,
+)
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
 ANY_NEIGHBOURS = "any neighbours"

@@ -106,7 +106,9 @@ def analyse_exchange(parts: list[DominatedStep], effort: Effort) -> Analysis:
     return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
 
 
-def _weightiest(parts: list[DominatedStep], mechanism: type[Gaussian] | type[Laplace]) -> DominatedStep | None:
+def _weightiest(
+    parts: list[DominatedStep], mechanism: type[Gaussian] | type[Laplace]
+) -> DominatedStep | None:
     """The kind of sampled steps that loses most in all: times rate^2 times the chi-squared divergence of its two ends."""
     kinds = [part for part in parts if part.exchanges and isinstance(part.step.mechanism, mechanism)]
     return max(kinds, key=_log_weight, default=None)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
-from tightrope.answers.spend import epsilon, privacy_curve
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT, epsilon, privacy_curve
 from tightrope.audit.claims.largest_sum import Epochs
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -47,8 +46,7 @@ class _Question:
     finding: Finding
     delta: float
     relation: Relation
-    accuracy: float
-    effort: Effort
+    by: Certified
     starts: int
 
     @property
@@ -86,8 +84,7 @@ class _Question:
             run,
             delta=self.delta,
             relation=relation or self.relation,
-            accuracy=self.accuracy,
-            effort=self.effort,
+            by=self.by,
         )
 
 
@@ -97,8 +94,7 @@ def proven(
     *,
     delta: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     starts: int = 1,
 ) -> Proven:
     """What is proved about `run`'s epsilon if its batches are drawn as found: both ends, with the theorems, or why not.
@@ -107,9 +103,7 @@ def proven(
     with a new pass over the loader: more than once where it was interrupted and resumed.
     """
     check.open_probability(delta=delta)
-    question = _Question(
-        run, finding, delta, relation, accuracy, checked_effort(effort), check.whole(least=1, starts=starts)
-    )
+    question = _Question(run, finding, delta, relation, by, check.whole(least=1, starts=starts))
     try:
         if finding.sampling is not None:
             return _sampled(question, finding.sampling)
@@ -143,8 +137,7 @@ def _sampled(question: _Question, sampling: Sampling) -> Proven:
         privacy_curve(
             drawn_by(question.run, drawn),
             relation=question.relation,
-            accuracy=question.accuracy,
-            effort=question.effort,
+            by=question.by,
         )
         for drawn in ends
     ]
@@ -226,7 +219,7 @@ def _one_by_one(question: _Question) -> Proven:
         Step(nearer, EveryRecord()),
         delta=question.delta * (1 - RARELY) * ROUNDED_DOWN,
         relation=ADD_OR_REMOVE,
-        accuracy=question.accuracy,
+        by=question.by,
     )
     return _between(question, 0.0, bound.upper)
 
