@@ -9,6 +9,7 @@ from typing import Any
 
 import tightrope as tr
 from precise import mp, mpf
+from tightrope.curve.privacy_curve import ComposedCurve
 from tightrope.engines.choose import Composition
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism

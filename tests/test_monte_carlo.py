@@ -30,8 +30,7 @@ from catalogue import (
 )
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.monte_carlo import simulate as simulate_curve
-from tightrope.curve.other_answers import Estimate
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import (
     BLOCK,
     Part,

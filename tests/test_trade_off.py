@@ -412,6 +412,7 @@ def rough_attack(error: float, farthest: float = math.inf) -> TradeOff:
     composed = Rough(error, farthest)
     asked = tr.PrivacyCurve(
         question="a rough curve",
+        because=(),
         branches=(
             Branch("REMOVE", (ComposedCover((composed,), ()),), (ComposedWitness(composed, "a pair"),)),
         ),

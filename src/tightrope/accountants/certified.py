@@ -81,6 +81,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
         curve = PrivacyCurve(
             question=f"{run!r} under {relation.name}",
+            because=tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because)),
             branches=branches,
             accuracy=self.accuracy,
             explain_gap=explain_gap if leaves_a_gap(analyses) else None,

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, Progress
-from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Approximation
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.engines.choose import Composition
 from tightrope.engines.gaussian_limit import limiting_mu, limiting_schedule
 from tightrope.pairs.schedule import Schedule

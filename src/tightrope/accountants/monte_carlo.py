@@ -6,8 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, Progress, check_progress
-from tightrope.curve.other_answers import Estimate
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import Spread, serially
 from tightrope.engines.draws.estimates import Simulated
 from tightrope.engines.draws.simulation import Simulation
@@ -79,7 +78,7 @@ def simulate(
     return SimulatedCurve(
         question=question,
         because=tuple(dict.fromkeys(e for analysis in analyses for e in analysis.covers[0].because)),
-        simulation=by,
-        simulator=Simulated(above, below, by, spread, progress),
+        confidence=by.confidence,
+        simulated=Simulated(above, below, by, spread, progress),
         reverse=reverse,
     )

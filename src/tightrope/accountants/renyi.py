@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, Progress
-from tightrope.curve.other_answers import UpperBound
-from tightrope.curve.renyi_curve import RenyiBranch, RenyiCurve
+from tightrope.curve.renyi_curve import RenyiBranch, RenyiCurve, UpperBound
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run

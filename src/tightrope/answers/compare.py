@@ -12,11 +12,10 @@ from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
 from tightrope.answers.spend import BY_DEFAULT, privacy_curve
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import aligned
 from tightrope.setting.relation import Relation, as_relation

@@ -14,9 +14,9 @@ from tightrope.cli.page import Page
 from tightrope.cli.progress import game_watched
 from tightrope.cli.show import SMALLEST_FLOAT, show_question, show_theorems
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
-from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.draws.simulation import Drawing, Interval, Simulation
 from tightrope.errors import InvalidSetting
 from tightrope.report.digits import ends, ends_from_logs

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tightrope.curve.bracket import Bracket, Decision, Gap
-from tightrope.curve.elementwise import elementwise
+from tightrope.curve.curve import Curve, check_delta, check_epsilon, log_delta_from_reverse
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
@@ -71,11 +71,12 @@ class _Ends:
     decision: Decision
 
 
-@dataclass(frozen=True)
-class PrivacyCurve:
-    """delta as a function of epsilon and back, as brackets. Scalars give a Bracket, arrays an array of Brackets.
+@dataclass(frozen=True, kw_only=True)
+class PrivacyCurve(Curve[Bracket]):
+    """delta as a function of epsilon and back, as brackets: a number gives a Bracket, an array an array of Brackets.
 
-    `explain_gap(relative_width, delta)` says why the ends are apart where theory, and not only arithmetic, keeps them so;
+    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Below about 1e-308
+    the lower end of a delta is 0 and its upper end the smallest float: use `log_delta` there. `explain_gap(relative_width, delta)` says why the ends are apart where theory, and not only arithmetic, keeps them so;
     it is None where theory is tight.
 
     >>> import tightrope as tr
@@ -89,7 +90,6 @@ class PrivacyCurve:
     (2,)
     """
 
-    question: str
     branches: tuple[Branch, ...]
     accuracy: float
     reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
@@ -100,46 +100,14 @@ class PrivacyCurve:
         """Whether theory, and not only arithmetic, may keep the two ends apart."""
         return self.explain_gap is not None
 
-    @property
-    def because(self) -> tuple[Evidence, ...]:
-        """Every theorem that an upper end may rest on; `decided_by` names those that decided."""
-        return tuple(dict.fromkeys(e for b in self.branches for cover in b.covers for e in cover.because))
-
-    @overload
-    def delta(self, epsilon: float) -> Bracket: ...
-    @overload
-    def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
-        """The smallest delta at each epsilon.
-
-        Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there.
-        """
-        return elementwise(self._delta, epsilon, "epsilon")
-
-    @overload
-    def log_delta(self, epsilon: float) -> Bracket: ...
-    @overload
-    def log_delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def log_delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
-        """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
-        return elementwise(self._log_delta, epsilon, "epsilon")
-
-    @overload
-    def epsilon(self, delta: float) -> Bracket: ...
-    @overload
-    def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def epsilon(self, delta: ArrayLike) -> Bracket | Brackets:
-        """The smallest epsilon >= 0 with delta(epsilon) <= delta; 0 and infinity where those are the truth."""
-        return elementwise(self._epsilon, delta, "delta")
-
     def decided_by(self, *, epsilon: float | None = None, delta: float | None = None) -> Decision:
         """What decides the bracket at this epsilon or this delta: one cover's theorems above, one witness below."""
         if (epsilon is None) == (delta is None):
             must = "be given, or {delta}, and not both"
             raise InvalidSetting("epsilon", epsilon, must, "Say at which point of the curve.")
         if delta is not None:
-            return self._epsilon_ends(delta).decision
-        return self._log_ends(epsilon).decision  # type: ignore[arg-type] # checked there
+            return self._epsilon_ends(check_delta(delta)).decision
+        return self._log_ends(check_epsilon(epsilon)).decision
 
     def error(self, epsilon: float) -> Errors:
         """How much each approximation can have moved delta, relative to delta: cells, tails, aliasing, cut-off, rounding."""
@@ -170,6 +138,15 @@ class PrivacyCurve:
 
         return TradeOff(self)
 
+    def _deltas(self, epsilons: list[float]) -> list[Bracket]:
+        return list(map(self._delta, epsilons))
+
+    def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
+        return list(map(self._log_delta, epsilons))
+
+    def _epsilons(self, deltas: list[float]) -> list[Bracket]:
+        return list(map(self._epsilon, deltas))
+
     def _delta(self, epsilon: float) -> Bracket:
         ends = self._log_ends(epsilon)
         # exp rounds to within a unit in the last place: step outwards, and never down to 0 unless delta is 0
@@ -179,10 +156,8 @@ class PrivacyCurve:
 
     def _log_delta(self, epsilon: float) -> Bracket:
         ends = self._log_ends(epsilon)
-        gap = None
-        if ends.lower < ends.upper:
-            gap = self._gap(-math.expm1(ends.lower - ends.upper), None)
-        return Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=gap)
+        width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
+        return Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=self._gap(width, None))
 
     def _epsilon(self, delta: float) -> Bracket:
         ends = self._epsilon_ends(delta)
@@ -198,8 +173,6 @@ class PrivacyCurve:
         return self.explain_gap(relative_width, delta)
 
     def _log_ends(self, epsilon: float) -> _Ends:
-        remedy = "Pass a finite epsilon; delta(infinity) is the chance of an infinite loss."
-        epsilon = check.real(remedy=remedy, epsilon=epsilon)
         if epsilon < 0:
             return self._negative(epsilon)
         ends = self._ends(
@@ -212,15 +185,13 @@ class PrivacyCurve:
         return _Ends(min(ends.lower, upper), upper, ends.decision)
 
     def _negative(self, epsilon: float) -> _Ends:
-        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the exchanged pair loses at the opposite epsilon."""
+        """What the exchanged pair loses at the opposite epsilon."""
         ends = self.reverse()._log_ends(-epsilon)
-        base = -math.expm1(epsilon)
-        lower, upper = (math.log(base + math.exp(end + epsilon)) for end in (ends.lower, ends.upper))
-        return _Ends(lower - 1e-15, min(upper + 1e-15, 0.0), ends.decision)
+        lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
+        upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
+        return _Ends(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
 
     def _epsilon_ends(self, delta: float) -> _Ends:
-        remedy = "Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population."
-        delta = check.open_probability(remedy=remedy, delta=delta)
         ends = self._ends(
             lambda composed: composed.epsilon_bounds(delta, self.accuracy)[1],
             lambda composed: composed.epsilon_bounds(delta, self.accuracy)[0],

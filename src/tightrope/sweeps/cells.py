@@ -14,7 +14,7 @@ from tightrope.accountants.names import ACCOUNTANTS
 from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.compare import AnyCurve
 from tightrope.answers.spend import privacy_curve
-from tightrope.curve.other_answers import Estimate
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
