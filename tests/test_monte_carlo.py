@@ -29,8 +29,7 @@ from catalogue import (
     response,
 )
 from tightrope.accountants.monte_carlo import simulated, simulated_curve
-from tightrope.curve.other_answers import Estimate
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import (
     BLOCK,
     Part,

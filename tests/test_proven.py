@@ -10,9 +10,9 @@ import pytest
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.audit.claims.largest_sum import Epochs
-from tightrope.audit.claims.proven import _most_squares, proven
+from tightrope.audit.claims.proven import proven, reach
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.theorems.other_batchings import LargestSum, most_squares
 
 NOISE = 0.9
 GRID = np.linspace(-9.0, 9.0, 721)
@@ -247,9 +247,9 @@ def test_an_estimated_rate_counts_with_its_whole_range() -> None:
 
 @pytest.mark.parametrize(("batches", "noise"), [(10, 0.22), (10, 0.25), (1000, 0.19), (100, 1.0), (10, 4.0)])
 def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> None:
-    epochs = Epochs(epochs=1, batches=batches, weight=0.9, with_record=2.0, without=0.0, noise=noise)
-    edges = epochs.edges()
-    for shift, masses in zip((2.0, 0.0), epochs.masses(), strict=True):
+    witness = LargestSum(epochs=1, batches=batches, weight=0.9, with_record=2.0, without=0.0, noise=noise)
+    edges = witness.edges()
+    for shift, masses in zip((2.0, 0.0), witness.masses(), strict=True):
         with mp.workdps(400):
             below = [mpf(0)]
             for edge in edges:
@@ -274,17 +274,17 @@ def test_noise_too_small_to_be_halved_has_no_bound() -> None:
 
 def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
     batch, share, steps, beta = 8, 0.02, 50, 1e-2
-    most = _most_squares(batch, share, steps, beta)
+    most = most_squares(batch=batch, share=share, steps=steps, beta=beta)
     counts = np.random.default_rng(3).binomial(batch, share, (200_000, steps))
     assert ((counts**2).sum(axis=1) > most).mean() <= beta
     assert most < 40  # of at most 3200
-    assert _most_squares(3, 1.0, 4, 1e-6) == 36
+    assert most_squares(batch=3, share=1.0, steps=4, beta=1e-6) == 36
 
 
 def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
-    epochs = Epochs(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
+    witness = LargestSum(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
     lower = [
-        replace(epochs, noise=noise).epsilon(1e-6, directions=(tr.REMOVE,))
+        reach(replace(witness, noise=noise), delta=1e-6, directions=(tr.REMOVE,))
         for noise in (4.0, 2.0, 1.0, 0.5, 0.25, 0.05)
     ]
     assert lower == sorted(lower)

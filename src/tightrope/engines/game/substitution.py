@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.face import EngineDeclines, LogBounds
 from tightrope.engines.game.above import GameAbove, Profile, Progress, Window
@@ -22,7 +22,6 @@ from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline, upper_quantile
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
-from tightrope.engines.spread import spread
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Game

@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.atoms import LossAtoms, merge, spread
 from tightrope.engines.cells import Cells, cut
 from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, composed_log_moment
-from tightrope.engines.merge import merge
 from tightrope.engines.planning import Outline, Plan
 from tightrope.engines.saddle import Cumulants, Placement, log_delta_estimate, place, tilt_for_epsilon
-from tightrope.engines.spread import spread
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
@@ -247,7 +245,7 @@ def relative_blur(cells: Cells, c: float) -> float:
         return 0.0
     exponents = cells.log_masses + c * cells.merged
     weights = np.exp(exponents - exponents.max())
-    accuracy = 8 * UNIT_ROUNDOFF * (8 + np.abs(cells.log_masses)) + (1 + c) * cells.blur
+    accuracy = 8 * UNIT_ROUNDOFF * (8 + np.abs(cells.log_masses)) + (1 + c) * cells.loss_abs_errors
     return float(weights @ accuracy / weights.sum())
 
 

@@ -49,7 +49,7 @@ class _SplitOutline(Outline):
     def __init__(self, outline: Outline, threshold: float) -> None:
         self.__dict__.update(outline.__dict__)
         cells = cut(outline.pair, _fine_nodes(outline.pair, threshold))
-        cells = cells.where(np.isfinite(cells.merged) & np.isfinite(cells.log_masses))
+        cells = cells.select(np.isfinite(cells.merged) & np.isfinite(cells.log_masses))
         self.atoms = [
             (cells.merged[side], cells.log_masses[side])
             for side in (cells.high <= threshold, cells.high > threshold)
@@ -128,7 +128,7 @@ class _SplitEngine(LatticeEngine):
             ends = np.concatenate([[-np.inf], nodes, [np.inf]])
             low, high = ends[place], ends[place + 1]
         cells = replace(cells, low=low, high=high)
-        return replace(cells.where(~wild), log_infinite=-math.inf), cells.where(wild)
+        return replace(cells.select(~wild), log_infinite=-math.inf), cells.select(wild)
 
 
 class _CalmEngine(_SplitEngine):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
-from tightrope.audit.claims.proven import Proven, proven, split_noise
+from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.rates import float32_rate, rate_torch_runs
 from tightrope.curve.bracket import Bracket, rounded
@@ -29,7 +29,7 @@ from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.other_batchings import SPLIT_NOISE
+from tightrope.theorems.other_batchings import SPLIT_NOISE, split_noise
 
 try:
     from opacus.accountants import IAccountant

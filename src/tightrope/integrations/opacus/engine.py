@@ -6,7 +6,6 @@ from typing import Any
 
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
-from tightrope.audit.claims.proven import split_noise
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.samplers.passes import Passes
@@ -19,6 +18,7 @@ from tightrope.setting.relation import Relation
 from tightrope.setting.run import Step
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
+from tightrope.theorems.other_batchings import split_noise
 
 try:
     from opacus import PrivacyEngine
