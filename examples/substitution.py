@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.cli.progress import watched
+from tightrope.cli.terminal import watch_items
 from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.engines.game.pooling import FINE, cover, largest_loss
 from tightrope.engines.game.substitution import unwatched
@@ -97,7 +97,7 @@ def grid(path: Path) -> list[Case]:
     missing = sorted(
         (key for key in wanted if key not in known), key=lambda key: key[2]
     )  # the quick ones first
-    for key in watched(missing, "grid"):
+    for key in watch_items(missing, "grid"):
         known[key] = solved(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())

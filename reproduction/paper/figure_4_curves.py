@@ -8,13 +8,12 @@ import numpy as np
 
 import tightrope as tr
 from reproduction.paper.item import Progress
-from tightrope.curve.renyi_curve import Moments
 from tightrope.engines.choose import (
     Composition,
 )  # the envelope's own curve, from both sides, is no answer of the public interface
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.pair import ShiftPair
+from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 
@@ -116,7 +115,7 @@ def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
     return found
 
 
-def _by_moments(name: str, moments: Moments, epsilons: Sequence[float]) -> Answer:
+def _by_moments(name: str, moments: RenyiBound, epsilons: Sequence[float]) -> Answer:
     deltas = tuple(tr.Bracket(0.0, _exponential(moments.log_delta(at)[0], 1.0)) for at in epsilons)
     return Answer(name, tuple(epsilons), deltas, tr.Bracket(0.0, moments.epsilon(DELTA)[0]))
 
@@ -135,7 +134,8 @@ def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> An
 class Misprint:
     """Theorem 15 for e^epsilon >= 1 with one of its two laws exchanged, at one epsilon and one step.
 
-    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror images.
+    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror
+    images.
     """
 
     epsilon: float

@@ -12,11 +12,10 @@ from tightrope.answers.ledger import Ledger
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.draws.simulation import (
     BETTING,

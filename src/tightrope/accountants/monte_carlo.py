@@ -84,8 +84,8 @@ def simulated(
         because=tuple(
             dict.fromkeys(evidence for analysis in analyses for evidence in analysis.covers[0].because)
         ),
-        simulation=simulation,
-        simulator=Simulated(
+        confidence=simulation.confidence,
+        simulated=Simulated(
             played, tuple(w for w in witnesses if isinstance(w, Schedule)), simulation, spread, progress
         ),
         reverse=reverse,

@@ -8,8 +8,9 @@ from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress
 from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant, promise_of
 from tightrope.answers.spend import Answer, Curve, privacy_curve
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
-from tightrope.curve.renyi_curve import RenyiCurve
+from tightrope.curve.limit_curve import Approximation
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import aligned

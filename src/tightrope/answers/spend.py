@@ -5,11 +5,10 @@ from typing import Literal, TypedDict, Unpack, overload
 from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress, certified_curve
 from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.limit_curve import GaussianLimitCurve
-from tightrope.curve.other_answers import Approximation, Estimate, UpperBound
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.curve.simulated_curve import SimulatedCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import TIGHT, Effort

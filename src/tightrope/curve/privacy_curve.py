@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.elementwise import elementwise
+from tightrope.curve.curve import elementwise
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.elementwise import elementwise
+from tightrope.curve.curve import elementwise
 from tightrope.curve.privacy_curve import Brackets, Composed, PrivacyCurve
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check

@@ -10,7 +10,7 @@ from typing import Any
 from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant
 from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.spend import Curve, privacy_curve
-from tightrope.curve.other_answers import Estimate
+from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import Effort
