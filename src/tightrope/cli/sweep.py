@@ -21,7 +21,7 @@ from tightrope.cli.options import ANSWER, QUESTION, Whole
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import Tally, WorkerDied
+from tightrope.sweeps.sweep import SweepProgress, WorkerDied
 from tightrope.sweeps.sweep import sweep as answered
 
 EXAMPLE = """\
@@ -75,10 +75,10 @@ def sweep(
             **{"--workers": workers},
         )
     asked = Grid.read(grid)
-    last: list[Tally] = []
+    last: list[SweepProgress] = []
 
-    def remembered(tell: Callable[[Tally], None]) -> Callable[[Tally], None]:
-        def told(tally: Tally) -> None:
+    def remembered(tell: Callable[[SweepProgress], None]) -> Callable[[SweepProgress], None]:
+        def told(tally: SweepProgress) -> None:
             last[:] = [tally]
             tell(tally)
 
@@ -98,8 +98,8 @@ def sweep(
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[Tally], None]]:
-    """What takes tallies: a bar on a terminal's standard error, nothing elsewhere; what was mended is said anywhere."""
+def _bar() -> Iterator[Callable[[SweepProgress], None]]:
+    """What takes tallies: a bar on a terminal's standard error, nothing elsewhere."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -111,13 +111,8 @@ def _bar() -> Iterator[Callable[[Tally], None]]:
         *columns, *times, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     ) as bar:
         task = bar.add_task("Sweeping", total=None, errors="")
-        said = False
 
-        def tell(tally: Tally) -> None:
-            nonlocal said
-            if tally.mended and not said:
-                said = True
-                _say(tally.mended)
+        def tell(tally: SweepProgress) -> None:
             bar.update(
                 task,
                 total=tally.cells,
