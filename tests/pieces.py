@@ -1,4 +1,4 @@
-"""Work that other processes do in tests, so that they can import it, some of which ends badly; and a cluster to do it."""
+"""Work for other processes to import in tests, some of which ends badly; clusters and journals to look at."""
 
 import json
 import logging
@@ -65,7 +65,7 @@ def my_process(_: int) -> int:
 
 
 def safe_rows(out: Path) -> list[dict[str, Any]]:
-    """What a sweep that is killed now has left in its journal: the rows of a copy, as nobody else may open it."""
+    """The rows that a sweep killed now would leave in its journal; read from a copy, since the sweep has locked it."""
     with tempfile.TemporaryDirectory() as folder:
         for path in out.parent.glob(f"{out.name}.journal*"):
             with suppress(FileNotFoundError):

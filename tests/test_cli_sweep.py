@@ -1,4 +1,4 @@
-"""tightrope sweep: what it writes, what it says, what it refuses, and that a killed one goes on where it was."""
+"""tightrope sweep: what it writes, says and refuses, and that a killed one goes on where it was."""
 
 import csv
 import os
@@ -248,7 +248,7 @@ def test_a_file_that_is_no_text_is_refused_and_left_alone(shell: Shell, grid: Pa
     assert out.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [b"no database", b"x" * 8192, None], ids=["text", "long text", "other tables"])
+@pytest.mark.parametrize("content", [b"no database", b"x" * 8192, None], ids=["text", "long", "other tables"])
 def test_a_journal_of_something_else_is_refused_and_left_alone(
     shell: Shell, grid: Path, tmp_path: Path, content: bytes | None
 ) -> None:
@@ -300,8 +300,8 @@ def test_two_sweeps_do_not_write_one_file(shell: Shell, grid: Path, tmp_path: Pa
     out = tmp_path / "out.csv"
     with open_results(out, [], resume=False):
         code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
-        said = f"tightrope: {out}.journal is being written by another sweep. Wait for it, or choose another
-        place.\n" assert (code, err) == (2, said)
+        said = f"{out}.journal is being written by another sweep. Wait for it, or choose another place."
+        assert (code, err) == (2, f"tightrope: {said}\n")
     assert shell(f"sweep {grid} --out {out} --resume --workers 1")[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""Grids: which cells they have, in which order, what each is answered, and what is refused before anything is done."""
+"""Grids: which cells they have, in which order, what each is answered, and what is refused beforehand."""
 
 import _thread
 import itertools

@@ -1,4 +1,4 @@
-"""Sweeps: rows as they come, errors in their own rows, and nothing lost when a worker, a sweep or a cluster's machine dies."""
+"""Sweeps: rows as they come, errors in their own rows, and nothing lost when a worker or a machine dies."""
 
 import csv
 import itertools

@@ -86,5 +86,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _explain(problem: OSError | ValueError) -> str:
-    """The reason without the path, which the refusal names itself. A path with a zero byte is a ValueError."""
+    """The reason without the path, which the refusal names. A path with a zero byte is a ValueError."""
     return getattr(problem, "strerror", None) or str(problem)

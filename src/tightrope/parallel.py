@@ -1,4 +1,4 @@
-"""The same work on many pieces, in processes here or on a cluster: a worker that dies loses only its own piece."""
+"""The same work on many pieces, in processes or on a cluster: a worker that dies loses only its own piece."""
 
 import pickle
 import threading
@@ -103,7 +103,7 @@ def _check_that_workers_live(pool: Pool) -> None:
 
 
 def _configure(workers: int | None) -> tuple[Pool | None, int]:
-    """The pool that joblib is set to, and how often it tries a piece alone; no pool where this process is enough."""
+    """The pool that joblib is set to, if it has more than one job, and how often to try a piece alone."""
     try:
         import joblib
     except ModuleNotFoundError:
@@ -201,7 +201,7 @@ class _Dask:
                 self.client.cancel(list(futures))
 
     def _room(self) -> int:
-        """How many pieces keep the cluster busy; one where it has no workers yet, so that it may start some."""
+        """How many pieces keep the cluster busy; one where it has no workers yet, so that it starts some."""
         cores = sum(self.client.ncores().values())
         return max(1, _AHEAD * cores) if self.most is None else self.most
 

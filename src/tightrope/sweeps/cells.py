@@ -56,7 +56,7 @@ TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
 
 
 def find_needed_keys(cell: Cell) -> dict[str, str]:
-    """What a cell of these choices (of ask, mechanism and sampling) must state, and which choice makes it so."""
+    """What a cell must state, given its ask, mechanism and sampling, and which of these makes it so."""
     ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
     needed = {"relation": "every question"}
     needed |= dict.fromkeys(_fields(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")

@@ -41,7 +41,7 @@ Span = tuple[Cell, Values]  # choices that set cells apart, and the values of ev
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks of values; the cells of a block are all combinations, the last key turning fastest, block after block.
+    """Blocks of values; the cells of a block are all their combinations, the last key turning fastest.
 
     A key holds one value, a list, or a range such as {from = 1e-4, to = 1, count = 30, scale = "log"}. What a
     choice does not need is left out of its cells (a rate of batches without replacement), and a cell that
@@ -73,7 +73,7 @@ class Grid:
 
     @staticmethod
     def read(path: str | Path) -> "Grid":
-        """The grid of a TOML file; a refusal lists every problem with its place, as in grid.toml: grid[1].rate."""
+        """The grid of a TOML file; a refusal lists every problem and its place, as in grid.toml: grid[1].rate."""
         file = as_path(path)
         text = read_text(file)
         try:

@@ -1,18 +1,26 @@
-"""The rows of a sweep: safe in an SQLite journal as soon as they come, in a CSV or Parquet file when it stops."""
+"""The rows of a sweep: safe in an SQLite journal as they come, in a CSV or Parquet file when it stops."""
 
 import csv
 import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import as_path, read_text, write_whole
-from tightrope.sweeps.cells import COLUMNS, TEXT_COLUMNS, WHOLE_KEYS, Key, Row, key_of, read_value,
-write_value
+from tightrope.sweeps.cells import (
+    COLUMNS,
+    TEXT_COLUMNS,
+    WHOLE_KEYS,
+    Key,
+    Row,
+    key_of,
+    read_value,
+    write_value,
+)
 
 SUFFIXES = (".csv", ".parquet")
 _OURS = 0x74726F70  # SQLite's application id, "trop"
@@ -53,14 +61,15 @@ class Results:
         key = key_of(row)
         self.rows[key] = row
         try:
-            self._journal.execute("INSERT OR REPLACE INTO rows VALUES (?, ?)", (json.dumps(key),
-            json.dumps(row)))
+            self._journal.execute(
+                "INSERT OR REPLACE INTO rows VALUES (?, ?)", (json.dumps(key), json.dumps(row))
+            )
         except sqlite3.Error as problem:
             remedy = "The rows before are safe: make room, then resume."
             raise UnusableFile(self.journal_path, f"could not be written: {problem}", remedy) from problem
 
     def close(self, order: Iterable[Key]) -> None:
-        """Write the file, rows of these keys first and in this order; then the journal is not needed any more."""
+        """Write the file, the rows of these keys first and in this order, and delete the journal."""
         try:
             if self.rows:
                 first = {key: self.rows[key] for key in order if key in self.rows}
@@ -119,7 +128,8 @@ def _open_journal(path: Path) -> sqlite3.Connection:
         if "locked" in str(problem):
             remedy = "Wait for it, or choose another place."
             raise UnusableFile(path, "is being written by another sweep", remedy) from None
-        raise UnusableFile(path, f"could not be opened: {problem}", "Choose a file that may be written.") from None
+        remedy = "Choose a file that may be written."
+        raise UnusableFile(path, f"could not be opened: {problem}", remedy) from None
 
 
 def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
@@ -128,9 +138,9 @@ def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
             row = json.loads(text)
             _check_columns(path, tuple(row))
             yield row
+    except UnusableFile:
+        raise
     except (sqlite3.Error, ValueError) as problem:
-        if isinstance(problem, UnusableFile):
-            raise
         raise UnusableFile(path, f"is damaged: {problem}", _UNCHANGED) from None
 
 
@@ -155,8 +165,10 @@ def _read_csv(path: Path) -> Iterator[Row]:
             if len(fields) != len(COLUMNS):
                 raise _foreign(path, f"line {number} has {len(fields)} fields and not {len(COLUMNS)}")
             yield {column: read_value(column, text) for column, text in zip(COLUMNS, fields, strict=True)}
+    except UnusableFile:
+        raise
     except (csv.Error, ValueError) as problem:
-        raise problem if isinstance(problem, UnusableFile) else _foreign(path, f"line {number}: {problem}") from None
+        raise _foreign(path, f"line {number}: {problem}") from None
 
 
 def _csv_bytes(rows: Iterable[Row]) -> bytes:
@@ -183,10 +195,12 @@ def _parquet_bytes(rows: Iterable[Row]) -> bytes:
     arrow = _import_pyarrow()
     kinds = dict.fromkeys(TEXT_COLUMNS, arrow.string()) | dict.fromkeys(WHOLE_KEYS, arrow.int64())
     schema = arrow.schema([(column, kinds.get(column, arrow.float64())) for column in COLUMNS])
-    counted = [column for column in COLUMNS if column not in kinds]  # steps that were asked for come as whole
-    numbers plain = [{**row, **{key: row[key] and float(row[key]) for key in counted}} for row in rows] buffer
-    = io.BytesIO() arrow.parquet.write_table(arrow.Table.from_pylist(plain, schema=schema), buffer) return
-    buffer.getvalue()
+    # The ends of a number of steps are whole, those of everything else are not, and a column has one kind.
+    floats: Any = [column for column in COLUMNS if column not in kinds]
+    plain = [{**row, **{key: row[key] and float(str(row[key])) for key in floats}} for row in rows]
+    buffer = io.BytesIO()
+    arrow.parquet.write_table(arrow.Table.from_pylist(plain, schema=schema), buffer)
+    return buffer.getvalue()
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:

@@ -16,7 +16,7 @@ __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
 @dataclass(frozen=True, kw_only=True)
 class SweepProgress:
-    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` were there before."""
+    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` are from before."""
 
     cells: int
     done: int
@@ -42,7 +42,7 @@ def sweep(
     workers: int | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
 ) -> list[Row]:
-    """The rows of all cells, in the order of the grid: what was asked, what was answered, and in `error` why not.
+    """The rows of all cells, in the order of the grid: the question, the answer, and in `error` why there is none.
 
     With `out`, each row is safe in a journal as soon as it is there. When the sweep ends, also by Ctrl-C, the
     rows are in that .csv or .parquet file, in the order of the grid. A file that exists is refused, unless to
@@ -68,8 +68,8 @@ def sweep(
         state = SweepProgress.start(len(cells), rows.values())
         tell = progress or (lambda state: None)
         tell(state)
-        with closing(_answer_all([cell for key, cell in cells.items() if key not in rows], workers)) as
-        answers:
+        unanswered = [cell for key, cell in cells.items() if key not in rows]
+        with closing(_answer_all(unanswered, workers)) as answers:
             for row in answers:
                 if results is not None:
                     results.add(row)
