@@ -73,7 +73,7 @@ class Grid:
 
     @staticmethod
     def read(path: str | Path) -> "Grid":
-        """The grid of a TOML file; a refusal lists every problem and its place, as in grid.toml: grid[1].rate."""
+        """The grid of a TOML file; a refusal lists every problem with its place (grid.toml: grid[1].rate)."""
         file = as_path(path)
         text = read_text(file)
         try:

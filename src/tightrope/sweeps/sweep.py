@@ -16,7 +16,7 @@ __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
 @dataclass(frozen=True, kw_only=True)
 class SweepProgress:
-    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` are from before."""
+    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` are older."""
 
     cells: int
     done: int
@@ -42,7 +42,7 @@ def sweep(
     workers: int | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
 ) -> list[Row]:
-    """The rows of all cells, in the order of the grid: the question, the answer, and in `error` why there is none.
+    """The rows of all cells, in the order of the grid: question, answer, and in `error` why there is none.
 
     With `out`, each row is safe in a journal as soon as it is there. When the sweep ends, also by Ctrl-C, the
     rows are in that .csv or .parquet file, in the order of the grid. A file that exists is refused, unless to
