@@ -65,7 +65,7 @@ def my_process(_: int) -> int:
 
 
 def safe_rows(out: Path) -> list[dict[str, Any]]:
-    """The rows a sweep killed now would leave in its journal; read from a copy, as the sweep has locked it."""
+    """The rows that a sweep killed now would leave in its journal, read from a copy as the sweep locks it."""
     with tempfile.TemporaryDirectory() as folder:
         for path in out.parent.glob(f"{out.name}.journal*"):
             with suppress(FileNotFoundError):

@@ -3,7 +3,7 @@
 import itertools
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,12 +107,9 @@ class _Problems:
 
 def _make_grid(table: Table) -> Grid:
     problems = _Problems(table.where.rstrip(": "))
-    problems.attempt(table.keep_to, (*CELL_KEYS, "grid"))
-    shared = _read_values(table, problems)
+    shared = _read_values(table, (*CELL_KEYS, "grid"), problems)
     blocks = problems.attempt(_find_blocks, table) or []
-    for block in blocks:
-        problems.attempt(block.keep_to, CELL_KEYS)
-    own_values = [_read_values(block, problems) for block in blocks]
+    own_values = [_read_values(block, CELL_KEYS, problems) for block in blocks]
     problems.refuse()
     spans: list[Span] = []
     unused = set(shared)
@@ -139,7 +136,8 @@ def _find_blocks(table: Table) -> list[Table]:
     return [Table.of(block, table.place("grid", i)) for i, block in enumerate(blocks)]
 
 
-def _read_values(table: Table, problems: _Problems) -> dict[str, list[Any]]:
+def _read_values(table: Table, known: Sequence[str], problems: _Problems) -> dict[str, list[Any]]:
+    problems.attempt(table.keep_to, known)
     read = {key: problems.attempt(_list_values, table, key) for key in table.entries if key in CELL_KEYS}
     return {key: values for key, values in read.items() if values}
 
