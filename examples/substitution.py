@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.cli.progress import watched
+from tightrope.cli.terminal import watch_items
 from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.engines.game.pooling import FINE, cover, largest_loss
 from tightrope.engines.game.substitution import unwatched
@@ -66,7 +66,7 @@ def solved(rate: float, noise: float, steps: int) -> Case:
     """One row of the grid."""
     run = run_of(rate, noise, steps)
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     start = time.perf_counter()
     tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
     return Case(
@@ -97,7 +97,7 @@ def grid(path: Path) -> list[Case]:
     missing = sorted(
         (key for key in wanted if key not in known), key=lambda key: key[2]
     )  # the quick ones first
-    for key in watched(missing, "grid"):
+    for key in watch_items(missing, "grid"):
         known[key] = solved(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())
@@ -114,13 +114,11 @@ def figure_4() -> str:
     """The paper's Fig. 4."""
     run = run_of(*FIGURE_4)
     remove, quick, tight = (
-        tr.privacy_curve(run, relation=relation, effort=effort)
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(effort=effort))
         for relation, effort in ((tr.REMOVE, tr.QUICK), (tr.SUBSTITUTE, tr.QUICK), (tr.SUBSTITUTE, tr.TIGHT))
     )
     found = tight.epsilon(DELTA)
-    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(
-        DELTA
-    )
+    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Renyi()).bounds(DELTA)
     epsilons = table(
         ["accountant", "epsilon at delta 1e-5"],
         [
@@ -209,8 +207,8 @@ def counterexample() -> str:
     rows = []
     for epsilon in (0.0, 0.02):
         brackets = [
-            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-8),
-            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, accuracy=1e-8),
+            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
+            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
             tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE),
         ]
         shown = [f"[{b.lower:.10f}, {b.upper:.10f}]" for b in brackets[:2]] + [

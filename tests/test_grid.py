@@ -359,7 +359,7 @@ ERRORS = {
     ),
     "calibration": (
         {"ask": "steps", "epsilon": 1, "accountant": "renyi"},
-        "InvalidSetting: ask steps needs accountant certified",
+        "InvalidSetting: accountant must be certified where ask is steps",
     ),
     "no noise": (
         {"ask": "noise", "epsilon": 1, "mechanism": "randomized-response"},
