@@ -309,9 +309,12 @@ REFUSED = {
     "folder": ("--out {tmp} --resume", "--out must end in .csv or .parquet"),
     "folder named so": (
         "--out {tmp}/folder.csv --resume",
-        "folder.csv' could not be opened: Is a directory.",
+        "folder.csv could not be read: Is a directory.",
     ),
-    "no folder": ("--out {tmp}/no/such/out.csv", "out.csv' could not be opened: No such file or directory."),
+    "no folder": (
+        "--out {tmp}/no/such/out.csv",
+        "out.csv.journal could not be opened: unable to open database file.",
+    ),
     "suffix": ("--out {tmp}/out.xlsx", "--out must end in .csv or .parquet, got"),
     "no workers": (
         "--out {tmp}/out.csv --workers 0",

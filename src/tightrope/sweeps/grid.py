@@ -152,7 +152,7 @@ def _make_spans(block: Table, values: Values) -> list[Span]:
     for key in _SETS_APART:
         if key not in values:
             raise _missing(block, key, f"Write one of {', '.join(CHOICES[key])}.")
-    spans = []
+    spans: list[Span] = []
     for combination in itertools.product(*(values[key] for key in _SETS_APART)):
         chosen: Cell = dict(zip(_SETS_APART, combination, strict=True))
         needed, assumed = find_needed_keys(chosen), default_values(str(chosen["accountant"]))

@@ -24,7 +24,6 @@ from tightrope.sweeps.cells import (
 
 SUFFIXES = (".csv", ".parquet")
 _OURS = 0x74726F70  # SQLite's application id, "trop"
-_RESUME = "Go on with it ({resume=True}), or choose another place."
 _UNCHANGED = "It is unchanged; choose another place."
 
 
@@ -44,14 +43,17 @@ class Results:
         if self._is_parquet:
             _import_pyarrow()  # now, and not when all the work is done
         self.journal_path = self.path.with_name(f"{self.path.name}.journal")
-        for existing in (self.path, self.journal_path):
-            if existing.exists() and not resume:
-                raise UnusableFile(existing, "exists, and results are never overwritten", _RESUME)
-        found = self._read() if self.path.exists() else []
+        is_new = not self.journal_path.exists()
+        if not is_new and not resume:
+            raise _exists(self.journal_path)
         self._journal = _open_journal(self.journal_path)
         try:
-            found += _read_journal(self._journal, self.journal_path)
+            if self.path.exists() and not resume:
+                raise _exists(self.path)
+            found = [*self._read(), *_read_journal(self._journal, self.journal_path)]
         except BaseException:
+            if is_new:
+                self._discard_journal()
             self._journal.close()
             raise
         self.rows: dict[Key, Row] = {key_of(row): row for row in found}
@@ -76,18 +78,23 @@ class Results:
                 rows = [*first.values(), *(row for key, row in self.rows.items() if key not in first)]
                 content = _parquet_bytes(rows) if self._is_parquet else _csv_bytes(rows)
                 write_whole(self.path, content, what="results")
-            # While the lock is held, so that no other sweep can open a journal that is about to go.
-            self._journal.execute("PRAGMA journal_mode = DELETE")
-            self.journal_path.unlink()
+            self._discard_journal()
         finally:
             self._journal.close()
+
+    def _discard_journal(self) -> None:
+        # The log goes first: SQLite would delete it on closing, when it might be that of the next sweep.
+        self._journal.execute("PRAGMA journal_mode = DELETE")
+        self.journal_path.unlink()
 
     @property
     def _is_parquet(self) -> bool:
         return self.path.suffix == ".parquet"
 
-    def _read(self) -> list[Row]:
-        return list(_read_parquet(self.path) if self._is_parquet else _read_csv(self.path))
+    def _read(self) -> Iterable[Row]:
+        if not self.path.exists():
+            return ()
+        return _read_parquet(self.path) if self._is_parquet else _read_csv(self.path)
 
 
 @contextmanager
@@ -128,8 +135,7 @@ def _open_journal(path: Path) -> sqlite3.Connection:
         if "locked" in str(problem):
             remedy = "Wait for it, or choose another place."
             raise UnusableFile(path, "is being written by another sweep", remedy) from None
-        remedy = "Choose a file that may be written."
-        raise UnusableFile(path, f"could not be opened: {problem}", remedy) from None
+        raise UnusableFile(path, f"could not be opened: {problem}", "Choose another place.") from None
 
 
 def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
@@ -142,6 +148,11 @@ def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
         raise
     except (sqlite3.Error, ValueError) as problem:
         raise UnusableFile(path, f"is damaged: {problem}", _UNCHANGED) from None
+
+
+def _exists(path: Path) -> UnusableFile:
+    remedy = "Go on with it ({resume=True}), or choose another place."
+    return UnusableFile(path, "exists, and results are never overwritten", remedy)
 
 
 def _check_columns(path: Path, found: Iterable[str]) -> None:
