@@ -42,10 +42,10 @@ __all__ = [
 
 
 class DpEventAccountant(PrivacyAccountant):
-    """Composes events of dp_accounting and answers with certified upper ends, to the last bit those of `tr.epsilon`.
+    """Composes events of dp_accounting; its answers are, to the last bit, the upper ends of `tr.epsilon`.
 
-    Events that no theorem covers under the relation are not supported, and say why. Under REPLACE_ONE `noise` must say
-    how the events' noise multipliers are meant.
+    Events that no theorem covers under the relation are not supported, and say why. Under REPLACE_ONE `noise`
+    must say how the events' noise multipliers are meant.
 
     >>> import dp_accounting
     >>> add_or_remove = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -96,8 +96,8 @@ class DpEventAccountant(PrivacyAccountant):
     def _maybe_compose(
         self, event: DpEvent, count: int, do_compose: bool
     ) -> PrivacyAccountant.CompositionErrorDetails | None:
-        # dp_accounting asks without composing first, and has put the event into its own ledger by the time it asks to
-        # compose: refuse the first time or never.
+        # dp_accounting asks without composing first, and has put the event into its own ledger by the time it
+        # asks to compose: refuse the first time or never.
         refusal = self._refuse(event, count)
         if refusal is None and do_compose:
             self._spent.record(from_dp_event(event, self.relation, noise=self._noise) * count)

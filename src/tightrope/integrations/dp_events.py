@@ -23,7 +23,7 @@ except ImportError as missing:
 
 
 class NoiseUnit(Enum):
-    """What an event's noise scale s is divided by: C, which bounds one record, or how far a neighbour moves the sum."""
+    """What noise of scale s is divided by: C, which bounds a record, or how far a neighbour moves the sum."""
 
     PER_RECORD = "s / C"
     PER_SENSITIVITY = "s / sensitivity"
@@ -70,7 +70,8 @@ _KNOWN = (
 def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUnit | None = None) -> Run:
     """The run that `event` describes; every event that is not exactly a run is refused by name.
 
-    Under SUBSTITUTE `noise` must say how the event's noise multiplier is meant; elsewhere PER_RECORD is the default.
+    Under SUBSTITUTE `noise` must say how the event's noise multiplier is meant; elsewhere PER_RECORD is the
+    default.
 
     >>> import dp_accounting, tightrope as tr
     >>> event = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(0.8), 5)
@@ -85,7 +86,7 @@ def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUn
 def to_dp_event(
     run: Run | Step, relation: Relation | None = None, *, noise: NoiseUnit | None = None
 ) -> dp_event.DpEvent:
-    """The event that `from_dp_event`, asked in the same way, reads as `run`; what no event can say is refused.
+    """The event that `from_dp_event`, asked in the same way, reads as `run`; refused where no event says it.
 
     Noise is PER_RECORD, as in the events' documentation, unless `noise` says otherwise; PER_SENSITIVITY needs
     `relation`.
@@ -112,9 +113,10 @@ def from_neighboring_relation(neighboring_relation: NeighboringRelation) -> Rela
     if neighboring_relation is NeighboringRelation.REPLACE_SPECIAL:
         raise NoTheorem(
             "REPLACE_SPECIAL: no theorem here is about records that are blanked out",
-            "With Poisson sampling and with full batches a blank record is as good as none, so ADD_OR_REMOVE_ONE "
-            "gives the same bound. A batch of fixed size holds the blank where ADD_OR_REMOVE_ONE would let another "
-            "record in, so there the two differ. Ask for one of the other relations.",
+            "With Poisson sampling and with full batches a blank record is as good as none, so that "
+            "ADD_OR_REMOVE_ONE gives the same bound. A batch of fixed size holds the blank where "
+            "ADD_OR_REMOVE_ONE would let another record in, so there the two differ. "
+            "Ask for one of the other relations.",
         )
     must, remedy = "be a NeighboringRelation of dp_accounting", "Pass ADD_OR_REMOVE_ONE or REPLACE_ONE."
     raise InvalidSetting("neighboring_relation", neighboring_relation, must, remedy)
@@ -130,17 +132,16 @@ def to_neighboring_relation(relation: Relation) -> NeighboringRelation:
 
 
 def check_noise_unit(relation: Relation, noise: NoiseUnit | None) -> NoiseUnit:
-    """The unit of an event's noise multiplier; there is no default under SUBSTITUTE, where every event has two readings."""
+    """The unit of an event's noise multiplier; no default under SUBSTITUTE, where it has two readings."""
     if noise is None and relation is SUBSTITUTE:
         must = "be PER_RECORD or PER_SENSITIVITY under {SUBSTITUTE}"
-        raise InvalidSetting(
-            "noise",
-            noise,
-            must,
-            "An exchanged record moves the sum by 2C. PER_RECORD: a multiplier of 1 is noise of scale C, as the event's "
-            "documentation and PLDAccountant say; one Gaussian release has epsilon 11.0 at delta 1e-6. PER_SENSITIVITY: "
-            "a multiplier of 1 is noise of scale 2C, as RdpAccountant reads it; the same release has epsilon 4.9.",
+        remedy = (
+            "An exchanged record moves the sum by 2C. PER_RECORD: a multiplier of 1 is noise of scale C, as "
+            "the event's documentation and PLDAccountant say; one Gaussian release has epsilon 11.0 at delta "
+            "1e-6. PER_SENSITIVITY: a multiplier of 1 is noise of scale 2C, as RdpAccountant reads it; the "
+            "same release has epsilon 4.9."
         )
+        raise InvalidSetting("noise", noise, must, remedy)
     if noise is not None and not isinstance(noise, NoiseUnit):
         must = "be PER_RECORD or PER_SENSITIVITY"
         raise InvalidSetting("noise", noise, must, "Pass for example {noise=PER_RECORD}.")
@@ -148,7 +149,7 @@ def check_noise_unit(relation: Relation, noise: NoiseUnit | None) -> NoiseUnit:
 
 
 def releases(event: dp_event.DpEvent, times: int = 1) -> Iterator[tuple[dp_event.DpEvent, int]]:
-    """The releases that an event is composed of, each with how often it happens; counts multiply on the way down."""
+    """The releases that an event is composed of, each with how often it happens; nested counts multiply."""
     if not isinstance(event, dp_event.DpEvent):
         must = "be a DpEvent of dp_accounting"
         raise InvalidSetting("event", event, must, "Pass for example GaussianDpEvent(0.8).")
@@ -175,7 +176,8 @@ def read_release(release: dp_event.DpEvent, relation: Relation, unit: NoiseUnit)
         rate = _unwrap(release.sampling_probability)
         return _read_noise(_merge_releases(release, relation), Poisson(rate=rate), relation, unit)
     if kind is dp_event.SampledWithoutReplacementDpEvent:
-        # The dataset may lose a record or gain one; its own size makes the larger rate of the two, which is the worse.
+        # The dataset may lose a record or gain one; its own size makes the larger rate of the two, which is
+        # the worse.
         batch, population = _unwrap(release.sample_size), _unwrap(release.source_dataset_size)
         sampling = WithoutReplacement(batch=batch, population=population)
         return _read_noise(_merge_releases(release, relation), sampling, relation, unit)
@@ -191,7 +193,7 @@ def _read_noise(release: dp_event.DpEvent, sampling: Sampling, relation: Relatio
 
 
 def _reveal(sampling: Sampling, relation: Relation) -> Step:
-    """A release without noise tells whether the record was drawn and, if it was exchanged, which of the two it is."""
+    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
         missed, drawn = 1 - sampling.rate, sampling.rate
         return Step(Finite(observed=[missed, drawn, 0.0], alternative=[missed, 0.0, drawn]), EveryRecord())
@@ -219,10 +221,11 @@ def _read_response(release: dp_event.DpEvent, relation: Relation) -> Step:
 def _merge_releases(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.DpEvent:
     """What is released about the one batch that `sampled` draws, as one release of additive noise.
 
-    Several Gaussian releases, adaptive or not, are dominated as one mechanism by a product of Gaussian pairs, which is
-    the Gaussian pair at the distance root(sum of 1 / s_i^2). The theorems on sampling under ADD and REMOVE take any
-    mechanism with its dominating pair, so the batch may be sampled (Zhu, Dong, Wang 2022, Thm 11). Those under
-    SUBSTITUTE are about one vector: the second query may depend on the first answer, and no theorem here covers that.
+    Several Gaussian releases, adaptive or not, are dominated as one mechanism by a product of Gaussian pairs,
+    which is the Gaussian pair at the distance root(sum of 1 / s_i^2). The theorems on sampling under ADD and
+    REMOVE take any mechanism with its dominating pair, so the batch may be sampled (Zhu, Dong, Wang 2022, Thm
+    11). Those under SUBSTITUTE are about one vector: the second query may depend on the first answer, and no
+    theorem here covers that.
     """
     parts = [(release, times) for release, times in releases(sampled.event) if times]
     kinds = {type(release) for release, _ in parts}
@@ -232,19 +235,23 @@ def _merge_releases(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.D
     asked = f"{type(sampled).__name__} around {inside}"
     if kinds != {dp_event.GaussianDpEvent}:
         raise NoTheorem(
-            f"{asked}: known around one GaussianDpEvent or LaplaceDpEvent, or around several GaussianDpEvents",
-            "Compose releases on freshly drawn batches outside: SelfComposedDpEvent(PoissonSampledDpEvent(...), count).",
+            f"{asked}: known around one GaussianDpEvent or LaplaceDpEvent, or several GaussianDpEvents",
+            "Compose releases on freshly drawn batches outside: "
+            "SelfComposedDpEvent(PoissonSampledDpEvent(...), count).",
         )
     if relation is SUBSTITUTE:
         known = "several releases about one batch are known under {ADD}, {REMOVE} and {ADD_OR_REMOVE}"
-        remedy = "Under {SUBSTITUTE} release them as one vector with one GaussianDpEvent, or draw a fresh batch for each."
+        remedy = (
+            "Under {SUBSTITUTE} release one vector with one GaussianDpEvent, or draw a fresh batch for each."
+        )
         raise NoTheorem(f"{asked}: {known}", remedy)
     noises = [
         (Fraction(check.positive(noise_multiplier=_unwrap(release.noise_multiplier))), times)
         for release, times in parts
     ]
     variance = 1 / sum(times / noise**2 for noise, times in noises)
-    # Two roundings, each by at most half a unit in the last place: two units less are certainly not too much noise.
+    # Two roundings, each by at most half a unit in the last place: two units less are certainly not too much
+    # noise.
     return dp_event.GaussianDpEvent(math.nextafter(math.nextafter(math.sqrt(variance), 0), 0))
 
 
@@ -255,16 +262,18 @@ def _write_step(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_ev
     if isinstance(mechanism, Gaussian | Laplace):
         scale = sum_moves_by(sampling, relation) if relation and unit is PER_SENSITIVITY else 1
         return _sample(_EVENT_OF[type(mechanism)](mechanism.noise_multiplier / scale), sampling)
-    has_response = isinstance(mechanism, RandomizedResponse) and isinstance(sampling, EveryRecord)
-    if not has_response or relation not in (SUBSTITUTE, None):
-        under = f" under {{{relation.name}}}" if relation else ""
-        must = f"consist of steps that an event can say{under}"
-        remedy = (
-            "Events are known for Gaussian and Laplace with every sampling, and for RandomizedResponse with "
-            "EveryRecord under {SUBSTITUTE}."
-        )
-        raise InvalidSetting("run", step, must, remedy)
-    truth = mechanism.truth_probability
+    answers = isinstance(sampling, EveryRecord) and relation in (SUBSTITUTE, None)
+    if isinstance(mechanism, RandomizedResponse) and answers:
+        return _write_response(mechanism.truth_probability)
+    under = f" under {{{relation.name}}}" if relation else ""
+    remedy = (
+        "Events are known for Gaussian and Laplace with every sampling, and for RandomizedResponse with "
+        "EveryRecord under {SUBSTITUTE}."
+    )
+    raise InvalidSetting("run", step, f"consist of steps that an event can say{under}", remedy)
+
+
+def _write_response(truth: float) -> dp_event.DpEvent:
     if truth < 1 / 2:
         remedy = "Swap the two answers: that is the same release with 1 - truth_probability."
         raise InvalidSetting("truth_probability", truth, "be at least 1/2 to become an event", remedy)

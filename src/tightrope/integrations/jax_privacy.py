@@ -19,14 +19,19 @@ except ImportError as missing:
 
 from tightrope.integrations.dp_accounting import DpEventAccountant, NoiseUnit
 
+ONE_EXAMPLE_EACH = (
+    "No theorem here covers it: each user has one example, and each batch is drawn from all of them and "
+    "used whole."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DpEventAccountantConfig(DpAccountantConfig):
     """Makes accountants that answer with certified upper ends; takes what `DpEventAccountant` takes.
 
     DpsgdTrainingAccountant says the noise per clipping norm: under REPLACE_ONE pass noise=PER_RECORD. Its
-    FIXED_BATCH_SIZE arrives here as Poisson sampling at half the noise. That is the bound for fixed batches under
-    ADD_OR_REMOVE_ONE only; for REPLACE_ONE take `FixedBatchTrainingAccountant`.
+    FIXED_BATCH_SIZE arrives here as Poisson sampling at half the noise. That is the bound for fixed batches
+    under ADD_OR_REMOVE_ONE only; for REPLACE_ONE take `FixedBatchTrainingAccountant`.
     """
 
     neighboring_relation: NeighboringRelation
@@ -42,10 +47,10 @@ class DpEventAccountantConfig(DpAccountantConfig):
 
 
 class FixedBatchTrainingAccountant(DpTrainingAccountant):
-    """Accounts DP-SGD on batches of exactly `batch_size` examples, drawn afresh without replacement at each update.
+    """Accounts DP-SGD on batches of exactly `batch_size` examples, drawn afresh at each update.
 
-    This class is the sampling, whatever `DpParams.sampling_method` says: jax_privacy's calibration passes none on, and
-    so calibrates for Poisson sampling whoever asks.
+    This class is the sampling, whatever `DpParams.sampling_method` says: jax_privacy's calibration passes
+    none on, and so calibrates for Poisson sampling whoever asks.
     """
 
     def can_calibrate_steps(self) -> bool:
@@ -69,11 +74,7 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
         ):
             value = getattr(dp_params, name)
             if value not in plain:
-                remedy = (
-                    "No theorem here covers it: each user has one example, and each batch is drawn from all of them "
-                    "and used whole."
-                )
-                raise InvalidSetting(name, value, "be left out for batches of fixed size", remedy)
+                raise InvalidSetting(name, value, "be left out for batches of fixed size", ONE_EXAMPLE_EACH)
 
     def _compute_epsilon(self, num_updates: Any, dp_params: DpParams) -> float:
         accountant = self._dp_accountant_config.create_accountant()
@@ -85,7 +86,7 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
 
 
 def _split_phases(noises: Any, batches: Any, updates: int) -> Iterator[tuple[int, Any, Any]]:
-    """How many updates are done with which noise and which batch size; both may be lists of (from update, value)."""
+    """How many updates use which noise and batch size; both may be lists of (first update, value)."""
     schedules = [
         list(value) if isinstance(value, list | tuple) else [(0, value)] for value in (noises, batches)
     ]
