@@ -35,7 +35,7 @@ class CountMoments:
         return below, _below(0.5 - excess, self.variance, -self.third)
 
     def p_values(self, seen: Floats | Whole | float) -> Floats:
-        """Four times the smaller tail: 2 for two sides, 2 since fitted tails are 1.5 (1e-4) to 3 (1e-5) low."""
+        """Four times the smaller tail: two sides, and a fitted tail may be 1.5 (at 1e-4) to 3 times low."""
         return np.asarray(np.minimum(1.0, 4 * np.minimum(*self.tails(seen))))
 
 
