@@ -30,7 +30,7 @@ from tightrope.cli.show import (
     theorem_object,
 )
 from tightrope.cli.terminal import Page
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.setting.effort import QUICK
 from tightrope.setting.spelling import RELATION_SPELLINGS
@@ -70,10 +70,7 @@ def audit(
     repeats: Repeats = False,
     json: Json = False,
 ) -> int:
-    """Tell from recorded batches what really runs, and set it against what was accounted.
-
-    Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if what runs cannot be told.
-    """
+    """Tell from recorded batches what really runs, and set it against what was accounted."""
     neighbours = RELATION_SPELLINGS[relation]
     finding = watch(batches, records=records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, accuracy=question.accuracy)
@@ -188,7 +185,7 @@ def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
 
 
 def verify(file: Stated, *, json: Json = False) -> int:
-    """Compute a statement anew; exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not."""
+    """Compute a statement anew and compare."""
     from tightrope.statements.make import verified
     from tightrope.statements.model import Statement
 
@@ -225,10 +222,8 @@ def _write(text: str, out: Path | None) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidSetting(
-            f"--out must name a new file, got {str(out)!r}, which exists. Choose another name."
-        ) from None
+        raise UnusableFile(out, "exists already", "Choose another name for --out.") from None
     except OSError as problem:
-        raise InvalidSetting(
-            f"{str(out)!r} could not be written: {problem.strerror}. Choose another place."
+        raise UnusableFile(
+            out, f"could not be written: {problem.strerror}", "Choose another place."
         ) from None

@@ -93,7 +93,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenQuestion:
-    """A question with a blank, in words and as JSON, where the blank is null; `option` is what to type for it."""
+    """A question with a blank, in words and as JSON (null); `option` is what to type for it."""
 
     option: str
     name: str
@@ -103,7 +103,7 @@ class OpenQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Generic[V]):
-    """The value that was found, and the number to type for it: short, on the safe side, verified by its own curve."""
+    """The value that was found, and the number to type for it: short, safe, verified by its own curve."""
 
     found: Calibration[V]
     text: str
@@ -120,7 +120,7 @@ class Found(Generic[V]):
 
     @staticmethod
     def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Found[float]":
-        """The value to six digits, rounded `up` or down; with all digits where the rounded one misses the target."""
+        """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
         text = round_outwards(found.value, up=up)
         typed = float(text)
         curve = found.target.verified(run(typed), found.curve.accuracy)
@@ -130,7 +130,7 @@ class Found(Generic[V]):
 
     @property
     def missing(self) -> str | None:
-        """What certainly misses the target, rounded further away: more risk never costs less. None at a limit."""
+        """What certainly misses the target, rounded further away; None at a limit."""
         beyond = self.found.beyond
         if beyond is None or isinstance(beyond, int):
             return beyond if beyond is None else str(beyond)
@@ -240,7 +240,7 @@ class RateOptions(MechanismOptions):
 
 
 def rate(question: RateOptions, target: TargetOptions, *, json: Json = False) -> None:
-    """Find the largest sampling rate, or batch without replacement, with which the run is (epsilon, delta)-private."""
+    """Find the largest sampling rate, or batch without replacement, with which the run is private."""
     (_find_rate if question.sampling == "poisson" else _find_batch)(question, target, json=json)
 
 
@@ -275,7 +275,7 @@ def _print_found(
     also: Mapping[str, float] | None = None,
     json: bool,
 ) -> None:
-    """Print the question, the value with what it spends and means, how close the other side is, and the evidence."""
+    """Print the question, the value with what it spends, how close the other side is, and why."""
     meanings = also or {}
     if json:
         print_json(_found_object(answer, asked, target, meanings))

@@ -25,7 +25,7 @@ from tightrope.cli.options import (
     RunOptions,
     WhichRelation,
 )
-from tightrope.cli.refusals import MIXED, missing
+from tightrope.cli.refusals import MIXED, Misused, missing
 from tightrope.cli.show import (
     Fact,
     Object,
@@ -45,7 +45,6 @@ from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
-from tightrope.errors import InvalidSetting
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
 from tightrope.setting.relation import Relation
@@ -58,7 +57,7 @@ _DRAWN = 241
 
 
 def usual_range(curves: Iterable[PrivacyCurve | RenyiCurve]) -> list[float]:
-    """Epsilons from 0 to a round number where every delta is negligible; to 1 where no epsilon is known for that."""
+    """Epsilons from 0 to a round number where every delta is negligible, or to 1 if none is known."""
     last = max((e for c in curves if 0 < (e := c.epsilon(FAR_ENOUGH).upper) < math.inf), default=1.0)
     unit = 10.0 ** math.floor(math.log10(last))
     stop = next(digit * unit for digit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if digit * unit >= last)
@@ -113,17 +112,15 @@ class CurveQuestion:
 
     def draw(self, curve: Curve, epsilons: Sequence[float], target: Path) -> None:
         """Draw delta over the epsilons."""
-        from tightrope.report.accountants_plot import draw_accountants
-        from tightrope.report.plot import draw_curve
+        from tightrope.report.plot import draw_accountants, draw_curve
 
-        about = (run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation))
+        title, assumed = run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation)
+        at = fine_range(epsilons)
         if isinstance(curve, PrivacyCurve):
-            draw_curve(curve, epsilons=fine_range(epsilons), to=target, title=about[0], assumed=about[1])
+            draw_curve(curve, epsilons=at, to=target, title=title, assumed=assumed)
         else:
-            named = {self.by.who: curve}
-            draw_accountants(
-                named, epsilons=fine_range(epsilons), to=target, title=about[0], assumed=about[1]
-            )
+            named: dict[str, Curve] = {self.by.accountant: curve}
+            draw_accountants(named, epsilons=at, to=target, title=title, assumed=assumed)
 
     def facts(self, curve: Curve, answers: Sequence[Answer]) -> list[Fact]:
         """The question, who answers, and how."""
@@ -196,7 +193,7 @@ Range = Annotated[
     Points,
     Parameter(
         group=ANSWER,
-        help=f"start:stop:count or a list; by default {POINTS} points from 0 to about where delta is {FAR_ENOUGH:g}.",
+        help=f"start:stop:count or a list; by default {POINTS} points, to where delta is {FAR_ENOUGH:g}.",
     ),
 ]
 Runs = Annotated[
@@ -223,7 +220,7 @@ def curve(
         _show_runs(runs, question, relation, epsilons, target, by, json=json)
         return
     if question is None or relation is None:
-        raise InvalidSetting(missing("--sampling" if question is None else "--relation"))
+        raise Misused(missing("--sampling" if question is None else "--relation"))
     asked = CurveQuestion(question, RELATION_SPELLINGS[relation], by)
     _answer(asked, "delta", epsilons, target=target, json=json)
 
@@ -232,9 +229,9 @@ def check_picture(plot: Path | None) -> Path | None:
     """Refuse a picture that cannot be drawn before anything is computed."""
     if plot is None:
         return None
-    from tightrope.report.plot import checked_target
+    from tightrope.report.plot import check_target
 
-    return checked_target(plot)
+    return check_target(plot)
 
 
 def _show_runs(
@@ -250,11 +247,10 @@ def _show_runs(
     from tightrope.cli.runs import read_runs, show_runs
 
     if by.who is not CERTIFIED:
-        raise InvalidSetting(
-            f"--accountant {by.accountant} contradicts --runs, whose curves are certified: leave one out."
-        )
+        wrong = f"--accountant {by.accountant} contradicts --runs, whose curves are certified"
+        raise Misused(f"{wrong}: leave one out")
     if question is not None or relation is not None:
-        raise InvalidSetting(MIXED)
+        raise Misused(MIXED)
     show_runs(read_runs(runs), epsilons, target, effort=by.how_hard, json=json)
 
 
@@ -268,7 +264,8 @@ def _answer(
 ) -> None:
     """Print what was asked, the answers, and what they are worth; draw them where there is a target."""
     given = "delta" if ask == "epsilon" else "epsilon"
-    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the lines
+    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the
+    # lines
     with watch_rounds("Game, round" if asked.is_certified else "Drawing, part") as progress:
         found = asked.curve(progress)
         at = at or asked.usual_range(found)

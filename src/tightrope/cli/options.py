@@ -12,8 +12,8 @@ from cyclopts import Group, Parameter
 
 from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.accountants.names import MONTE_CARLO, Accountant
+from tightrope.cli.refusals import Misused
 from tightrope.engines.draws.simulation import Drawing, Interval, Simulation
-from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.run import Run, Step
@@ -124,7 +124,7 @@ Population = Annotated[
     int | None,
     Whole,
     Parameter(
-        help="Records to draw from, for without-replacement; those of the larger neighbour under add and remove."
+        help="Records to draw from, for without-replacement; under add and remove, of the larger neighbour."
     ),
 ]
 Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
@@ -132,8 +132,8 @@ Accuracy = Annotated[float, Number, _asked("Relative width in delta that a brack
 WhichEffort = Annotated[
     Literal["quick", "tight"],
     _asked(
-        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for seconds to "
-        "minutes and narrows the bracket.",
+        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for "
+        "seconds to minutes and narrows the bracket.",
         "--effort",
     ),
 ]
@@ -231,7 +231,7 @@ def require(of: str, example: str, **option: T | None) -> T:
     """Give the value of the option that must be there."""
     ((name, value),) = option.items()
     if value is None:
-        raise InvalidSetting(f"--{name} is missing: {of} needs it, {example}.")
+        raise Misused(f"--{name} is missing: {of} needs it, {example}")
     return value
 
 
@@ -240,7 +240,7 @@ def refuse(of: str, remedy: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             text = f"{value:.12g}" if isinstance(value, float) else f"{value}"
-            raise InvalidSetting(f"--{name} {text} contradicts {of}, which {remedy}.")
+            raise Misused(f"--{name} {text} contradicts {of}, which {remedy}")
 
 
 # Who answers
@@ -293,8 +293,8 @@ class AccountantOptions(DrawOptions):
     accountant: Annotated[
         Literal["certified", "renyi", "gaussian-limit", "monte-carlo"],
         _asked(
-            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) or "
-            "monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
+            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) "
+            "or monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
         ),
     ] = "certified"
     effort: WhichEffort = "quick"

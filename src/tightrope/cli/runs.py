@@ -23,7 +23,7 @@ from tightrope.cli.show import (
 from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 from tightrope.files import read_text
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
@@ -91,7 +91,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise InvalidSetting(f"{path} must be a TOML file, got: {problem}. Correct it there.") from None
+        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
 
 
 def _accuracy(table: Table) -> float:
@@ -135,8 +135,8 @@ def _run(entry: Table) -> Run:
     if "parts" not in entry.entries:
         return part_of(Table(own, entry.where))
     for key, value in own.items():
-        wrong = f"{entry.where}{key} = {value!r} contradicts parts, which state the whole run."
-        raise InvalidSetting(f"{wrong} Put it into a part.")
+        wrong = f"= {value!r} contradicts parts, which state the whole run"
+        raise UnusableFile(f"{entry.where}{key}", wrong, "Put it into a part.")
     return run_of(entry, "parts")
 
 

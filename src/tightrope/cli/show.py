@@ -1,4 +1,4 @@
-"""The parts every answer prints, for people and as JSON: the question as assumed, the answers, and why they hold."""
+"""What every answer prints, as text and as JSON: the question as assumed, the answers, and why they hold."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 
 def question_facts(asked: RunOptions, relation: Relation | None, effort: Effort | None) -> list[Fact]:
-    """State what was asked, with everything that was assumed; without a relation where each is asked about in turn.
+    """State what was asked and everything that was assumed; no relation where all are asked about.
 
     Without an effort, neither it nor the accuracy mean anything to whoever answers.
     """
@@ -84,7 +84,7 @@ def relation_object(relation: Relation) -> Object:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print the answer and the version that gave it; infinities are the strings "infinity" and "-infinity"."""
+    """Print the answer and the version that gave it; infinities are "infinity" and "-infinity"."""
     print(json.dumps({**answer, "version": tightrope.__version__}, indent=2, allow_nan=False))
 
 
@@ -111,7 +111,7 @@ def answer_object(answer: Answer) -> Object:
 
 
 def answer_cells(answer: Answer, logs: Answer | None = None) -> list[str]:
-    """An answer of any kind, one number a cell, rounded outwards; from its logarithm where it is too small a delta."""
+    """An answer of any kind, one number a cell, rounded outwards; a tiny delta from its logarithm."""
     if isinstance(answer, Bracket):
         tiny = isinstance(logs, Bracket) and answer.upper <= SMALLEST_FLOAT
         return list(ends_from_logs(logs) if tiny and isinstance(logs, Bracket) else ends(answer))

@@ -1,4 +1,4 @@
-"""tightrope contrast, compare and theorems: what else the answer could have been, and what is known at all."""
+"""tightrope contrast, compare and theorems: what else the answer could be, and what is known at all."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from tightrope.cli.options import (
     WhichRelation,
     flag,
 )
-from tightrope.cli.refusals import in_options
+from tightrope.cli.refusals import Misused
 from tightrope.cli.show import (
     DIGITS,
     Object,
@@ -39,7 +39,6 @@ from tightrope.cli.show import (
 from tightrope.cli.terminal import Page, say, watch_rounds
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.errors import InvalidSetting
 from tightrope.report.digits import ends
 from tightrope.report.theorem_page import matrix_rows, theorem_page
 from tightrope.report.words import assumed_in_short, run_in_short, spelled
@@ -66,7 +65,7 @@ def contrast(
     effort: WhichEffort = "quick",
     json: Json = False,
 ) -> None:
-    """Bracket epsilon for the same noise, rate and steps under every sampling and relation, and compare with a claim."""
+    """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
     claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], RELATION_SPELLINGS[claimed_relation]
     with watch_rounds() as progress:
         table = contrasting.contrast(
@@ -111,7 +110,7 @@ def _show_contrast(page: Page, table: contrasting.Contrast, theorems: list[Evide
     for row in table.rows:
         if row.refusal is not None:
             page.heading(f"Refused: {_name(row)}")
-            page.line(in_options(row.refusal), indent=2)
+            page.line(row.refusal, indent=2)
     # last: what stays above the prompt is what one must not miss
     page.heading("Verdict")
     page.line(table.verdict, indent=2)
@@ -178,13 +177,14 @@ def compare(
             progress=progress,
         )
         if target is not None:
-            from tightrope.report.accountants_plot import draw_accountants
+            from tightrope.report.plot import draw_accountants
 
             known = [table.curves.get(who) for who in (CERTIFIED, RENYI)]
             ranged = [curve for curve in known if isinstance(curve, PrivacyCurve | RenyiCurve)][:1]
             title, assumed = run_in_short(question.run), assumed_in_short(question.run, neighbours)
             at = fine_range(usual_range(ranged))
-            draw_accountants(table.curves, epsilons=at, to=target, title=title, assumed=assumed)
+            curves = {who.value: curve for who, curve in table.curves.items()}
+            draw_accountants(curves, epsilons=at, to=target, title=title, assumed=assumed)
     if json:
         rows = [_comparison_object(row, table.deltas) for row in table.rows]
         print_json({"question": question_object(question, neighbours, Effort(effort)), "rows": rows})
@@ -215,7 +215,7 @@ def _show_comparison(page: Page, table: comparing.Comparison) -> None:
     for row in table.rows:
         if row.refusal is not None:
             page.heading(f"Refused: {row.name}")
-            page.line(in_options(row.refusal), indent=2)
+            page.line(row.refusal, indent=2)
 
 
 def _comparison_object(row: comparing.Row, deltas: tuple[float, ...]) -> Object:
@@ -235,9 +235,9 @@ def _comparison_object(row: comparing.Row, deltas: tuple[float, ...]) -> Object:
 def theorems(
     *, json: Json = False, markdown: Annotated[bool, flag("Print a Markdown page instead of tables.")] = False
 ) -> None:
-    """Print which questions have a theorem, every theorem with its standing, and the beliefs that are refuted."""
+    """Print which questions have a theorem, every theorem, and the refuted beliefs."""
     if json and markdown:
-        raise InvalidSetting("--json contradicts --markdown: choose one of them.")
+        raise Misused("--json contradicts --markdown: choose one of them")
     if markdown:
         print(theorem_page(), end="")
         return
