@@ -68,21 +68,23 @@ def paper(
 
 def published(papers: Papers, *, json: Json = False, markdown: Markdown = False) -> None:
     """Account published runs again: each claim beside what is certified and what is proved."""
-    from reproduction.published.recheck import (
-        read_papers,
-        recheck,
-    )  # needs pydantic, which the paper does not
+    # they need pydantic, which the paper does not
+    from reproduction.published import page
+    from reproduction.published.recheck import recheck
+    from reproduction.published.runs_file import read_papers
 
     if json and markdown:
         raise InvalidSetting("--json and --markdown exclude each other. Choose one.")
     stated = read_papers(papers)
     with bars() as bar:
-        task = bar.add_task("Published runs", total=len(stated.settings))
+        task = bar.add_task("Published runs", total=len(stated.runs))
         found = recheck(stated, lambda done, total: bar.update(task, completed=done, total=total))
     if json:
-        print_json(found.plain())
+        print_json({"settings": [page.plain_run(each) for each in found], "summary": page.summary(found)})
+    elif markdown:
+        print(page.markdown_page(found, papers), end="")
     else:
-        print(found.markdown() if markdown else f"{found}\n", end="")
+        print(page.text_table(found))
 
 
 def choose_items(names: list[str] | None) -> tuple[Item, ...]:
@@ -190,7 +192,7 @@ def exit_code(words: list[str]) -> int:
         BrokenPipeError
     ):  # the reader has seen enough; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except ImportError as missing:
+    except ModuleNotFoundError as missing:
         return say(f"{missing}; install tightrope[cli,plot,statement].", USAGE)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())

@@ -25,10 +25,11 @@ from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.envelope import Envelope, finite_envelope
 from tightrope.pairs.exchange import Game
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse
@@ -136,7 +137,7 @@ FINITE += [finite([0.5, 0.5, 0], [0, 0.5, 0.5], batch(1, 4), 1)]
 def test_the_envelope_of_finite_supports_is_exact(run: tr.Run) -> None:
     remove = remove_pair(run)
     assert isinstance(remove, FinitePair)
-    pair = finite_envelope(remove)
+    pair = remove.envelope
     assert pair.is_symmetric
     for order in ORDERS:
         both = [exact_delta(Schedule([(one, 1)]), order) for one in (remove, remove.reverse)]
@@ -149,7 +150,7 @@ def test_finite_answers_hold_the_exact_fractions(run: tr.Run) -> None:
     assert isinstance(remove, FinitePair)
     for order in (Fraction(1), Fraction(7, 6), Fraction(3, 2)):
         found = quick(run * 3).delta(math.log(order))
-        exact = exact_delta(Schedule([(finite_envelope(remove), 3)]), order)
+        exact = exact_delta(Schedule([(remove.envelope, 3)]), order)
         splits = [exact_delta(Schedule([(remove, i), (remove.reverse, 3 - i)]), order) for i in range(4)]
         assert found.upper == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
         assert found.lower == pytest.approx(float(max(splits)), rel=1e-9, abs=1e-14)

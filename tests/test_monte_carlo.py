@@ -58,8 +58,10 @@ from tightrope.engines.draws.tilts import best_tilts
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.theorems.lookup import analyse
@@ -107,6 +109,7 @@ def fine_law(pair: Pair, tilt: float) -> tuple[Floats, Floats]:
             np.concatenate([up, down, [pair.log_atom]]),
         )
     else:
+        assert isinstance(pair, ShiftPair)
         losses, log_masses = pair.loss(middles), pair.observed.log_between(x[:-1], x[1:])
     log_tilted = log_masses + tilt * losses
     weights = np.exp(log_tilted - log_tilted.max())

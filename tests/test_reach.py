@@ -8,8 +8,8 @@ import tightrope as tr
 from tightrope.engines.closed_forms import OneFormula
 from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
 
 

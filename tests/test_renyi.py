@@ -32,7 +32,8 @@ from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.engines.moments.step import cells_above, log_moment_above, log_psi, unsampled_above
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.pair import Envelope, FinitePair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 ALL_RELATIONS = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
 DELTAS = (0.3, 1e-2, 1e-5, 1e-9, 1e-30)

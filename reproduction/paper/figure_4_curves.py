@@ -12,9 +12,8 @@ from tightrope.engines.choose import (
     Composition,
 )  # the envelope's own curve, from both sides, is no answer of the public interface
 from tightrope.engines.moments.renyi import RenyiBound
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 
@@ -135,7 +134,8 @@ def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> An
 class Misprint:
     """Theorem 15 for e^epsilon >= 1 with one of its two laws exchanged, at one epsilon and one step.
 
-    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror images.
+    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror
+    images.
     """
 
     epsilon: float

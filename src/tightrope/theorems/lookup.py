@@ -6,8 +6,8 @@ from typing import get_args
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics.columns import aligned
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tightrope.pairs.exchange import Exchange, Game
-from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import SUBSTITUTE, Relation
