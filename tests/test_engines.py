@@ -50,7 +50,7 @@ ONE_WAY = pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
 
 def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     """The one schedule of pairs that decides a run under a relation with one branch."""
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     ((schedule,),) = (cover.schedules for cover in analysis.covers)
     assert isinstance(schedule, Schedule)
     return schedule

@@ -216,7 +216,11 @@ class Point:
 def points(count: int, progress: Progress) -> list[Point]:
     """The curves at equally spaced epsilons from 0 to END."""
     run = tr.Step(MECHANISM, SAMPLING) * STEPS
-    curve, cells, found = tr.privacy_curve(run, relation=tr.SUBSTITUTE, effort=tr.TIGHT), CELLS[1], []
+    curve, cells, found = (
+        tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
+        CELLS[1],
+        [],
+    )
     for done, epsilon in enumerate(map(float, np.linspace(0, END, count))):
         progress("curves", done, count)
         splits = {split: split.delta(epsilon, cells) for split in SPLITS}

@@ -80,7 +80,7 @@ def cells(making: Making) -> list[Cell]:
     for sampling, delta in PRINTED:
         making.progress("epsilons", len(found), len(PRINTED))
         run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), SAMPLINGS[sampling]) * STEPS
-        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, accuracy=accuracy)
+        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=accuracy))
         found.append(Cell(sampling, delta, PRINTED[sampling, delta], bracket))
     making.progress("epsilons", len(found), len(PRINTED))
     return found

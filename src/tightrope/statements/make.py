@@ -15,7 +15,6 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import sampling_in_words
-from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
@@ -236,7 +235,7 @@ def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumpt
             "why_not": found.why_not,
         }
     )
-    accounted = privacy_curve(found.run, relation=found.relation, effort=QUICK).because
+    accounted = privacy_curve(found.run, relation=found.relation).because
     theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
     stated = (
         Theorem(name=one.name, statement=one.statement, standing=one.standing.value, reference=one.reference)
