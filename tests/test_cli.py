@@ -244,7 +244,7 @@ REFUSED = [
     ),
     (
         "epsilon --noise 1 --sampling without-replacement --batch 9 --population 5 --steps 9 --relation add --delta 1e-6",
-        "--batch must be at most population",
+        "--batch must be at most --population 5, got 9",
     ),
     (f"epsilon {PLAIN} --rate 1 --relation add --delta 1e-6", "--rate 1 contradicts --sampling every-record"),
     (
@@ -330,7 +330,7 @@ REFUSED = [
     ("theorems --json --markdown", "--json contradicts --markdown"),
     (
         "epsilon --mechanism laplace --noise 1 --sampling poisson --rate 0.1 --steps 2 --relation substitute --delta 1e-6",
-        "Laplace with Poisson sampling under SUBSTITUTE: no theorem gives the worst case",
+        "laplace with poisson sampling under substitute: no theorem gives the worst case",
     ),
 ]
 

@@ -7,7 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, UnusableFile
 
 
 def as_path(path: str | Path) -> Path:
@@ -19,7 +19,7 @@ def as_path(path: str | Path) -> Path:
     tightrope.errors.InvalidSetting: path must be a string or a Path, got 5. Pass the name of a file.
     """
     if not isinstance(path, str | Path):
-        raise InvalidSetting(f"path must be a string or a Path, got {path!r}. Pass the name of a file.")
+        raise InvalidSetting("path", path, "be a string or a Path", "Pass the name of a file.")
     return Path(path)
 
 
@@ -29,11 +29,10 @@ def read_text(path: Path) -> str:
         text = path.read_bytes().decode("utf-8")
     except (OSError, ValueError) as problem:
         why = "it is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else _why(problem)
-        raise InvalidSetting(
-            f"{path} could not be read: {why}. Pass a text file in UTF-8 that exists and may be read."
-        ) from None
+        remedy = "Pass a text file in UTF-8 that exists and may be read."
+        raise UnusableFile(path, f"could not be read: {why}", remedy) from None
     if text.startswith("\N{BOM}"):
-        raise InvalidSetting(f"{path} opens with a byte order mark. Save it as UTF-8 without one.")
+        raise UnusableFile(path, "opens with a byte order mark", "Save it as UTF-8 without one.")
     return text
 
 
@@ -55,8 +54,9 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
             os.fsync(file.fileno())
         os.replace(part, target)
     except (OSError, ValueError) as problem:
-        raise InvalidSetting(
-            f"{what} {str(path)!r} could not be written: {_why(problem)}. What was there is unchanged; choose another place."
+        remedy = "What was there is unchanged; choose another place."
+        raise UnusableFile(
+            f"{what} {str(path)!r}", f"could not be written: {_why(problem)}", remedy
         ) from problem
     finally:
         if part is not None:

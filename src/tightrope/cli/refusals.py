@@ -5,7 +5,7 @@ from enum import Enum
 
 from cyclopts import CycloptsError, MissingArgumentError
 
-from tightrope.errors import TightropeError, Words
+from tightrope.errors import TightropeError, Words, write_value
 
 # the options that are not called like the argument they set
 _OPTIONS = {
@@ -71,7 +71,7 @@ def _kebab(word: str) -> str:
 
 
 def _write(value: object) -> str:
-    text = repr(value)
+    text = write_value(value)
     return _kebab(text) if isinstance(value, Enum | type) or _is_setting(text) else text
 
 
@@ -93,3 +93,6 @@ def in_one_line(wrong: CycloptsError) -> str:
     if wrong.argument is not None and wrong.argument.name not in said:
         return f"Invalid value for {wrong.argument.name}: {said}"
     return said
+
+
+WORDS = words_of()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from tightrope.cli.options import ANSWER, QUESTION, Whole, flag
+from tightrope.cli import options as opt
 from tightrope.cli.refusals import Misused
 from tightrope.cli.terminal import make_bar, say
 from tightrope.numerics import check
@@ -20,22 +20,22 @@ from tightrope.sweeps.sweep import sweep as answer_cells
 _CONNECT_WITHIN = "10s"  # a scheduler that is there answers long before
 
 GridFile = Annotated[
-    Path, Parameter(group=QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
+    Path, Parameter(group=opt.QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
 ]
 Out = Annotated[
     Path,
     Parameter(
-        group=ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
+        group=opt.ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
     ),
 ]
-Resume = Annotated[bool, flag("Go on with the file: rows that are there are kept.")]
+Resume = Annotated[bool, opt.flag("Go on with the file: rows that are there are kept.")]
 Workers = Annotated[
-    int | None, Whole, Parameter(group=ANSWER, help="Processes to use; by default one for each core.")
+    int | None, opt.Whole, Parameter(group=opt.ANSWER, help="Processes to use; by default one for each core.")
 ]
 Dask = Annotated[
     str | None,
     Parameter(
-        group=ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, not processes."
+        group=opt.ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, not processes."
     ),
 ]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.curve.curve import Curve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import write_whole
@@ -138,7 +139,7 @@ def draw_curves(
 
 
 def draw_accountants(
-    curves: Mapping[str, Any],
+    curves: Mapping[str, Curve[Any]],
     *,
     epsilons: Sequence[float],
     to: str | Path,
@@ -177,7 +178,7 @@ class _LogDeltas:
     upper: Floats
 
     @staticmethod
-    def of(curve: Any, at: Floats) -> "_LogDeltas":
+    def of(curve: Curve[Any], at: Floats) -> "_LogDeltas":
         answers = [_ends(answer) for answer in curve.log_delta(at.tolist())]
         lower, upper = np.array(answers, dtype=np.float64).T / math.log(10)
         return _LogDeltas(lower, upper)
