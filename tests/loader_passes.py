@@ -71,7 +71,7 @@ def agrees(finding: Finding, steps: Steps, records: int) -> None:
 
 def inspected(loader: Any, steps: Callable[[], Steps], records: int) -> Finding | None:
     if not steps():
-        with pytest.raises(InvalidSetting, match="yields no batch"):
+        with pytest.raises(InvalidSetting, match="must yield a batch"):
             inspect_loader(loader)
         return None
     finding = inspect_loader(loader)
