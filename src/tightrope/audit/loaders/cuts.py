@@ -190,8 +190,9 @@ def _find_repeated_shuffles(cut: Cut) -> Finding:
     # indices that fill the last batch come from another shuffle and may be in that batch already
     if cut.batch >= stream.records or stream.records % cut.batch or cut.filled:
         reason = (
-            f"A pass draws {stream.length:,} indices, one shuffle of {stream.whose} after another, and a "
-            f"batch of {cut.batch:,} may join the end of one with the start of the next, and hold a record twice"
+            f"A pass draws {stream.length:,} indices, one shuffle of {stream.whose} after another, and "
+            f"a batch of {cut.batch:,} may join the end of one with the start of another, and hold a "
+            "record twice"
         )
         return _find_nothing(cut, reason)
     again = f"shuffles {stream.whose} again and again and cuts them into {_count_batches(cut)}"
