@@ -25,8 +25,8 @@ import tightrope as tr
 from tightrope.integrations.dp_accounting import (
     PER_RECORD,
     PER_SENSITIVITY,
-    NoiseUnit,
     DpEventAccountant,
+    NoiseUnit,
     from_dp_event,
     to_dp_event,
 )
