@@ -217,9 +217,7 @@ def test_under_substitution_the_unit_must_be_stated() -> None:
         from_dp_event(POISSON, tr.SUBSTITUTE, noise="s / C")  # type: ignore[arg-type]
 
 
-def test_per_sensitivity_is_how_their_renyi_accountant_reads_it_and_per_record_how_their_pld_accountant_does() -> (
-    None
-):
+def test_per_sensitivity_is_how_their_renyi_accountant_reads_it_and_per_record_how_their_pld_one() -> None:
     renyi = dp_accounting.rdp.RdpAccountant(neighboring_relation=REPLACE_ONE).compose(
         GaussianDpEvent(1.0), 10
     )

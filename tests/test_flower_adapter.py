@@ -116,9 +116,7 @@ def test_poisson_sampling_costs_less_than_by_their_renyi_accountant() -> None:
     assert 0.5 * theirs.get_epsilon(1e-5) < ours.get_epsilon(1e-5) < theirs.get_epsilon(1e-5)
 
 
-def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_though_strategies_add_it_per_client() -> (
-    None
-):
+def test_their_accountant_reads_noise_per_sensitivity_though_strategies_add_it_per_client() -> None:
     config = PrivacyConfig(1e-6, 1000, REPLACE_ONE, FIXED)
     event = GaussianPrivacyEvent(noise_multiplier=0.8, sample_size=1, population_size=1000)
     ours, theirs = FlowerAccountant(config), RdpAccountant(config)
@@ -128,10 +126,9 @@ def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_thoug
     assert ours.epsilon_bracket(1e-6).lower > 15
 
 
-def test_without_amplification_their_accountant_is_below_the_truth_for_clients_drawn_without_replacement() -> (
-    None
-):
-    # Flower draws a fixed number of clients, and who joins then pushes another out: the sum moves by two clipping norms
+def test_without_amplification_their_accountant_is_too_small_for_clients_drawn_without_replacement() -> None:
+    # Flower draws a fixed number of clients, and who joins then pushes another out: the sum moves by two
+    # clipping norms
     ours, theirs = (
         FlowerAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
         RdpAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),

@@ -115,7 +115,8 @@ def test_calibration_meets_its_target() -> None:
 
 
 def test_their_fixed_batch_size_is_the_add_or_remove_bound_and_not_one_for_replacement() -> None:
-    # jax_privacy documents it as valid for replace-one; the accountant sees Poisson sampling at half the noise and cannot tell
+    # jax_privacy documents it as valid for replace-one; the accountant sees Poisson sampling at half the
+    # noise and cannot tell
     run = gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 10_000
     claimed = accounting.DpsgdTrainingAccountant(ADDED).compute_epsilon(10_000, fixed_batches(TABLE_1))
     assert claimed == pytest.approx(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).upper, rel=1e-9)
@@ -236,7 +237,8 @@ def test_a_plan_is_calibrated_to_its_target_and_adds_noise_per_sensitivity() -> 
         plan = planned(accountant, independent).plan
         assert accountant.run == tr.Run()  # the plan works on copies
         assert 1.99 < config.create_accountant().compose(plan.dp_event).get_epsilon(1e-5) <= 2
-        # a plan scales its noise by the sensitivity under the accountant's relation: so the unit there is PER_SENSITIVITY
+        # a plan scales its noise by the sensitivity under the accountant's relation: so the unit there is
+        # PER_SENSITIVITY
         clipped = plan.clipped_grad(lambda: None)
         assert clipped.sensitivity(accountant.neighboring_relation) == pytest.approx(per_unit)
 
