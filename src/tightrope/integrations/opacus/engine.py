@@ -8,8 +8,7 @@ from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
-from tightrope.samplers.passes import Passes
-from tightrope.samplers.sampler import Share
+from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
