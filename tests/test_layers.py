@@ -80,7 +80,7 @@ def test_every_file_belongs_to_a_layer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "where", "wrong"),
     [
-        ("from tightrope.engines.cells import ABOVE", "theorems/lookup.py", ["tightrope.engines.atoms"]),
+        ("from tightrope.engines.cells import ABOVE", "theorems/lookup.py", ["tightrope.engines.cells"]),
         ("import tightrope.theorems.lookup", "engines/cells.py", ["tightrope.theorems.lookup"]),
         ("from ..compose import engine", "pairs/pair.py", ["tightrope.compose"]),
         (

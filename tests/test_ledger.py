@@ -1,7 +1,6 @@
 """The ledger of a training loop: the one-shot answers, and what is left of a budget."""
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 

@@ -16,7 +16,12 @@ from tightrope.answers.sealed_json import SealedJson
 
 @pytest.mark.parametrize(
     "kept",
-    [ledger(), small(), mixed(), ledger(TABLE, relation=tr.ADD, by=tr.Certified(accuracy=1e-7, effort=tr.TIGHT))],
+    [
+        ledger(),
+        small(),
+        mixed(),
+        ledger(TABLE, relation=tr.ADD, by=tr.Certified(accuracy=1e-7, effort=tr.TIGHT)),
+    ],
     ids=str,
 )
 def test_a_saved_ledger_loads_equal_and_saves_to_the_same_bytes(kept: Ledger, tmp_path: Path) -> None:
@@ -119,7 +124,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no format": (lambda d: d.update(format=None), "format must be a string, got None"),
     "newer": (
         lambda d: d.update(version=3),
-        "version must be 2, the only one understood here, got 3. Use the tightrope that",
+        "version must be 2, the newest understood here, or an older one, got 3. Use the tightrope that",
     ),
     "version true": (lambda d: d.update(version=True), "version must be 2"),
     "version text": (lambda d: d.update(version="2"), "version must be 2"),
@@ -324,3 +329,19 @@ def test_a_path_is_a_string_or_a_path(path: object) -> None:
         Ledger(relation=tr.ADD).save(path)  # type: ignore[arg-type]
     with pytest.raises(tr.InvalidSetting, match="path must be a string or a Path"):
         Ledger.load(path)  # type: ignore[arg-type]
+
+
+def test_a_ledger_saved_by_version_1_is_read(tmp_path: Path) -> None:
+    def downgrade(document: dict[str, Any]) -> None:
+        document["version"] = 1
+        document.pop("effort")
+        document["trusting"] = "proved"
+
+    assert Ledger.load(edited(downgrade, tmp_path / "ledger.json")) == small()
+
+    def distrust(document: dict[str, Any]) -> None:
+        downgrade(document)
+        document["trusting"] = "conjectured"
+
+    with pytest.raises(tr.InvalidSetting, match="trusting must be a known name, got 'conjectured'"):
+        Ledger.load(edited(distrust, tmp_path / "other.json"))

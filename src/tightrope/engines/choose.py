@@ -135,6 +135,11 @@ class Composition:
         """The probability of a loss no finite epsilon covers."""
         return self.schedule.infinite_mass
 
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of bounds on the probability of a loss that no finite epsilon covers."""
+        return self.schedule.log_infinite_mass
+
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
         key = (delta, accuracy)
