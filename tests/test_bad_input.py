@@ -116,7 +116,7 @@ def test_an_empty_array_of_questions_has_an_empty_answer() -> None:
 
 
 def test_a_batch_larger_than_the_population_is_refused_with_both_numbers() -> None:
-    with pytest.raises(tr.InvalidSetting, match="batch must be at most population, 10, got 11"):
+    with pytest.raises(tr.InvalidSetting, match="batch must be at most population=10, got 11"):
         tr.WithoutReplacement(batch=11, population=10)
 
 
@@ -125,7 +125,7 @@ def test_a_batch_larger_than_the_population_is_refused_with_both_numbers() -> No
     [
         ([0.5, 0.6], [0.5, 0.5], "observed"),
         ([0.5, 0.5], [0.5, 0.4], "alternative"),
-        ([0.5, 0.5], [1.0], "alternative must list as many outputs as observed, 2"),
+        ([0.5, 0.5], [1.0], "alternative must list the 2 outputs of observed"),
         ([-0.5, 1.5], [0.5, 0.5], r"observed\[0\]"),
         ([0.5, math.nan], [0.5, 0.5], r"observed\[1\]"),
         ([0.5, 0.5], [0.5, "0.5"], r"alternative\[1\]"),
@@ -169,7 +169,7 @@ def test_what_is_not_a_run_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("parts", [((None, 3),), (("step", 1),), ((tr.Poisson(rate=0.1), 1),)], ids=repr)
 def test_a_run_is_made_of_steps(parts: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="parts must be steps"):
+    with pytest.raises(tr.InvalidSetting, match="step must be a Step"):
         tr.Run(parts)
 
 

@@ -14,7 +14,7 @@ from tightrope.answers.spend import BY_DEFAULT
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough, TightropeError
+from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
 from tightrope.setting.effort import QUICK, Effort
@@ -38,7 +38,7 @@ class ContrastRow:
     relation: Relation
     run: Run
     epsilons: tuple[Bracket, ...]
-    refusal: TightropeError | None = None
+    refusal: NoTheorem | NotPreciseEnough | None = None
     why_not: str = ""
     curve: PrivacyCurve | None = field(default=None, repr=False, compare=False)
     ratios: tuple[Bracket, ...] = ()

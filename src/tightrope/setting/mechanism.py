@@ -16,8 +16,8 @@ def _noise(value: float) -> float:
     """A noise multiplier that double precision can tell from none, and from infinitely much."""
     noise = check.positive(remedy=_MORE_NOISE, noise_multiplier=value)
     if not LEAST_NOISE <= noise <= MOST_NOISE:
-        remedy = "It is the noise scale divided by the clipping norm C: check the units."
         must = f"be between {LEAST_NOISE:g} and {MOST_NOISE:g}"
+        remedy = "It is the noise scale divided by the clipping norm C: check the units."
         raise InvalidSetting("noise_multiplier", value, must, remedy)
     return noise
 
@@ -79,7 +79,7 @@ class Finite:
         object.__setattr__(self, "observed", check.distribution(observed=observed))
         object.__setattr__(self, "alternative", check.distribution(alternative=alternative))
         if len(self.observed) != len(self.alternative):
-            must = f"list as many outputs as {{observed}}, {len(self.observed)}"
+            must = f"list the {len(self.observed)} outputs of {{observed}}"
             remedy = "Pass one probability per output in both, 0 where it cannot occur."
             raise InvalidSetting("alternative", self.alternative, must, remedy)
 

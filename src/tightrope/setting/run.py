@@ -60,13 +60,12 @@ class Run:
         merged: dict[Step, int] = {}
         for step, times in parts:
             if not isinstance(step, Step):
-                remedy = "Write Step(mechanism, sampling) * times."
-                raise InvalidSetting("parts", step, "be steps with how often each is taken", remedy)
+                raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling) * times.")
             count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
             merged[step] = merged.get(step, 0) + count
             if merged[step] > MOST_STEPS:
-                must = f"be at most {MOST_STEPS:.0e}"
-                raise InvalidSetting("steps", merged[step], must, "Nobody runs more steps than that.")
+                must, remedy = f"be at most {MOST_STEPS:.0e}", "Nobody runs more steps than that."
+                raise InvalidSetting("steps", merged[step], must, remedy)
         object.__setattr__(self, "parts", tuple((step, times) for step, times in merged.items() if times))
 
     def __iter__(self) -> Iterator[tuple[Step, int]]:

@@ -57,8 +57,9 @@ class WithoutReplacement:
             raise InvalidSetting("population", population, must, "Nobody has more records.")
         batch = check.whole(batch=self.batch)
         if batch > population:
+            must = f"be at most {{population={population}}}"
             remedy = "A batch without replacement cannot hold more records than there are."
-            raise InvalidSetting("batch", batch, f"be at most {{population}}, {population}", remedy)
+            raise InvalidSetting("batch", batch, must, remedy)
         object.__setattr__(self, "batch", batch)
         object.__setattr__(self, "population", population)
 

@@ -35,22 +35,26 @@ class Problems:
     """Everything wrong with a file, each problem once however many parts share it, so that one refusal lists them all."""
 
     def __init__(self) -> None:
-        self.found: dict[str, TightropeError] = {}
+        self.found: dict[str, InvalidSetting] = {}
 
     def tried(self, read: Callable[[], T]) -> T | None:
         """What was read, or None where it is refused, which is kept."""
         try:
             return read()
         except InvalidSetting as problem:
-            self.found[str(problem)] = problem
+            self.note(problem)
         except ValueError as problem:  # Python refuses to print a number of thousands of digits
-            self.found[str(problem)] = TightropeError(str(problem))
+            self.note(UnusableFile("a number", f"cannot be read: {problem}", "Correct it there."))
         return None
+
+    def note(self, problem: InvalidSetting) -> None:
+        """Keep a problem."""
+        self.found[str(problem)] = problem
 
     def refuse(self, where: str) -> None:
         """Refuse `where` if there are any."""
         if len(self.found) > 1:
-            raise SeveralProblems(where, list(self.found.values()))
+            raise SeveralProblems(where, tuple(self.found.values()))
         for problem in self.found.values():
             raise problem
 
@@ -72,10 +76,8 @@ class Table:
     def of(value: object, where: str) -> "Table":
         """The value, if it is a table."""
         if not isinstance(value, dict):
-            place = where.rstrip(".: ")
-            raise InvalidSetting(
-                place, value, "be a table", "Write keys with values, for example rate = 0.001."
-            )
+            remedy = "Write keys with values, for example rate = 0.001."
+            raise UnusableFile(where.rstrip(".: "), f"must be a table, got {value!r}", remedy)
         return Table(value, where)
 
     def keep_to(self, known: Collection[str]) -> None:
