@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from tightrope.engines.closed_forms import EndPoint, OneFormula, full_batch
-from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import NO_HINT, NOTHING, Engine, EngineDeclines, Hint, LocalBounds, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
