@@ -17,9 +17,10 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.progress import watched
-from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
-from tightrope.engines.game.pooling import FINE, cover, largest_loss
-from tightrope.engines.game.substitution import unwatched
+from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
+from tightrope.engines.game.layout import USUAL
+from tightrope.engines.game.pooling import cover_triangles, largest_loss
+from tightrope.engines.game.substitution import ignore_progress
 from tightrope.files import write_whole
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
@@ -236,18 +237,18 @@ def in_between() -> str:
     ):
         square = 1 / noise**2
         exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
-        between = cover(rate, square, FINE).best_between
+        between = cover_triangles(rate, square, USUAL.quality).best_between
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)
         reach = math.ceil(top / spacing)
-        window = PolicyWindow(spacing, 2 * reach, 2 * reach, reach, 0.2)
+        window = PolicyWindow(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
         laws = [label_law(pair, spacing, reach) for pair in (exchange.remove, exchange.add)]
-        two = math.exp(evaluate(laws, window, 20, unwatched).log_lower(0.0))
+        two = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         if between is None:
             rows.append([f"{rate:g}", f"{noise:g}", "none gains", f"{two:.5g}", "", ""])
             continue
         laws.append(triangle_law(between, rate, square, spacing))
-        three = math.exp(evaluate(laws, window, 20, unwatched).log_lower(0.0))
+        three = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)
         rows.append(

@@ -1,7 +1,7 @@
 """The substitution game: every triangle is dominated, the policy is a real adversary, and both ends enclose what is known."""
 
 import math
-from collections import OrderedDict
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,10 +11,11 @@ from scipy import special
 
 import tightrope as tr
 from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
-from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
+from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
-from tightrope.engines.game.pooling import COARSE, FINE, cover, curves_of, largest_loss
-from tightrope.engines.game.substitution import Substitution, unwatched
+from tightrope.engines.game.layout import COARSE, USUAL
+from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
+from tightrope.engines.game.substitution import Substitution, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.convex import convex_minorant
 from tightrope.pairs.distribution import Noise
@@ -128,8 +129,8 @@ def test_discretised_curves_lie_above_and_close(rate: float, noise: float) -> No
 def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: float) -> None:
     """At every order at once, and after everything that is done to the curves on the way to the lattice."""
     square, spacing = 1 / noise**2, largest_loss(rate, 1 / noise**2, 4.0) / 40
-    found = cover(rate, square, COARSE)
-    game = GameAbove(found, rate, square, COARSE.coarseness, Window(spacing, 60, 40, 1.0))
+    window = Window(spacing=spacing, last=60, reach=40, tilt=1.0)
+    game = GameAbove(cover_triangles(rate, square, COARSE.quality), window)
     orders = np.exp(np.arange(-40, 41) * spacing)
     for gram in [
         *random_triangles(3, 25),
@@ -241,12 +242,12 @@ def test_the_game_lies_between_remove_and_the_envelope(
 
 def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -> None:
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
-    monkeypatch.setattr("tightrope.engines.game.substitution.EASY", 1e6)
-    monkeypatch.setattr("tightrope.engines.game.substitution.MOST", 7e6)
-    monkeypatch.setattr("tightrope.engines.game.substitution._kept", OrderedDict())
+    monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 7e6)
+    hurried = replace(COARSE, easy=1e6)
+    monkeypatch.setattr("tightrope.engines.game.substitution.grain_for", lambda accuracy: hurried)
     game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)
-    assert 50 <= game.place(math.log(1e-5)).layout.block < 130
+    assert 50 <= game.play(-12, 1e-3).layout.block < 130
     assert lower < upper * (1 - 1e-4) < blocked < upper * 1.05
 
 
@@ -268,11 +269,11 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
     exchange = Exchange(noise, 0.2, 1.0 if noise is Noise.NORMAL else 0.5)
     steps, spacing, epsilon, draws = 20, 0.02, 0.5, 200_000
     reach = 150
-    window = PolicyWindow(spacing, 400, 400, reach, 1.0)
+    window = PolicyWindow(spacing=spacing, below=400, last=400, reach=reach, tilt=1.0)
     pairs = [exchange.remove, exchange.add]
     laws = [label_law(pair, spacing, reach) for pair in pairs]
-    record: list[NDArray[np.int8]] = []
-    found = evaluate(laws, window, steps, unwatched, record)
+    choices: list[NDArray[np.int8]] = []
+    found = GameBelow(laws, window).play(steps, ignore_progress, choices)
     start = round(epsilon / spacing)
     place = int(np.argmin(np.abs(found.thresholds - start * spacing)))
     rng = np.random.default_rng(7)
@@ -281,9 +282,8 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
         remaining = np.full(draws, start)
         gone = np.zeros(draws, dtype=bool)
         for step in range(steps):
-            choice = record[steps - 1 - step][
-                np.clip(remaining + window.below, 0, window.below + window.last)
-            ]
+            inside = np.clip(remaining + window.below, 0, window.below + window.last)
+            choice = choices[steps - 1 - step][inside]
             for which, (pair, law) in enumerate(zip(pairs, laws, strict=True)):
                 playing = choice == which
                 drawn = pair.observed if under_p else pair.alternative
@@ -323,11 +323,11 @@ def test_what_is_out_of_reach_is_refused() -> None:
 
 
 def test_fine_covers_are_tighter_than_coarse_ones() -> None:
-    window = Window(0.01, 400, 150, 2.0)
+    window = Window(spacing=0.01, last=400, reach=150, tilt=2.0)
     values = []
-    for quality in (FINE, COARSE):
-        game = GameAbove(cover(0.1, 0.25, quality), 0.1, 0.25, quality.coarseness, window)
-        values.append(game.play(20, {20}, unwatched)[20].log_upper(1.0))
+    for grain in (USUAL, COARSE):
+        game = GameAbove(cover_triangles(0.1, 0.25, grain.quality), window)
+        values.append(game.play(20, {20}, ignore_progress)[20].log_upper(1.0))
     assert values[0] < values[1] < values[0] + 0.05
 
 

@@ -21,6 +21,11 @@ class Exchange:
     distance: float
 
     @property
+    def square(self) -> float:
+        """1 / noise^2, with the noise in units of C."""
+        return self.distance**2 / 4
+
+    @property
     def is_covered(self) -> bool:
         """Whether a finite list of triples is certified to dominate all of them."""
         return self.noise is Noise.NORMAL and LEAST_NOISE <= 2 / self.distance <= MOST_NOISE

@@ -64,9 +64,9 @@ class Box:
         d, e = np.linspace(self.d0, self.d1, FINER + 1), np.linspace(self.e0, self.e1, FINER + 1)
         d0, d1, e0, e1 = d[:-1, None], d[1:, None], e[None, :-1], e[None, 1:]
         smallest = 2 * np.sin(e0) ** 2 + 2 * np.cos(d1) * np.sin(e0)
-        slack = np.sqrt(np.maximum(u - _u(e1, d1), 0) * np.maximum(w - _w(e1, d0), 0))
+        room = np.sqrt(np.maximum(u - _u(e1, d1), 0) * np.maximum(w - _w(e1, d0), 0))
         inside = d0 + e0 <= RIGHT
-        c = float(np.min((smallest + slack)[inside])) - MARGIN
+        c = float(np.min((smallest + room)[inside])) - MARGIN
         u, w = u + MARGIN, w + MARGIN  # after the root, which is steep at 0
         return Gram(float(u), float(w), min(max(c, 0.0), float(u), float(w)))
 

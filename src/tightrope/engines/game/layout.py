@@ -1,0 +1,225 @@
+"""How one question of the game will be played, settled before anything is played: window, lattice, cover, blocks, time."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.game.pooling import Quality
+from tightrope.engines.planning import Plan, outline, upper_quantile
+from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, tilt_for_epsilon
+from tightrope.errors import NotPreciseEnough
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.exchange import Game
+from tightrope.pairs.schedule import Schedule
+
+LADDER = (-2, -4, -6, -9, -12, -15, -19, -25, -32, -40, -50, -65, -80, -100, -150)  # ln delta
+MOST_WORK = 1.5e10  # lattice points times curves times steps: two or three minutes
+MOST_POINTS = 2e7  # lattice points times curves: about a gigabyte
+COARSER = 5.0  # times its tolerance is as far as a grain goes to save work
+SHORTEST_BLOCK = 50  # steps: shorter blocks would gain nothing over the envelope
+LARGEST_EXPONENT = 500.0  # of a tilt: floats end at 709
+FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
+TELLABLE = 12.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
+USUAL_LOG_DELTA = math.log(1e-5)
+
+CurveCount = Callable[[Quality], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grain:
+    """How finely the game is played for accuracies from `accuracy` on.
+
+    The lattice moves epsilon by about `tolerance` of itself; by up to COARSER times as much where the work, lattice points
+    times curves times steps, would exceed `easy`. Where it would still exceed MOST_WORK, the game falls back on a coarser
+    grain, and in the end on blocks of steps.
+    """
+
+    accuracy: float
+    tolerance: float
+    quality: Quality
+    easy: float
+    fallback: "Grain | None" = None
+
+
+# Ten times the accuracy makes epsilon about three times as certain and takes two to five times as long:
+# docs/decisions/0006. The game's own width in delta is seldom below 1e-3, so finer grains would gain nothing.
+SKETCH = Grain(accuracy=0.1, tolerance=3e-3, quality=Quality(0.004, 3.0), easy=1e8)
+ROUGH = Grain(accuracy=0.01, tolerance=1e-3, quality=Quality(0.0015, 3.0), easy=3e8, fallback=SKETCH)
+COARSE = Grain(accuracy=0.003, tolerance=3e-4, quality=Quality(0.001, 3.0), easy=1e9)
+USUAL = Grain(accuracy=1e-3, tolerance=3e-4, quality=Quality(0.0005, 1.5), easy=1e9, fallback=COARSE)
+FINE = Grain(accuracy=1e-4, tolerance=1e-4, quality=Quality(0.00025, 1.5), easy=3e9, fallback=USUAL)
+FINEST = Grain(accuracy=0.0, tolerance=3e-5, quality=Quality(0.000125, 1.5), easy=1e10, fallback=FINE)
+GRAINS = (SKETCH, ROUGH, COARSE, USUAL, FINE, FINEST)
+
+
+def grain_for(accuracy: float) -> Grain:
+    """The coarsest grain that serves an accuracy."""
+    return next(grain for grain in GRAINS if grain.accuracy <= accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where one question is played: epsilon and its saddle, the tilt, the end of the window, the lattice, a block's steps.
+
+    A tilt below the saddle lets the curve fade sooner beyond epsilon; as long as it stays above what rounding can tell from
+    the largest tilted value, nothing is lost. `points` counts the lattice points of the window.
+    """
+
+    epsilon: float
+    log_delta: float
+    saddle: float
+    tilt: float
+    deviation: float
+    end: float
+    spacing: float
+    tolerance: float
+    points: float
+    quality: Quality
+    block: int
+
+
+class Planner:
+    """Lays out the questions about one game, by estimates that decide where to look and never what to answer."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
+
+    def rung_for_delta(self, log_delta: float) -> int:
+        """The first rung of the ladder at or below ln delta, so that questions that are close share a layout."""
+        rung = next((rung for rung in LADDER if rung <= log_delta), None)
+        if rung is None:
+            raise self.refusal(log_delta)
+        return rung
+
+    def rung_for_epsilon(self, epsilon: float) -> int:
+        """The rung of about delta(epsilon) of removing."""
+        plan = Plan(self.schedule, 1.5 * LADDER[-1])
+        try:
+            return self.rung_for_delta(
+                min(log_delta_estimate(plan, tilt_for_epsilon(plan, epsilon), epsilon), 0.0)
+            )
+        except EngineDeclines:
+            raise self.refusal(-math.inf) from None
+
+    def layout(self, rung: int, grain: Grain, count_curves: CurveCount) -> Layout:
+        """The layout for a rung; `count_curves` tells how many curves a cover of some quality has."""
+        plan = Plan(self.schedule, rung - 14)
+        before = LADDER[max(LADDER.index(rung) - 1, 0)]
+        try:
+            served = [self._saddle(plan, at) for at in (rung, before)]
+            epsilon, saddle = served[0]
+            deviation = math.sqrt(plan(saddle)[2])
+        except EngineDeclines:
+            raise self.refusal(rung) from None
+        tilt = min(saddle, max(saddle / 16, (-rung - TELLABLE) / max(epsilon, 1e-9)))
+        while True:
+            end = self._end_of_window(epsilon, tilt, deviation, rung)
+            width = end + 2 * self.largest_loss(rung, tilt, end - epsilon)
+            if tilt * width < LARGEST_EXPONENT:
+                break
+            tilt *= 0.7
+        if -rung - tilt * epsilon > 2.5 * TELLABLE:
+            raise self.refusal(rung)
+        spacing, tolerance, quality, block = self._grain_that_fits(rung, grain, served, width, count_curves)
+        return Layout(
+            epsilon=epsilon,
+            log_delta=rung,
+            saddle=saddle,
+            tilt=tilt,
+            deviation=deviation,
+            end=end,
+            spacing=spacing,
+            tolerance=tolerance,
+            points=width / spacing,
+            quality=quality,
+            block=block,
+        )
+
+    def _grain_that_fits(
+        self,
+        rung: int,
+        grain: Grain,
+        served: list[tuple[float, float]],
+        width: float,
+        count_curves: CurveCount,
+    ) -> tuple[float, float, Quality, int]:
+        """Spacing, tolerance, quality of the cover and steps of a block, within MOST_WORK."""
+        times = self.game.times
+        while True:
+            curves = count_curves(grain.quality)
+            tolerance, coarsest = grain.tolerance, COARSER * grain.tolerance
+            spacing = self._spacing(served, tolerance)
+            while times * curves * width / spacing > grain.easy and tolerance < coarsest:
+                tolerance = min(1.4 * tolerance, coarsest)
+                spacing = self._spacing(served, tolerance)
+            cost = curves * width / spacing
+            fits = cost <= MOST_POINTS and times * cost <= MOST_WORK
+            if fits or grain.fallback is None:
+                break
+            grain = grain.fallback
+        # what a block's window needs beyond the run's is not known before its length: twice the cost is usual
+        block = times if fits else math.floor(MOST_WORK / cost / 2)
+        if cost > MOST_POINTS or block < min(times, SHORTEST_BLOCK):
+            raise self.refusal(rung)
+        return spacing, tolerance, grain.quality, block
+
+    def end_of_block(self, layout: Layout, log_least: float) -> float:
+        """Where a block's curve is down to e^log_least, so that what is beyond may count as infinite loss."""
+        block = Plan(Schedule([(self.game.exchange.remove, layout.block)]), layout.log_delta - 20)
+        epsilon, _ = epsilon_estimate(block, log_least)
+        return epsilon + 2 * math.sqrt(block(layout.saddle)[2])
+
+    def largest_loss(self, log_delta: float, tilt: float, beyond: float) -> float:
+        """A loss so rare that taking it for infinite leaves no mark on the tilted curve, `beyond` and itself past epsilon."""
+        exchange = self.game.exchange
+        if exchange.noise is not Noise.NORMAL:
+            return exchange.remove.loss_range[1]
+        loss = 0.0
+        for _ in range(3):
+            log_mass = log_delta - math.log(self.game.times) - 9 - tilt * max(beyond + loss, 0.0)
+            loss = float(exchange.remove.loss(np.array(upper_quantile(exchange.remove, log_mass))))
+        return loss
+
+    def refusal(self, log_delta: float) -> NotPreciseEnough:
+        """Why no layout exists."""
+        return NotPreciseEnough(
+            f"The substitution game at {{delta}} of about e^{log_delta:.0f} is out of reach for {self.game.times:,} steps "
+            "of this noise and rate",
+            "Ask with {effort=QUICK}, or for another {epsilon} or {delta}.",
+        )
+
+    def _end_of_window(self, epsilon: float, tilt: float, deviation: float, log_delta: float) -> float:
+        """The remaining epsilon at which remove's tilted curve, about, has faded."""
+        plan = Plan(self.schedule, log_delta - 40)
+        for count in range(1, 17):
+            r = epsilon + count * (deviation / 2)
+            try:
+                log_delta_there = log_delta_estimate(plan, tilt_for_epsilon(plan, r, tilt), r)
+            except EngineDeclines:
+                continue
+            if log_delta_there + tilt * (r - epsilon) <= log_delta - FADED:
+                break
+        return r
+
+    @staticmethod
+    def _saddle(plan: Plan, log_delta: float) -> tuple[float, float]:
+        """About epsilon(delta), and its saddle."""
+        epsilon, _ = epsilon_estimate(plan, log_delta)
+        return epsilon, tilt_for_epsilon(plan, epsilon)
+
+    def _spacing(self, served: list[tuple[float, float]], tolerance: float) -> float:
+        """The lattice spacing that moves each epsilon that is served by about `tolerance` of itself, or delta by a few of it."""
+        found = []
+        for epsilon, saddle in served:
+            losses, weights, _ = outline(self.game.exchange.remove, -50.0).tilted(saddle)
+            spacing, live = 0.0, 1.0
+            allowed = tolerance * max(saddle * epsilon, 3.0)
+            for _ in range(4):
+                spacing = math.sqrt(8 * allowed / (max(self.game.times * live, 0.1) * saddle * (1 + saddle)))
+                live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
+            found.append(spacing)
+        return min(found)
