@@ -1,14 +1,14 @@
-"""The substitution game from above: the worst adaptive choice among finitely many one-step curves, step by step.
+"""The substitution game from above: the worst adaptive choice among finitely many one-step curves.
 
 With W = V - (1 - e^eps)_+, the part of the curve that is not certain,
 
     W_{j+1}(r) = max over curves of  (one-step curve at r)  +  sum over losses l of mass(l) W_j(r - l)
 
-at every remaining epsilon r on a lattice: one FFT for W_j and one back for each curve. Each curve is replaced by its chords
-between lattice points, which is exact at them and lies above in between. The family is closed under exchanging P and Q, so
-W(-r) = e^-r W(r) and only r >= 0 is kept. Beyond the last r the curve is at most what it is there, and at most the envelope's
-Chernoff bound. Everything is tilted by e^{c r}, so that rounding is relative to the rare losses that make delta.
-Proof: proofs/substitution_game.md.
+at every remaining epsilon r on a lattice: one FFT for W_j and one back for each curve. Each curve is replaced
+by its chords between lattice points, which is exact at them and lies above in between. The family is closed
+under exchanging P and Q, so W(-r) = e^-r W(r) and only r >= 0 is kept. Beyond the last r the curve is at most
+what it is there, and at most the envelope's Chernoff bound. Everything is tilted by e^{c r}, so that rounding
+is relative to the rare losses that make delta. Proof: proofs/substitution_game.md.
 """
 
 import math
@@ -38,7 +38,7 @@ EXP_REL_ERROR = 1e-12  # of exponentials whose exponents, and those of the windo
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Remaining epsilons 0, spacing, ..., last * spacing; losses up to reach * spacing either way; the tilt."""
+    """Remaining epsilons from 0 to last spacings; losses up to reach spacings either way; the tilt."""
 
     spacing: float
     last: int
@@ -75,7 +75,7 @@ class Profile:
         return np.minimum.accumulate(self.log_values - self.tilt * r)
 
     def log_upper(self, epsilon: float) -> float:
-        """An upper bound on ln V(epsilon), epsilon >= 0: the chord between lattice points, on the scale of e^epsilon."""
+        """An upper bound on ln V(epsilon), epsilon >= 0: the chord over e^epsilon between lattice points."""
         place = epsilon / self.spacing
         i = math.floor(place)
         if i + 1 >= len(self.log_values):
@@ -85,7 +85,7 @@ class Profile:
         return near + math.log1p(-share * -math.expm1(far - near)) + 16 * UNIT_ROUNDOFF * (1 + abs(near))
 
     def epsilon_above(self, log_delta: float) -> float:
-        """An epsilon, the smallest up to a little, whose bound is at most delta; infinity if there is none."""
+        """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
         i = int(np.searchsorted(-self.log_curve, -log_delta))
         if i >= len(self.log_curve):
             return math.inf
@@ -113,8 +113,9 @@ class Profile:
 def lattice_masses(tables: Floats, spacing: float) -> Floats:
     """P-masses at the losses of each row: how much its chords turn at each lattice point.
 
-    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings. What rounding may have taken from a mass is
-    added to it; masses that came out negative, where a curve was capped, are lifted to 0, which only adds.
+    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings. What rounding may have taken
+    from a mass is added to it; masses that came out negative, where a curve was capped, are lifted to 0,
+    which only adds.
     """
     step = np.diff(tables, axis=1)
     rises, falls = step / math.expm1(spacing), step / -math.expm1(-spacing)

@@ -1,14 +1,15 @@
 """The substitution game from below: one adversary's policy, and one test, evaluated under P and Q.
 
-Outputs are merged into cells of loss, and each cell is sent to one of the two nearest whole labels, at random so that the label
-is the cell's loss on average. The adversary sees the sum of the labels, plays whichever step is best for what remains, and
-accuses if the sum reaches a threshold; a run whose remaining epsilon leaves the window is let go. With A and B the
-probabilities of an accusation under P and Q, delta(eps) >= A - e^eps B whatever the policy is. Going backwards,
+Outputs are merged into cells of loss, and each cell is sent to one of the two nearest whole labels, at random
+so that the label is the cell's loss on average. The adversary sees the sum of the labels, plays whichever
+step is best for what remains, and accuses if the sum reaches a threshold; a run whose remaining epsilon
+leaves the window is let go. With A and B the probabilities of an accusation under P and Q, delta(eps) >= A -
+e^eps B whatever the policy is. Going backwards,
 
     A_{j+1}(r) = sum over labels of P(label) A_j(r - label),   and B likewise with Q,
 
-each with the step that makes A - e^r B largest: one recursion serves every threshold r at once. A is tilted by e^{c r} and B
-by e^{(c+1) r}.
+each with the step that makes A - e^r B largest: one recursion serves every threshold r at once. A is tilted
+by e^{c r} and B by e^{(c+1) r}.
 """
 
 import math
@@ -33,7 +34,7 @@ Choices = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """Cells of outputs: ln P-mass, the loss of the merged cell, its lower label and the chance of the next label."""
+    """Cells of outputs: ln P-mass, the merged cell's loss, its lower label and the chance of the next one."""
 
     log_masses: Floats
     losses: Floats
@@ -57,7 +58,7 @@ class LabelLaw:
         return float(weights @ self.masses_rel_error / weights.sum())
 
     def kernel(self, reach: int, spacing: float, tilt: float, *, dual: bool) -> Floats:
-        """Tilted masses at the labels -reach ... reach; those further out are let go. `dual` gives Q's, not P's."""
+        """Tilted masses at the labels -reach ... reach; the rest is let go. `dual` gives Q's, not P's."""
         result = np.zeros(2 * reach + 1)
         for labels, chance in ((self.labels, 1 - self.upwards), (self.labels + 1, self.upwards)):
             exponents = self.log_masses + tilt * labels * spacing
@@ -77,10 +78,10 @@ def label_law(pair: ShiftPair, spacing: float, reach: int) -> LabelLaw:
 
 
 def triangle_law(gram: Gram, rate: float, square: float, spacing: float) -> LabelLaw:
-    """The labels of a triangle in the plane: rectangles of outputs, whose masses are products of cells on two axes.
+    """The labels of a triangle in the plane: outputs in rectangles, whose masses are products of two cells'.
 
-    With Y = e^{w xi - w^2/2} and X = e^{a xi + b eta - (a^2 + b^2)/2}, the noise around a' is shifted by (w, 0) and around a
-    by (a, b). `square` is 1 / noise^2.
+    With Y = e^{w xi - w^2/2} and X = e^{a xi + b eta - (a^2 + b^2)/2}, the noise around a' is shifted by (w,
+    0) and around a by (a, b). `square` is 1 / noise^2.
     """
     w = math.sqrt(gram.w * square)
     a = gram.c * square / w
@@ -124,7 +125,7 @@ class PolicyValue:
         return float(np.max(gains, initial=-np.inf)) - 1e-12
 
     def epsilon_below(self, log_delta: float) -> float:
-        """The largest epsilon at which some threshold's lower bound still exceeds delta; 0 if there is none."""
+        """The largest epsilon at which some threshold's bound still exceeds delta; 0 if there is none."""
         with np.errstate(invalid="ignore", divide="ignore"):
             reach = log_of_difference(self.log_a, np.minimum(log_delta, self.log_a)) - self.log_b
         reach = np.where(np.isfinite(reach), reach, -np.inf)
@@ -168,8 +169,11 @@ class GameBelow:
         self.step_abs_error = rounding + 2 * max(law.tilted_rel_error(w.tilt) for law in laws)
 
     def play(self, steps: int, progress: Progress, choices: list[Choices] | None = None) -> PolicyValue:
-        """The best policy's accusation probabilities; `choices` receives which law is played at each r, last step first."""
-        w, c, r = self.window, self.window.tilt, self.window.remaining
+        """The best policy's accusation probabilities.
+
+        `choices` receives which law is played at each r, the last step's first.
+        """
+        c, r = self.window.tilt, self.window.remaining
         values = self._accusations()
         errors, log_scale = [4 * UNIT_ROUNDOFF * float(side.max()) for side in values], 0.0
         for j in range(1, steps + 1):

@@ -1,8 +1,8 @@
-"""The one-step curve of a Gram matrix, ABOVE, in both orders: one closed form at each node of two discretised factors.
+"""The one-step curve of a Gram matrix, ABOVE, in both orders: a closed form at nodes of two factors.
 
-With P/base = 1-g+gX and Q/base = 1-g+gY, X = Z X1 and Y = Z Y1 for independent mean-one lognormals Z, X1, Y1 of log-variance
-C, U-C, W-C (times 1 / noise^2). Z and Y1 are spread onto nodes, which raises every convex function's mean; X1 stays as it is:
-given Z and Y1 the divergence is that of Black and Scholes.
+With P/base = 1-g+gX and Q/base = 1-g+gY, X = Z X1 and Y = Z Y1 for independent mean-one lognormals Z, X1, Y1
+of log-variance C, U-C, W-C (times 1 / noise^2). Z and Y1 are spread onto nodes, which raises every convex
+function's mean; X1 stays as it is: given Z and Y1 the divergence is that of Black and Scholes.
 """
 
 import math
@@ -56,9 +56,10 @@ def both_orders(
 
 
 def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, float]:
-    """Nodes and weights of a law above the mean-one lognormal's in convex order, and the mean it lacks beyond the last node.
+    """Nodes and weights of a law above the mean-one lognormal in convex order, and the mean it lacks.
 
-    Each cell between nodes goes to its two ends with its mass and mean; that adds about step^2 / 6 of the variance.
+    Each cell between nodes goes to its two ends with its mass and mean; that adds about step^2 / 6 of the
+    variance.
     """
     if variance == 0:
         return np.ones(1), np.ones(1), 0.0

@@ -1,4 +1,4 @@
-"""How one question of the game will be played, settled before anything is played: window, lattice, cover, blocks, time."""
+"""How a question will be played, settled beforehand: window, lattice, cover, blocks, and about how long."""
 
 import math
 from collections.abc import Callable
@@ -32,9 +32,9 @@ CurveCount = Callable[[Quality], int]
 class Grain:
     """How finely the game is played for accuracies from `accuracy` on.
 
-    The lattice moves epsilon by about `tolerance` of itself; by up to COARSER times as much where the work, lattice points
-    times curves times steps, would exceed `easy`. Where it would still exceed MOST_WORK, the game falls back on a coarser
-    grain, and in the end on blocks of steps.
+    The lattice moves epsilon by about `tolerance` of itself; by up to COARSER times as much where the work,
+    lattice points times curves times steps, would exceed `easy`. Where it would still exceed MOST_WORK, the
+    game falls back on a coarser grain, and in the end on blocks of steps.
     """
 
     accuracy: float
@@ -62,10 +62,10 @@ def grain_for(accuracy: float) -> Grain:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where one question is played: epsilon and its saddle, the tilt, the end of the window, the lattice, a block's steps.
+    """Where one question is played: epsilon, its saddle, the tilt, the window, the lattice, a block's steps.
 
-    A tilt below the saddle lets the curve fade sooner beyond epsilon; as long as it stays above what rounding can tell from
-    the largest tilted value, nothing is lost. `points` counts the lattice points of the window.
+    A tilt below the saddle lets the curve fade sooner beyond epsilon; as long as it stays above what rounding
+    can tell from the largest tilted value, nothing is lost. `points` counts the lattice points of the window.
     """
 
     epsilon: float
@@ -82,14 +82,14 @@ class Layout:
 
 
 class Planner:
-    """Lays out the questions about one game, by estimates that decide where to look and never what to answer."""
+    """Lays out the questions about one game. Its estimates decide where to look, never what to answer."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
         self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
 
     def rung_for_delta(self, log_delta: float) -> int:
-        """The first rung of the ladder at or below ln delta, so that questions that are close share a layout."""
+        """The first rung of the ladder at or below ln delta; questions that are close share it."""
         rung = next((rung for rung in LADDER if rung <= log_delta), None)
         if rung is None:
             raise self.refusal(log_delta)
@@ -174,7 +174,7 @@ class Planner:
         return epsilon + 2 * math.sqrt(block(layout.saddle)[2])
 
     def largest_loss(self, log_delta: float, tilt: float, beyond: float) -> float:
-        """A loss so rare that taking it for infinite leaves no mark on the tilted curve, `beyond` and itself past epsilon."""
+        """A loss so rare that the curve, `beyond` and itself past epsilon, may take it for infinite."""
         exchange = self.game.exchange
         if exchange.noise is not Noise.NORMAL:
             return exchange.remove.loss_range[1]
@@ -187,8 +187,8 @@ class Planner:
     def refusal(self, log_delta: float) -> NotPreciseEnough:
         """Why no layout exists."""
         return NotPreciseEnough(
-            f"The substitution game at {{delta}} of about e^{log_delta:.0f} is out of reach for {self.game.times:,} steps "
-            "of this noise and rate",
+            f"The substitution game at {{delta}} of about e^{log_delta:.0f} is out of reach "
+            f"for {self.game.times:,} steps of this noise and rate",
             "Ask with {effort=QUICK}, or for another {epsilon} or {delta}.",
         )
 
@@ -212,7 +212,7 @@ class Planner:
         return epsilon, tilt_for_epsilon(plan, epsilon)
 
     def _spacing(self, served: list[tuple[float, float]], tolerance: float) -> float:
-        """The lattice spacing that moves each epsilon that is served by about `tolerance` of itself, or delta by a few of it."""
+        """The spacing that moves each epsilon by about `tolerance` of itself, or delta by a few of it."""
         found = []
         for epsilon, saddle in served:
             losses, weights, _ = outline(self.game.exchange.remove, -50.0).tilted(saddle)

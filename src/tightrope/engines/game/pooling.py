@@ -1,7 +1,8 @@
-"""A few one-step curves that lie above those of every triangle: boxes are cut where it pays and pooled where it does not.
+"""A few one-step curves above those of every triangle: boxes are cut where it pays and pooled elsewhere.
 
-Nothing here can make an upper bound too small: every box is dominated, and a group's curve is the larger of its members' at
-every order. Moments, which tell what a run of many steps would choose, decide how finely to cut and what to pool.
+Nothing here can make an upper bound too small: every box is dominated, and a group's curve is the larger of
+its members' at every order. Moments, which tell what a run of many steps would choose, decide how finely to
+cut and what to pool.
 """
 
 import math
@@ -15,8 +16,8 @@ from tightrope.engines.game.exchange_curve import both_orders
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, Box, Gram, log_variance
 from tightrope.numerics.tails import Floats
 
-# The moments that are compared (below -1/2 P and Q are exchanged), and how many times more each may exceed the worst
-# triangle's: a negative tilt belongs to a remaining epsilon near 0, where few runs spend little time.
+# The moments that are compared (below -1/2 P and Q are exchanged), and how many times more each may exceed
+# the worst triangle's: a negative tilt belongs to a remaining epsilon near 0, where few runs spend time.
 TILTS = (-0.5, -0.25, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 FREEDOM = (30.0, 20.0, 10.0, 3.0, 1.0, 1.0, 1.0, 1.0)
 BETWEEN = 0.5  # the share of what the best triangle in between gains over remove that a box may add
@@ -28,7 +29,7 @@ KEPT_COVERS = 32
 
 @dataclass(frozen=True)
 class Quality:
-    """How much larger than the worst triangle's the moments of a box may be, and those of a group, in units of that."""
+    """By how much a box's moments may exceed the worst triangle's, and a group's, in units of the box's."""
 
     box: float
     group: float
@@ -82,11 +83,11 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True)
 class TriangleCover:
-    """Groups of triangles on a grid of losses; the first group holds remove, and is known by its Gram matrices too.
+    """Groups of triangles on a grid of losses; the first holds remove, and has its Gram matrices too.
 
-    `groups` cover remove's half of the family. `others` cover the other half more roughly, because nobody gains by choosing
-    there while the remaining epsilon is >= 0. `best_between` is the triangle that gains most where epsilon is near 0, if one
-    beats remove. `square` is 1 / noise^2.
+    `groups` cover remove's half of the family. `others` cover the other half more roughly, because nobody
+    gains by choosing there while the remaining epsilon is >= 0. `best_between` is the triangle that gains
+    most where epsilon is near 0, if one beats remove. `square` is 1 / noise^2.
     """
 
     rate: float
@@ -112,7 +113,7 @@ def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats,
 
 @lru_cache(maxsize=KEPT_COVERS)
 def cover_triangles(rate: float, square: float, quality: Quality) -> TriangleCover:
-    """The cover for one rate and 1 / noise^2; kept, because it takes seconds and every question of a run needs it."""
+    """The cover for one rate and 1 / noise^2; it takes seconds, and every question about a run needs it."""
     return _Pooling(rate, square, quality).cover()
 
 
@@ -165,7 +166,7 @@ class _Pooling:
         return curves_of(grams, self.rate, self.square, self.grid, coarseness).below(self.ceiling)
 
     def _moments(self, curves: Curves) -> Floats:
-        """About E_P[(e^{c loss} - 1) / (c (c + 1))] for each row and tilt c: the integral of the curve over e^{c x} dx."""
+        """About E_P[(e^{c loss} - 1) / (c (c + 1))]: the integral of each curve over e^{c x} dx."""
         return np.asarray(curves.forth @ self.forth_weights.T + curves.back @ self.back_weights.T)
 
     def _excess(self, curves: Curves) -> Floats:
@@ -174,7 +175,7 @@ class _Pooling:
         return np.asarray(((self._moments(curves) / self.best - 1) / allowed).max(axis=1))
 
     def _boxes(self) -> tuple[list[Box], Curves]:
-        """Boxes of remove's half whose dominators exceed the worst triangle by little, and the dominators' curves."""
+        """Boxes whose dominators exceed the worst triangle by little, and the dominators' curves."""
         done: list[Box] = []
         kept: list[Curves] = []
         open_boxes = self._cut_by_variance()
@@ -212,7 +213,7 @@ class _Pooling:
         return done
 
     def _halve(self, box: Box) -> list[Box]:
-        """The two halves, cut along the angle that helps more: to the variance, or else to |a - a'|, which decides near 0."""
+        """The two halves along the angle that lowers the variance more, or |a - a'|, which decides near 0."""
         limit = log_variance(REMOVE_GRAM, self.square) + self.quality.box / 2
 
         def left(halves: tuple[Box, Box]) -> tuple[float, float]:

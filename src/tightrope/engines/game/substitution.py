@@ -1,7 +1,8 @@
 """A run of exchanges, bracketed by the substitution game: its cover above, one adversary's policy below.
 
-The game is played for one kind of step. Other steps, and runs too long to play in one piece, are composed with its value read
-as the curve of one step: valid for every order of the steps, since what is fixed in advance is worst when it comes first.
+The game is played for one kind of step. Other steps, and runs too long to play in one piece, are composed
+with its value read as the curve of one step: valid for every order of the steps, since what is fixed in
+advance is worst when it comes first.
 """
 
 import math
@@ -60,7 +61,7 @@ class BlockProfile:
         return float(np.logaddexp(finite, self.log_infinite))
 
     def epsilon_above(self, log_delta: float) -> float:
-        """An epsilon, the smallest up to a little, whose bound is at most delta; infinity if there is none."""
+        """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
         low, high = 0.0, self.spacing
         if self.log_upper(0.0) <= log_delta:
             return 0.0
@@ -96,18 +97,18 @@ class Place:
 
 
 def _in_order(below: float, above: float) -> float:
-    """The lower end; ends that cross by more than rounding are a mistake that must not look like an answer."""
+    """The lower end. Ends that cross by more than rounding are a mistake and must not look like an answer."""
     if not below <= above + 1e-6 * (1 + abs(above)):
         raise ArithmeticError(f"the game's ends cross: {below} > {above}")
     return min(below, above)
 
 
 class Substitution:
-    """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as theory, grain and work leave it.
+    """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as theory and grain leave it.
 
-    Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that questions that are
-    close share what was played, and an answer never depends on what was asked before it. Where no list of triples is
-    certified to cover all (`Exchange.is_covered`), the upper end is 1.
+    Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that
+    questions that are close share what was played, and an answer never depends on what was asked before it.
+    Where no list of triples is certified to cover all (`Exchange.is_covered`), the upper end is 1.
     """
 
     def __init__(self, game: Game, progress: Progress | None = None) -> None:
@@ -140,7 +141,7 @@ class _Question:
 
 @lru_cache(maxsize=KEPT_PLACES)
 def _play(question: _Question) -> Place:
-    """Both ends at one rung. A game takes seconds, and the questions about one curve come one by one: the last are kept."""
+    """Both ends at one rung; kept, because a game takes seconds and a curve's questions come one by one."""
     return _Player(question).place()
 
 
@@ -212,12 +213,12 @@ class _Player:
         return BlockProfile(side, spot.tilt, layout.spacing, log_infinite, masses_rel_error)
 
     def _below(self) -> PolicyValue | None:
-        """The policy's value; a run that is not played in one piece, or holds other steps, is left to fixed directions."""
+        """The policy's value. Runs with blocks or other steps are left to fixed directions."""
         layout = self.layout
         if layout.block < self.game.times or self.game.others:
             return None
         largest = self.planner.largest_loss(layout.log_delta, 0.0, 0.0)
-        # a run that lost far more than epsilon is let go: rare at this rung, and at the larger deltas it also serves
+        # a run that lost far more than epsilon is let go: rare at this rung and at larger deltas
         below = max(20 / layout.saddle + 4 * layout.deviation, 1.2 * largest + 10 / layout.saddle)
         below = min(self.game.times * largest, below)
         # nothing lies beyond this window, so a steeper tilt costs nothing and leaves more digits
@@ -227,7 +228,7 @@ class _Player:
         return GameBelow(self._laws(reach + 1), window).play(self.game.times, self.progress)
 
     def _laws(self, reach: int) -> list[LabelLaw]:
-        """The steps the adversary may play: remove, add, and the best triangle between them where one beats both."""
+        """What the adversary may play: remove, add, and the best triangle between if it beats both."""
         exchange, spacing = self.exchange, self.layout.spacing
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
         if exchange.is_covered:

@@ -1,12 +1,14 @@
 """Boxes of triangles, each dominated by one Gram matrix: the whole family of exchanges as a finite list.
 
-A step of an exchange is a triangle (x, a, a') in the unit ball; only the Gram matrix [[U, C], [C, W]] of (a - x, a' - x)
-matters. Every triple is dominated by an inscribed triangle without an obtuse angle, which two angles name: e >= 0, how far
-the angle at x is from a right one, and D, which runs from remove (pi/2) to add (-pi/2), with |D| + e <= pi/2:
+A step of an exchange is a triangle (x, a, a') in the unit ball; only the Gram matrix [[U, C], [C, W]] of (a -
+x, a' - x) matters. Every triple is dominated by an inscribed triangle without an obtuse angle, which two
+angles name: e >= 0, how far the angle at x is from a right one, and D, which runs from remove (pi/2) to add
+(-pi/2), with |D| + e <= pi/2:
 
     U = 2 + 2 sin(e + D),   W = 2 + 2 sin(e - D),   C = 2 sin(e)^2 + 2 cos(D) sin(e).
 
-(U', W', C') dominates (U, W, C) if U' >= U, W' >= W and C' <= C + sqrt((U' - U)(W' - W)): proofs/substitution_triangles.md.
+(U', W', C') dominates (U, W, C) if U' >= U, W' >= W and C' <= C + sqrt((U' - U)(W' - W)):
+proofs/substitution_triangles.md.
 """
 
 import math
@@ -87,7 +89,7 @@ def triangle(d: float, e: float) -> Gram:
 
 
 def log_variance(gram: Gram, square: float) -> float:
-    """ln of the variance of X - Y: what the step loses, to leading order where the rate is low; `square` is 1 / noise^2."""
+    """ln of the variance of X - Y, which a step of low rate loses, about; `square` is 1 / noise^2."""
     top = max(gram.u, gram.w) * square
     parts = np.exp(gram.u * square - top) + np.exp(gram.w * square - top) - 2 * np.exp(gram.c * square - top)
     return top + math.log(max(float(parts), 1e-300))
