@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper figure-2 figure-3 findings accountants statements training test bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -18,13 +18,17 @@ run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and 
 	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6 1e-7 1e-5 1e-4
 
 paper: $(VENV)/.installed-cli,plot,dist,opendp ## set up, then reproduce the paper: docs/paper.md and its figures (some minutes)
-	@$(BIN)/tightrope paper --out docs/figures --page docs/paper.md
+	@$(BIN)/python -m reproduction paper --out docs/figures --page docs/paper.md
+
+published: $(VENV)/.installed-cli,statement ## set up, then account published runs again: docs/findings/published.md
+	@$(BIN)/python -m reproduction published examples/papers.toml --markdown > $(VENV)/published.md
+	@mv $(VENV)/published.md docs/findings/published.md
 
 figure-2: $(VENV)/.installed-cli,plot ## set up, then draw the noise that privacy targets need against the sampling rate
-	@$(BIN)/tightrope paper --out figures --item figure-2
+	@$(BIN)/python -m reproduction paper --out figures --item figure-2
 
 figure-3: $(VENV)/.installed-cli,plot ## set up, then draw which fixed adversary is worst for Laplace noise under substitution
-	@$(BIN)/tightrope paper --out figures --item figure-3
+	@$(BIN)/python -m reproduction paper --out figures --item figure-3
 
 findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitution.md (half an hour; rows that are known are kept)
 	@$(BIN)/python examples/substitution.py --out docs/findings
@@ -32,14 +36,13 @@ findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitutio
 accountants: $(VENV)/.installed-cli ## set up, then write docs/findings/accountants.md: every accountant on many runs (rows that are known are kept)
 	@$(BIN)/python examples/accountants.py --out docs/findings
 
-statements: $(VENV)/.installed-cli,statement ## set up, then render the examples of docs/statements.md and the recheck of published results
+statements: $(VENV)/.installed-cli,statement ## set up, then render the examples of docs/statements.md
 	@mkdir -p docs/statements
 	@for pair in statement:digits laplace_release:visits; do \
 	  for kind in json:json md:md latex:tex registry:yaml; do \
 	    $(BIN)/tightrope statement examples/$${pair%%:*}.toml --format $${kind%%:*} > docs/statements/$${pair##*:}.$${kind##*:} || exit 1; \
 	  done; done
 	@$(BIN)/tightrope schema > docs/tightrope-statement-1.schema.json
-	@$(BIN)/tightrope recheck examples/papers.toml --markdown > docs/findings/published.md
 
 training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 
@@ -65,7 +68,7 @@ docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reproduction tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per set of extras: set-up is current while the stamp is newer than pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

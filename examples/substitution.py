@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.cli.progress import watched
+from tightrope.cli.terminal import watch_items
 from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
 from tightrope.engines.game.layout import USUAL
 from tightrope.engines.game.pooling import cover_triangles, largest_loss
@@ -26,6 +26,7 @@ from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
 
 DELTA = 1e-5
+TIGHTLY = tr.Certified(effort=tr.TIGHT)
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
 LONG = (
     (0.001, 0.8, 10_000),
@@ -67,9 +68,9 @@ def solved(rate: float, noise: float, steps: int) -> Case:
     """One row of the grid."""
     run = run_of(rate, noise, steps)
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
     start = time.perf_counter()
-    tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
+    tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=TIGHTLY)
     return Case(
         rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, time.perf_counter() - start
     )
@@ -98,7 +99,7 @@ def grid(path: Path) -> list[Case]:
     missing = sorted(
         (key for key in wanted if key not in known), key=lambda key: key[2]
     )  # the quick ones first
-    for key in watched(missing, "grid"):
+    for key in watch_items(missing, "grid"):
         known[key] = solved(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())
@@ -115,13 +116,11 @@ def figure_4() -> str:
     """The paper's Fig. 4."""
     run = run_of(*FIGURE_4)
     remove, quick, tight = (
-        tr.privacy_curve(run, relation=relation, effort=effort)
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(effort=effort))
         for relation, effort in ((tr.REMOVE, tr.QUICK), (tr.SUBSTITUTE, tr.QUICK), (tr.SUBSTITUTE, tr.TIGHT))
     )
     found = tight.epsilon(DELTA)
-    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(
-        DELTA
-    )
+    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Renyi()).bounds(DELTA)
     epsilons = table(
         ["accountant", "epsilon at delta 1e-5"],
         [
@@ -210,9 +209,9 @@ def counterexample() -> str:
     rows = []
     for epsilon in (0.0, 0.02):
         brackets = [
-            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-8),
-            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, accuracy=1e-8),
-            tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE),
+            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
+            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
+            tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, by=TIGHTLY),
         ]
         shown = [f"[{b.lower:.10f}, {b.upper:.10f}]" for b in brackets[:2]] + [
             f"[{brackets[2].lower:.5f}, {brackets[2].upper:.5f}]"

@@ -1,10 +1,13 @@
-"""What all tests share: reproducible hypothesis runs without a deadline on shared machines, and a command line to type into."""
+"""What all tests share: reproducible hypothesis runs without a deadline, and command lines to type into."""
 
 import shlex
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
 
+import reproduction.__main__
 from shell import Shell
 from tightrope.cli.entry import main
 
@@ -14,7 +17,18 @@ settings.load_profile("tightrope")
 
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run a command line in this process: exit code, standard output, standard error."""
+    """Run `tightrope WORDS` in this process: exit code, standard output, standard error."""
+    return typed_into(main, capsys)
+
+
+@pytest.fixture
+def reproduce(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run `python -m reproduction WORDS` in this process."""
+    return typed_into(reproduction.__main__.main, capsys)
+
+
+def typed_into(main: Callable[[Sequence[str]], NoReturn], capsys: pytest.CaptureFixture[str]) -> Shell:
+    """What a command line answers: exit code, standard output, standard error."""
 
     def run(words: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

@@ -355,7 +355,7 @@ def failing(problem: Exception) -> Callable[..., None]:
 
 def test_an_uncertified_answer_has_exit_code_4(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tightrope.cli.epsilon.privacy_curve", failing(NotPreciseEnough("ask for a coarser accuracy."))
+        "tightrope.cli.curves.privacy_curve", failing(NotPreciseEnough("ask for a coarser accuracy."))
     )
     assert shell(f"epsilon {PLAIN} --relation add --delta 1e-6") == (
         4,
@@ -365,7 +365,7 @@ def test_an_uncertified_answer_has_exit_code_4(shell: Shell, monkeypatch: pytest
 
 
 def test_an_internal_error_asks_to_be_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tightrope.cli.epsilon.privacy_curve", failing(ZeroDivisionError("by\nzero")))
+    monkeypatch.setattr("tightrope.cli.curves.privacy_curve", failing(ZeroDivisionError("by\nzero")))
     code, out, err = shell(f"epsilon {PLAIN} --relation add --delta 1e-6")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "ZeroDivisionError: by zero" in err

@@ -11,7 +11,7 @@ import test_cli
 import tightrope as tr
 from shell import Shell
 from test_cli import answered, loaded
-from tightrope.cli.target import Answer
+from tightrope.cli.calibrate import Found
 
 TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
 NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"
@@ -163,9 +163,9 @@ def test_randomized_response_has_steps_and_a_rate(shell: Shell) -> None:
 def test_a_rounded_number_that_is_not_within_the_target_is_not_offered() -> None:
     target: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
     found = tr.smallest_noise(tr.Poisson(rate=0.01), steps=100, **target)
-    kept = Answer.rounded(found, lambda noise: poisson(noise, 0.01, 100), up=True)
+    kept = Found.rounded(found, lambda noise: poisson(noise, 0.01, 100), up=True)
     assert kept.typed == float(kept.text) > found.value
-    refused = Answer.rounded(found, lambda noise: poisson(0.99 * noise, 0.01, 100), up=True)
+    refused = Found.rounded(found, lambda noise: poisson(0.99 * noise, 0.01, 100), up=True)
     assert refused.text == repr(found.value)
     assert (refused.typed, refused.curve) == (found.value, found.curve)
 
@@ -274,7 +274,7 @@ def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(
 def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "epsilon 1 at delta 1e-06 under ADD is out of reach: even noise_multiplier 1e+09 is not shown to meet it."
     monkeypatch.setattr(
-        "tightrope.cli.noise.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0))
+        "tightrope.cli.calibrate.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0))
     )
     expected = (
         "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 is not shown to meet it."

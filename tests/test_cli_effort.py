@@ -14,30 +14,36 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, MAIN, answered, last_row, loaded
-from tightrope.cli import progress
+from tightrope.cli import terminal
 from tightrope.cli.refusals import in_options
 
 EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
 TARGET = "--relation substitute --epsilon 0.35 --delta 1e-5"
 QUICKLY = "effort     quick (envelope above, fixed directions below)"
 TIGHTLY = "effort     tight (the substitution game besides envelope and fixed directions)"
-QUESTIONS = {
-    f"epsilon {EXCHANGED} --steps 5 --delta 1e-5": "tight",
-    f"delta {EXCHANGED} --steps 5 --epsilon 0.2": "tight",
-    f"curve {EXCHANGED} --steps 5 --epsilons 0.2": "quick",
-    f"risk {EXCHANGED} --steps 5 --fpr 0.01": "quick",
-    f"noise --sampling without-replacement --batch 1 --population 20 --steps 5 {TARGET}": "quick",
-    f"steps --noise 4 --sampling without-replacement --batch 1 --population 20 {TARGET}": "quick",
-    f"rate --noise 4 --sampling without-replacement --population 20 --steps 5 {TARGET}": "quick",
-}
+QUESTIONS = (
+    f"epsilon {EXCHANGED} --steps 5 --delta 1e-5",
+    f"delta {EXCHANGED} --steps 5 --epsilon 0.2",
+    f"curve {EXCHANGED} --steps 5 --epsilons 0.2",
+    f"risk {EXCHANGED} --steps 5 --fpr 0.01",
+    f"noise --sampling without-replacement --batch 1 --population 20 --steps 5 {TARGET}",
+    f"steps --noise 4 --sampling without-replacement --batch 1 --population 20 {TARGET}",
+    f"rate --noise 4 --sampling without-replacement --population 20 --steps 5 {TARGET}",
+)
 
 
-@pytest.mark.parametrize(("words", "usual"), QUESTIONS.items(), ids=[words.split()[0] for words in QUESTIONS])
-def test_the_effort_is_told_where_it_matters_and_always_in_json(shell: Shell, words: str, usual: str) -> None:
-    assert (TIGHTLY if usual == "tight" else QUICKLY) in answered(shell, words)
-    assert QUICKLY in answered(shell, f"{words} --effort quick")
-    assert loaded(shell, words)["question"]["effort"] == usual
-    assert loaded(shell, f"{words} --effort quick")["question"]["effort"] == "quick"
+@pytest.mark.parametrize("words", QUESTIONS, ids=[words.split()[0] for words in QUESTIONS])
+def test_every_command_is_quick_by_default_and_tells_the_effort_where_it_matters(
+    shell: Shell, words: str
+) -> None:
+    assert QUICKLY in answered(shell, words)
+    assert loaded(shell, words)["question"]["effort"] == "quick"
+
+
+@pytest.mark.parametrize("words", QUESTIONS[:2], ids=["epsilon", "delta"])
+def test_a_tight_answer_says_so(shell: Shell, words: str) -> None:
+    assert TIGHTLY in answered(shell, f"{words} --effort tight")
+    assert loaded(shell, f"{words} --effort tight")["question"]["effort"] == "tight"
 
 
 def test_elsewhere_the_effort_changes_nothing_and_is_not_shown(shell: Shell) -> None:
@@ -83,9 +89,9 @@ def test_a_refused_game_advises_in_options() -> None:
 
 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
     assert TIGHTLY in answered(
-        shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
+        shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort tight"
     )  # nothing on standard error
 
 
@@ -115,11 +121,11 @@ def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None
     return code, out.decode(), shown.decode()
 
 
-SOON = "import tightrope.cli.progress as p; p.PATIENCE = 0.0"
+SOON = "import tightrope.cli.terminal as p; p.PATIENCE = 0.0"
 
 
 def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
-    code, out, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 20 --delta 1e-5", SOON)
+    code, out, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 20 --delta 1e-5 --effort tight", SOON)
     assert code == 0
     assert TIGHTLY in out
     assert "\x1b" not in out
@@ -129,13 +135,15 @@ def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
 
 
 def test_a_quick_answer_shows_no_bar() -> None:
-    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort quick")
+    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 5 --delta 1e-5")
     assert (code, shown) == (0, "")
 
 
 def test_an_interrupt_during_the_game_ends_cleanly() -> None:
     long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --relation substitute --steps 10000"
-    code, out, shown = at_a_terminal(f"epsilon {long} --delta 1e-5", SOON, interrupt_at=b"Preparing")
+    code, out, shown = at_a_terminal(
+        f"epsilon {long} --delta 1e-5 --effort tight", SOON, interrupt_at=b"Preparing"
+    )
     assert (code, out) == (130, "")
     assert shown.endswith("tightrope: interrupted.\r\n")
     assert "Traceback" not in shown
@@ -144,7 +152,7 @@ def test_an_interrupt_during_the_game_ends_cleanly() -> None:
 
 def test_a_bar_that_never_came_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with progress.game_watched() as count:
+    with terminal.watch_rounds() as count:
         assert count is not None
         count(1, 2)
         count(2, 2)
@@ -165,5 +173,5 @@ def test_every_round_counts_from_one_to_the_number_of_steps() -> None:
     tr.delta(step * 4, epsilon=0.1, **asked)  # type: ignore[call-overload]
     assert calls[:2] == [(1, 4), (2, 4)]
     calls.clear()
-    tr.epsilon(step * 6, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[call-overload]
+    tr.epsilon(step * 6, delta=1e-5, by=tr.Certified(effort=tr.QUICK), **asked)  # type: ignore[call-overload]
     assert not calls

@@ -1,6 +1,7 @@
 """The engines against each other and against multi-precision references, and the pieces they are made of."""
 
 import math
+import time
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache
@@ -26,7 +27,7 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
-from tightrope.engines.atoms import ABOVE, BELOW
+from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
 from tightrope.engines.cells import Cells, cut
 from tightrope.engines.choose import Composition
 from tightrope.engines.closed_forms import OneFormula
@@ -35,13 +36,12 @@ from tightrope.engines.contour.normal import NormalTransform
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
-from tightrope.engines.merge import merge
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
-from tightrope.engines.spread import spread
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair, exact_log_ratio
+from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
+from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
 
 COARSE = 1e-3
@@ -50,7 +50,7 @@ ONE_WAY = pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
 
 def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     """The one schedule of pairs that decides a run under a relation with one branch."""
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     ((schedule,),) = (cover.schedules for cover in analysis.covers)
     assert isinstance(schedule, Schedule)
     return schedule
@@ -67,7 +67,7 @@ def agree(one: LogBounds, other: LogBounds) -> bool:
     return max(one.lower, other.lower) <= min(one.upper, other.upper)
 
 
-# -- engine against engine --------------------------------------------------------------------------------------------
+# -- engine against engine
 
 NORMAL_RUNS: list[tuple[str, tr.Run, tr.Relation, float]] = [
     ("remove-.5-k2", gaussian(2, poisson(0.5), 2), tr.REMOVE, 1.0),
@@ -146,6 +146,37 @@ def test_exact_outcomes_and_lattice_agree(
             assert lattice.width <= COARSE
 
 
+def many_outputs(count: int) -> tr.Finite:
+    """A mechanism of so many outputs, all of different loss."""
+    weights = np.arange(1, count + 1) ** 0.7
+    masses = [float(weight) for weight in weights / weights.sum()]
+    return tr.Finite(observed=masses, alternative=masses[::-1])
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [(600, 1), (3000, 1), (300, 2), (60, 3)])
+def test_few_steps_of_many_outputs_are_as_much_work_as_they_have_outcomes(outputs: int, steps: int) -> None:
+    run = tr.Step(many_outputs(outputs), tr.EveryRecord()) * steps
+    began = time.process_time()
+    bracket = tr.epsilon(run, delta=0.01, relation=tr.ADD)
+    assert (
+        time.process_time() - began < 5
+    )  # it was cubic in the number of outputs, and overflowed the stack at 600
+    assert bracket.lower <= bracket.upper <= bracket.lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [(40, 1), (12, 2), (5, 4), (2, 30)])
+def test_outcomes_of_many_outputs_hold_the_fraction(outputs: int, steps: int) -> None:
+    ((pair, _),) = schedule_of(tr.Step(many_outputs(outputs), tr.Poisson(rate=0.25)) * 1, tr.ADD)
+    schedule = Schedule([(pair, steps), (pair.reverse, 1)])
+    for order in (Fraction(1), Fraction(5, 4), Fraction(3)):
+        truth = exact_delta(schedule, order)
+        found = ExactOutcomes(schedule).bounds(math.log(order))
+        assert truth > 0
+        log_truth = mp.log(mpf(truth.numerator) / truth.denominator)
+        assert mpf(found.lower) - mpf("1e-15") <= log_truth <= mpf(found.upper) + mpf("1e-15")
+        assert found.width < 1e-12
+
+
 @pytest.mark.parametrize("steps", [1, 3, 8])
 @ONE_WAY
 def test_exact_outcomes_hold_the_fraction(steps: int, relation: tr.Relation) -> None:
@@ -184,7 +215,7 @@ def test_the_formula_of_one_step_and_the_lattice_agree(
             assert lattice.width <= COARSE
 
 
-# -- the formula of one step against multi-precision ------------------------------------------------------------------
+# -- the formula of one step against multi-precision
 
 
 def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
@@ -242,7 +273,7 @@ def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: f
     assert found.width <= 1e-6
 
 
-# -- loss atoms at free nodes -----------------------------------------------------------------------------------------
+# -- loss atoms at free nodes
 
 PAIRS = {
     "gauss-remove-.1": line_pair(gaussian(1, poisson(0.1), 1), tr.REMOVE),
@@ -256,9 +287,9 @@ PAIRS = {
 }
 
 
-def doubt(cells: Cells) -> float:
+def delta_abs_error(cells: Cells) -> float:
     """What rounding of masses and losses can do to the divergence of one step."""
-    return float(np.exp(cells.log_masses) @ (cells.blur + 1e-14))
+    return float(np.exp(cells.log_masses) @ (cells.loss_abs_errors + 1e-14))
 
 
 @given(name=st.sampled_from(sorted(PAIRS)), data=st.data())
@@ -273,8 +304,8 @@ def test_spread_lies_above_and_merge_below_at_free_nodes(name: str, data: st.Dat
     above, below = spread(cells), merge(cells)
     truth = OneFormula(pair).bounds(epsilon)
     assert (above.side, below.side) == (ABOVE, BELOW)
-    assert above.delta(epsilon) >= math.exp(truth.lower) * (1 - 1e-12) - doubt(cells)
-    assert below.delta(epsilon) <= math.exp(truth.upper) * (1 + 1e-12) + doubt(cells)
+    assert above.delta(epsilon) >= math.exp(truth.lower) * (1 - 1e-12) - delta_abs_error(cells)
+    assert below.delta(epsilon) <= math.exp(truth.upper) * (1 + 1e-12) + delta_abs_error(cells)
 
 
 @given(name=st.sampled_from(sorted(PAIRS)), data=st.data())
@@ -287,8 +318,8 @@ def test_cells_hold_all_of_both_laws(name: str, data: st.DataObject) -> None:
     p, q = np.exp(cells.log_masses), np.exp(cells.log_masses - cells.merged)
     assert p.sum() == pytest.approx(1, rel=1e-12)
     assert q.sum() == pytest.approx(1, rel=1e-9)
-    assert np.all(cells.merged >= cells.low - cells.blur)
-    assert np.all(cells.merged <= cells.high + cells.blur)
+    assert np.all(cells.merged >= cells.low - cells.loss_abs_errors)
+    assert np.all(cells.merged <= cells.high + cells.loss_abs_errors)
 
 
 @pytest.mark.parametrize("name", sorted(PAIRS))
@@ -298,7 +329,8 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
     epsilon = high / 3.1
 
     def gap(count: int) -> float:
-        # average over shifts of the nodes: where epsilon falls between two nodes matters as much as their distance
+        # average over shifts of the nodes: where epsilon falls between two nodes matters as much as their
+        # distance
         step = (high - low) / count
         gaps = []
         for shift in (np.arange(16) + 0.5) / 16:
@@ -311,7 +343,7 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
     assert 3.4 <= gaps[1] / gaps[2] <= 4.6
 
 
-# -- transforms -------------------------------------------------------------------------------------------------------
+# -- transforms
 
 
 def transform_of(rate_p: float, shift_p: float, rate_q: float = 0.0, shift_q: float = 0.0) -> NormalTransform:
@@ -405,7 +437,7 @@ def test_the_modulus_bound_bounds_the_modulus_from_there_on(transform: NormalTra
     assert bounds.min() < 1 - 1e-9  # it says something
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------
+# -- errors
 
 KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
 
@@ -461,3 +493,29 @@ def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose
         truth, found = OneFormula(pair).bounds(epsilon), laws.bounds(epsilon)
         assert found.lower <= truth.upper
         assert truth.lower <= found.upper
+
+
+# -- infinite losses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 2, 300])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_an_infinite_mass_that_rounds_to_one_is_no_domain_error(steps: int, rate: float) -> None:
+    """All but 1e-20 of P is where Q is not."""
+    mechanism = tr.Finite(observed=[0.0, 1.0], alternative=[1.0, 1e-20])
+    run = tr.Step(mechanism, tr.Poisson(rate=rate)) * steps
+    curve = tr.privacy_curve(run, relation=tr.REMOVE)
+    truth = 1 - (1 - Fraction(rate) * (1 - Fraction(1e-20) / (1 + Fraction(1e-20)))) ** steps
+    assert Fraction(curve.delta(40.0).lower) <= truth <= Fraction(curve.delta(40.0).upper)
+    assert curve.epsilon(0.1).lower == math.inf
+
+
+@pytest.mark.parametrize("mass", [Fraction(1, 10**400), Fraction(1, 7), 1 - Fraction(1, 10**30)])
+@pytest.mark.parametrize("times", [1, 3, 10_000])
+def test_the_composed_infinite_mass_is_bracketed(mass: Fraction, times: int) -> None:
+    pair = FinitePair(FiniteSupport((mass, 1 - mass)), FiniteSupport((Fraction(0), Fraction(1))))
+    lower, upper = Schedule([(pair, times)]).log_infinite_mass
+    with mp.workdps(500):
+        finite = mp.log(mpf((1 - mass).numerator) / mpf((1 - mass).denominator))
+        assert lower <= mp.log(-mp.expm1(times * finite)) <= upper
+    assert upper - lower < 1e-13 * (1 - lower)

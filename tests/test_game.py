@@ -24,6 +24,7 @@ from tightrope.pairs.schedule import Schedule
 
 Floats = NDArray[np.float64]
 SETTINGS = [(0.05, 4.0), (0.5, 1.0), (0.9, 2.0), (0.01, 0.8), (0.3, 6.0)]
+TIGHTLY = tr.Certified(effort=tr.TIGHT)
 over_settings = pytest.mark.parametrize(("rate", "noise"), SETTINGS)
 
 
@@ -235,7 +236,7 @@ def test_the_game_lies_between_remove_and_the_envelope(
     sampling = tr.WithoutReplacement(batch=round(1000 * rate), population=1000)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
-    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE)
     lower, upper = pure(rate, noise, steps).epsilon_bounds(delta, 1e-3)
     assert remove.lower < lower < upper < envelope.upper
 
@@ -255,9 +256,9 @@ def test_other_steps_are_composed_with_the_game() -> None:
     full = tr.Gaussian(noise_multiplier=5)
     exchanged = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=20)) * 30
     run = exchanged + tr.Step(full, tr.EveryRecord()) * 2
-    tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
-    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK)
-    alone = tr.epsilon(exchanged, delta=1e-5, relation=tr.SUBSTITUTE)
+    tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=TIGHTLY)
+    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
+    alone = tr.epsilon(exchanged, delta=1e-5, relation=tr.SUBSTITUTE, by=TIGHTLY)
     assert alone.upper < tight.lower
     assert tight.upper < quick.upper * 0.99
     assert tight.lower >= quick.lower

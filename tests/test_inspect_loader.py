@@ -42,7 +42,12 @@ def test_a_shuffled_loader_says_so_in_one_sentence() -> None:
     assert finding.scheme is Scheme.SHUFFLE
     assert finding.how is How.INSPECTED
     assert (finding.records, finding.batch, finding.epoch, finding.sampling) == (10_000, 64, 157, None)
-    assert (finding.times, finding.full, finding.alike, finding.reshuffles) == (1, 156, True, True)
+    assert (finding.times, finding.full, finding.removal_changes_one_slot, finding.reshuffles) == (
+        1,
+        156,
+        True,
+        True,
+    )
     assert finding.sentence == (
         "This loader shuffles the 10,000 records and cuts them into 157 batches of 64 per epoch (the last has 16)."
     )

@@ -1,4 +1,4 @@
-"""tightrope paper --quick, whole: the claims, the page that holds them, and what is refused."""
+"""python -m reproduction paper --quick, whole: the claims, the page that holds them, and what is refused."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from reproduction.paper.catalogue import items
 from reproduction.paper.item import AGREES, CORRECTED, Claim, Item, Made, markdown_table
 from reproduction.paper.page import page_text
 from shell import Shell
-from test_cli import MAIN
 
+ROOT = Path(__file__).parent.parent
 Claims = list[dict[str, str]]
 pytestmark = pytest.mark.xdist_group("paper")  # one quick run of everything serves all tests here
 
@@ -24,10 +24,22 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Claims]:
     """The folder and the claims of one quick run of everything."""
     folder = tmp_path_factory.mktemp("paper")
     done = run(
-        [sys.executable, "-W", "error", "-c", MAIN, "paper", "--out", str(folder), "--quick", "--json"],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "reproduction",
+            "paper",
+            "--out",
+            str(folder),
+            "--quick",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return folder, json.loads(done.stdout)["claims"]
@@ -107,10 +119,10 @@ def test_the_page_holds_every_claim_and_every_picture(quick: tuple[Path, Claims]
 
 @pytest.mark.parametrize("name", ["randomized-response", "table-1"])
 def test_the_same_item_is_the_same_bytes(
-    quick: tuple[Path, Claims], shell: Shell, tmp_path: Path, name: str
+    quick: tuple[Path, Claims], reproduce: Shell, tmp_path: Path, name: str
 ) -> None:
     folder, _ = quick
-    code, out, _ = shell(f"paper --out {tmp_path} --item {name} --quick")
+    code, out, _ = reproduce(f"paper --out {tmp_path} --item {name} --quick")
     assert code == 0
     assert name in out
     made = [file for file in tmp_path.iterdir() if file.name != "paper.md"]
@@ -119,41 +131,40 @@ def test_the_same_item_is_the_same_bytes(
         assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
 
 
-def test_an_item_that_does_not_exist_is_refused_with_those_that_do(shell: Shell, tmp_path: Path) -> None:
-    code, out, err = shell(f"paper --out {tmp_path / 'new'} --item figure-9")
+def test_an_item_that_does_not_exist_is_refused_with_those_that_do(reproduce: Shell, tmp_path: Path) -> None:
+    code, out, err = reproduce(f"paper --out {tmp_path / 'new'} --item figure-9")
     assert (code, out) == (2, "")
     assert "--item figure-9 is no part of the paper" in err
     assert "figure-1" in err
     assert not (tmp_path / "new").exists()
 
 
-def test_bad_options_are_refused_before_anything_is_made(shell: Shell, tmp_path: Path) -> None:
+def test_bad_options_are_refused_before_anything_is_made(reproduce: Shell, tmp_path: Path) -> None:
     for words, said in (
         (f"--out {tmp_path} --item", "--item"),
         (f"--out {tmp_path} --page {tmp_path} --item table-1", "--page must be a file"),
     ):
-        code, out, err = shell(f"paper {words}")
+        code, out, err = reproduce(f"paper {words}")
         assert (code, out) == (2, "")
         assert said in err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_readme_counts_the_claims_of_the_page() -> None:
-    root = Path(__file__).parent.parent
     rows = re.findall(
         r"\*\*(agrees|sharpened|corrected|undecided)\*\* \|$",
-        (root / "docs" / "paper.md").read_text(),
+        (ROOT / "docs" / "paper.md").read_text(),
         re.MULTILINE,
     )
     counts = Counter(rows)
     said = f"Of {len(rows)} claims {counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
-    assert said in (root / "README.md").read_text()
+    assert said in (ROOT / "README.md").read_text()
     assert "undecided" not in rows
 
 
-def test_a_folder_that_cannot_be_is_refused(shell: Shell, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_is_refused(reproduce: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, _, err = shell(f"paper --out {tmp_path / 'file'} --item table-1 --quick")
+    code, _, err = reproduce(f"paper --out {tmp_path / 'file'} --item table-1 --quick")
     assert code == 2
     assert "cannot be made" in err
 
@@ -167,7 +178,11 @@ def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
         passage="Words.",
     )
     text = page_text(
-        [(item, made)], tmp_path / "paper.md", tmp_path / "figures", "tightrope paper", quick=False
+        [(item, made)],
+        tmp_path / "paper.md",
+        tmp_path / "figures",
+        "python -m reproduction paper",
+        quick=False,
     )
     assert "](figures/x.png)" in text
     assert "x.csv" not in text
@@ -175,5 +190,5 @@ def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
     assert "*Fig. 9, corrected.* Because." in text
     assert "[Fig. 9: a thing](#fig-9-a-thing) | 1 agrees, 1 corrected |" in text
     assert "quick version" not in text
-    assert f"`tightrope paper --out {tmp_path / 'figures'} --item x`" in text
+    assert f"`python -m reproduction paper --out {tmp_path / 'figures'} --item x`" in text
     assert markdown_table([["a"], ["b"]]).splitlines()[1] == "|---|"

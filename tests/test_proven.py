@@ -10,9 +10,9 @@ import pytest
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.audit.claims.largest_sum import Epochs
-from tightrope.audit.claims.proven import _most_squares, proven
+from tightrope.audit.claims.proven import proven, reach
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.theorems.other_batchings import LargestSum, most_squares
 
 NOISE = 0.9
 GRID = np.linspace(-9.0, 9.0, 721)
@@ -64,7 +64,14 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
 ) -> None:
     rng = np.random.default_rng(records * 10 + batch)
     # of five records in batches of two one is left out of each epoch
-    finding = found(Scheme.SHUFFLE, records=records, batch=batch, epoch=2, full=records // batch, alike=True)
+    finding = found(
+        Scheme.SHUFFLE,
+        records=records,
+        batch=batch,
+        epoch=2,
+        full=records // batch,
+        removal_changes_one_slot=True,
+    )
     for trial in range(6):
         shared = tuple(rng.uniform(-1, 1, records - 1)) if trial else (-1.0,) * (records - 1)
         others = (
@@ -110,7 +117,7 @@ def test_no_dataset_exceeds_the_bound_for_balls_in_bins(relation: tr.Relation) -
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)
 def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Relation) -> None:
     rng = np.random.default_rng(11)
-    finding = found(Scheme.WITH_REPLACEMENT, records=3, batch=2, share=1 / 3, alike=True)
+    finding = found(Scheme.WITH_REPLACEMENT, records=3, batch=2, share=1 / 3, removal_changes_one_slot=True)
     for _ in range(6):
         shared = tuple(rng.uniform(-1, 1, 2))
 
@@ -132,7 +139,7 @@ def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Re
 
 
 def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() -> None:
-    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, alike=True)
+    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, removal_changes_one_slot=True)
     answer = proven(run_of(25), finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.epsilon(
         tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord()) * 3, delta=1e-6, relation=tr.SUBSTITUTE
@@ -141,7 +148,7 @@ def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() ->
 
 
 def test_the_fixed_order_moves_every_batch_when_a_record_leaves() -> None:
-    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, alike=True)
+    finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, removal_changes_one_slot=True)
     answer = proven(run_of(20), finding, delta=1e-6, relation=tr.REMOVE)
     halved = tr.Step(tr.Gaussian(noise_multiplier=NOISE / 2), tr.EveryRecord()) * 20
     assert answer.epsilon.upper == tr.epsilon(halved, delta=1e-6, relation=tr.REMOVE).upper
@@ -201,7 +208,10 @@ def test_neighbours_that_are_cut_differently_have_no_bound() -> None:
 )
 def test_an_epoch_of_unknown_length_has_no_bound(scheme: Scheme, relation: tr.Relation) -> None:
     answer = proven(
-        run_of(1000), found(scheme, records=2000, batch=20, alike=True), delta=1e-6, relation=relation
+        run_of(1000),
+        found(scheme, records=2000, batch=20, removal_changes_one_slot=True),
+        delta=1e-6,
+        relation=relation,
     )
     assert math.isinf(answer.epsilon.upper)
     assert "epoch" in answer.why_not or "record fewer" in answer.why_not
@@ -237,9 +247,9 @@ def test_an_estimated_rate_counts_with_its_whole_range() -> None:
 
 @pytest.mark.parametrize(("batches", "noise"), [(10, 0.22), (10, 0.25), (1000, 0.19), (100, 1.0), (10, 4.0)])
 def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> None:
-    epochs = Epochs(epochs=1, batches=batches, weight=0.9, with_record=2.0, without=0.0, noise=noise)
-    edges = epochs.edges()
-    for shift, masses in zip((2.0, 0.0), epochs.masses(), strict=True):
+    witness = LargestSum(epochs=1, batches=batches, weight=0.9, with_record=2.0, without=0.0, noise=noise)
+    edges = witness.edges()
+    for shift, masses in zip((2.0, 0.0), witness.masses(), strict=True):
         with mp.workdps(400):
             below = [mpf(0)]
             for edge in edges:
@@ -255,7 +265,7 @@ def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> N
 
 
 def test_noise_too_small_to_be_halved_has_no_bound() -> None:
-    finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11, alike=True)
+    finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11, removal_changes_one_slot=True)
     answer = proven(run_of(20, noise=1e-6), finding, delta=1e-6, relation=tr.REMOVE)
     assert math.isinf(answer.epsilon.upper)
     with pytest.raises(tr.InvalidSetting, match="delta"):
@@ -264,17 +274,17 @@ def test_noise_too_small_to_be_halved_has_no_bound() -> None:
 
 def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
     batch, share, steps, beta = 8, 0.02, 50, 1e-2
-    most = _most_squares(batch, share, steps, beta)
+    most = most_squares(batch=batch, share=share, steps=steps, beta=beta)
     counts = np.random.default_rng(3).binomial(batch, share, (200_000, steps))
     assert ((counts**2).sum(axis=1) > most).mean() <= beta
     assert most < 40  # of at most 3200
-    assert _most_squares(3, 1.0, 4, 1e-6) == 36
+    assert most_squares(batch=3, share=1.0, steps=4, beta=1e-6) == 36
 
 
 def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
-    epochs = Epochs(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
+    witness = LargestSum(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
     lower = [
-        replace(epochs, noise=noise).epsilon(1e-6, directions=(tr.REMOVE,))
+        reach(replace(witness, noise=noise), delta=1e-6, directions=(tr.REMOVE,))
         for noise in (4.0, 2.0, 1.0, 0.5, 0.25, 0.05)
     ]
     assert lower == sorted(lower)
@@ -283,7 +293,9 @@ def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
 
 def test_shuffling_costs_far_more_than_the_poisson_sampling_that_was_accounted() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    finding = found(Scheme.SHUFFLE, records=64_000, batch=64, epoch=1000, full=1000, alike=True)
+    finding = found(
+        Scheme.SHUFFLE, records=64_000, batch=64, epoch=1000, full=1000, removal_changes_one_slot=True
+    )
     claimed = tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     truly = proven(run, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE).epsilon
     assert claimed.upper < 0.95
@@ -294,7 +306,16 @@ def test_shuffling_costs_far_more_than_the_poisson_sampling_that_was_accounted()
 @pytest.mark.parametrize("scheme", [s for s in Scheme if s.value and s not in list(Scheme)[:3]], ids=repr)
 def test_what_is_not_proved_is_infinite_and_says_why(scheme: Scheme) -> None:
     response = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 20
-    finding = found(scheme, records=105, batch=10, epoch=11, alike=True, share=1 / 105, draws=2, rate=0.1)
+    finding = found(
+        scheme,
+        records=105,
+        batch=10,
+        epoch=11,
+        removal_changes_one_slot=True,
+        share=1 / 105,
+        draws=2,
+        rate=0.1,
+    )
     answer = proven(response, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     assert answer.epsilon == tr.Bracket(0.0, math.inf)
     assert answer.why_not

@@ -1,4 +1,4 @@
-"""Published claims accounted again: files read to the last key, rows that agree with the accountant, a page that is current."""
+"""Published claims accounted again: files read to the last key, rows that hold, a page that is current."""
 
 import json
 import math
@@ -10,13 +10,14 @@ import pytest
 
 import tightrope as tr
 from reproduction.published.batches import finding_of
-from reproduction.published.file import Printed, Setting
-from reproduction.published.recheck import Recheck, Standing, read_papers, recheck
-from reproduction.published.row import standing_of
+from reproduction.published.page import table, text_table
+from reproduction.published.recheck import ClaimStanding, RecheckedRun, recheck, standing_of
+from reproduction.published.runs_file import Printed, PublishedRun, read_papers
 from shell import Shell
-from tightrope.audit.claims.largest_sum import Epochs
+from tightrope.audit.claims.proven import reach
 from tightrope.audit.finding import Finding
 from tightrope.errors import InvalidSetting
+from tightrope.theorems.other_batchings import LargestSum
 
 ROOT = Path(__file__).parent.parent
 PAPERS = ROOT / "examples" / "papers.toml"
@@ -63,29 +64,29 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def read(write: Callable[[str], Path]) -> Callable[..., Setting]:
-    def one(**changed: str | None) -> Setting:
-        (setting,) = read_papers(write(entry(**changed))).settings
-        return setting
+def read(write: Callable[[str], Path]) -> Callable[..., PublishedRun]:
+    def one(**changed: str | None) -> PublishedRun:
+        (run,) = read_papers(write(entry(**changed))).runs
+        return run
 
     return one
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Recheck:
+def shipped() -> tuple[RecheckedRun, ...]:
     return recheck(read_papers(PAPERS))
 
 
 # what is read
 
 
-def test_a_number_keeps_the_digits_it_was_printed_with(read: Callable[..., Setting]) -> None:
+def test_a_number_keeps_the_digits_it_was_printed_with(read: Callable[..., PublishedRun]) -> None:
     claim = read(claimed_epsilon="7.10").claimed_epsilon
     assert (claim, claim.text, claim.half_a_digit) == (7.1, "7.10", 0.005)
     assert read(claimed_epsilon="8").claimed_epsilon.half_a_digit == 0
 
 
-def test_the_rate_is_the_exact_quotient_or_the_printed_decimal(read: Callable[..., Setting]) -> None:
+def test_the_rate_is_the_exact_quotient_or_the_printed_decimal(read: Callable[..., PublishedRun]) -> None:
     assert read().rate == Fraction(256, 60000)
     assert read(rate="0.00427").rate == Fraction(256, 60000)
     assert read(rate="0.004", batch=None, records='"not stated"').rate == Fraction(1, 250)
@@ -102,7 +103,7 @@ def test_the_rate_is_the_exact_quotient_or_the_printed_decimal(read: Callable[..
     ],
 )
 def test_steps_follow_from_epochs_by_the_rule_of_the_source(
-    read: Callable[..., Setting], rule: str, least: int, most: int
+    read: Callable[..., PublishedRun], rule: str, least: int, most: int
 ) -> None:
     steps = read(steps=None, epochs="60", steps_per_epoch=f'"{rule}"').steps
     assert steps is not None
@@ -110,13 +111,13 @@ def test_steps_follow_from_epochs_by_the_rule_of_the_source(
     assert "60 epochs" in steps.how
 
 
-def test_steps_may_be_a_range_and_agree_with_epochs(read: Callable[..., Setting]) -> None:
+def test_steps_may_be_a_range_and_agree_with_epochs(read: Callable[..., PublishedRun]) -> None:
     both = read(steps="[14040, 14063]", epochs="60", steps_per_epoch='"not stated"').steps
     assert both is not None
     assert (both.least, both.most) == (14040, 14063)
 
 
-def test_what_is_not_stated_is_none(read: Callable[..., Setting]) -> None:
+def test_what_is_not_stated_is_none(read: Callable[..., PublishedRun]) -> None:
     unknown = dict.fromkeys(
         ("delta", "noise_multiplier", "batch", "records", "steps", "relation", "accounted"), '"not stated"'
     )
@@ -132,11 +133,14 @@ REFUSED: dict[str, tuple[dict[str, str | None], str]] = {
     "no rule": ({"epochs": "60"}, "steps_per_epoch is missing"),
     "rule alone": ({"steps_per_epoch": '"floor"'}, "steps_per_epoch contradicts the rest"),
     "no source": ({"implemented_source": None}, "implemented_source is missing"),
-    "negative noise": ({"noise_multiplier": "-1.0"}, "noise_multiplier must be above 0, got -1.0"),
-    "text for a number": ({"delta": '"small"'}, "delta must be a real number, got 'small'"),
-    "infinite claim": ({"claimed_epsilon": "inf"}, "claimed_epsilon must be finite"),
-    "claim not stated": ({"claimed_epsilon": '"not stated"'}, "claimed_epsilon must be a real number"),
-    "part of a record": ({"records": "60000.5"}, "records must be a whole number"),
+    "negative noise": ({"noise_multiplier": "-1.0"}, "noise_multiplier must be greater than 0, got -1.0"),
+    "text for a number": ({"delta": '"small"'}, "delta must be a valid number, got 'small'"),
+    "infinite claim": ({"claimed_epsilon": "inf"}, "claimed_epsilon must be a finite number, got inf"),
+    "claim not stated": (
+        {"claimed_epsilon": '"not stated"'},
+        "claimed_epsilon must be a finite number, got 'not stated'",
+    ),
+    "part of a record": ({"records": "60000.5"}, "records must be a valid integer"),
     "too many steps": ({"steps": str(10**16)}, "steps must be from 1 to 1e+15"),
     "no step": (
         {"steps": None, "epochs": "0.001", "steps_per_epoch": '"not stated"'},
@@ -151,17 +155,17 @@ REFUSED: dict[str, tuple[dict[str, str | None], str]] = {
     "batch above records": ({"records": "100"}, "batch = 256 contradicts 100 records"),
     "steps against epochs": (
         {"epochs": "60", "steps_per_epoch": '"ceil"'},
-        "steps = 14040 contradicts epochs = 60: 14,100 steps = 60 epochs of ceil(60,000 / 256) = 235 steps",
+        "steps = 14040 contradicts epochs: 14,100 steps = 60 epochs of ceil(60,000 / 256) = 235 steps",
     ),
     "foreign key": ({"draws": "4"}, "draws = 4 contradicts implemented: it describes several draws"),
     "half a shuffle": ({"implemented": '"shuffle"', "reshuffled": "true"}, "last_batch is missing"),
-    "shuffled perhaps": ({**SHUFFLED, "reshuffled": '"perhaps"'}, "reshuffled must be true or false"),
+    "shuffled perhaps": ({**SHUFFLED, "reshuffled": '"perhaps"'}, "reshuffled must be a valid boolean"),
     "another relation": (
         {"relation": '"subsitute"'},
         "relation must be a known name, got 'subsitute'. Did you mean substitute?",
     ),
     "empty text": ({"title": '""'}, "title must be one line of text"),
-    "notes": ({"notes": '"one"'}, "notes must be a list"),
+    "notes": ({"notes": '"one"'}, "notes must be a valid list"),
 }
 
 
@@ -204,9 +208,9 @@ def test_all_problems_of_all_settings_are_listed_at_once(write: Callable[[str], 
     ("text", "said"),
     [
         ("", "setting is missing"),
-        ("setting = 5", "setting must be a list"),
-        ("setting = [5]", "setting[0] must be a table"),
-        ("setting = []", "at least one setting"),
+        ("setting = 5", "setting must be a valid list"),
+        ("setting = [5]", "setting[0] must be a valid dictionary"),
+        ("setting = []", "at least 1 item"),
         ("[[setting", "must be a TOML file"),
     ],
 )
@@ -222,26 +226,26 @@ def test_files_without_settings_are_refused(write: Callable[[str], Path], text: 
 def test_half_of_the_last_printed_decimal_is_left_to_rounding() -> None:
     narrow = tr.Bracket(1.2040, 1.2041)
     assert [standing_of(Printed(text), [narrow]) for text in ("1.19", "1.20", "1.204", "1.21", "1")] == [
-        Standing.TOO_SMALL,
-        Standing.AGREES,
-        Standing.AGREES,
-        Standing.ABOVE,
-        Standing.TOO_SMALL,
+        ClaimStanding.TOO_SMALL,
+        ClaimStanding.AGREES,
+        ClaimStanding.AGREES,
+        ClaimStanding.ABOVE,
+        ClaimStanding.TOO_SMALL,
     ]
 
 
 def test_without_a_relation_a_claim_is_too_small_only_under_all_of_them() -> None:
     brackets = [tr.Bracket(2.0, 2.1), tr.Bracket(4.0, 4.1)]
     assert [standing_of(Printed(text), brackets) for text in ("1.00", "3.00", "5.00")] == [
-        Standing.TOO_SMALL,
-        Standing.ABOVE,
-        Standing.ABOVE,
+        ClaimStanding.TOO_SMALL,
+        ClaimStanding.ABOVE,
+        ClaimStanding.ABOVE,
     ]
 
 
 def test_a_wide_bracket_decides_nothing_and_no_bracket_knows_nothing() -> None:
-    assert standing_of(Printed("3.00"), [tr.Bracket(1.0, 9.0)]) is Standing.UNDECIDED
-    assert standing_of(Printed("3.00"), [tr.Bracket(0.0, math.inf)]) is Standing.UNKNOWN
+    assert standing_of(Printed("3.00"), [tr.Bracket(1.0, 9.0)]) is ClaimStanding.UNDECIDED
+    assert standing_of(Printed("3.00"), [tr.Bracket(0.0, math.inf)]) is ClaimStanding.UNKNOWN
 
 
 # what is computed
@@ -249,24 +253,24 @@ def test_a_wide_bracket_decides_nothing_and_no_bracket_knows_nothing() -> None:
 
 def test_a_claim_that_is_too_small_is_called_so(write: Callable[[str], Path]) -> None:
     found = recheck(read_papers(write(entry(claimed_epsilon="2.30"))))
-    assert found.rows[0].standing is Standing.TOO_SMALL
-    assert found.table()[1][4] == "claim too small"
-    assert "the claim is too small in: one." in str(found)
+    assert found[0].standing is ClaimStanding.TOO_SMALL
+    assert table(found)[1][4] == "claim too small"
+    assert "the claim is too small in: one." in text_table(found)
 
 
 def test_a_range_of_steps_widens_the_bracket_at_both_ends(write: Callable[[str], Path]) -> None:
     text = "".join(
         entry(id=f'"{i}"', steps=steps) for i, steps in enumerate(("[14040, 14100]", "14040", "14100"))
     )
-    both, fewest, most = (row.accounted[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))).rows)
+    both, fewest, most = (row.accounted[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))))
     assert (both.lower, both.upper) == (fewest.lower, most.upper)
 
 
 def test_a_refusal_of_the_accountant_is_told_and_drops_no_row(write: Callable[[str], Path]) -> None:
-    (row,) = recheck(read_papers(write(entry(noise_multiplier="1e-12")))).rows
+    (row,) = recheck(read_papers(write(entry(noise_multiplier="1e-12"))))
     assert not row.accounted
     assert row.missing["answer under ADD_OR_REMOVE"]
-    assert row.standing is Standing.UNKNOWN
+    assert row.standing is ClaimStanding.UNKNOWN
 
 
 def test_progress_counts_the_settings(write: Callable[[str], Path]) -> None:
@@ -283,7 +287,7 @@ def test_joined_batches_have_a_lower_end_below_that_of_dropped_ones_and_no_upper
         for i, last in enumerate(("dropped", "joined", "not stated"))
     )
     dropped, joined, unstated = (
-        row.implemented[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text))).rows
+        row.implemented[tr.ADD_OR_REMOVE] for row in recheck(read_papers(write(text)))
     )
     assert 0 < joined.epsilon.lower <= dropped.epsilon.lower
     assert math.isfinite(dropped.epsilon.upper)
@@ -297,7 +301,7 @@ def test_joined_batches_have_a_lower_end_below_that_of_dropped_ones_and_no_upper
     ("records", "batch", "steps"), [(50, 16, 60), (50, 17, 40), (7, 3, 30), (100, 10, 77), (9, 8, 20)]
 )
 def test_joined_epochs_hold_the_full_batches_that_are_counted(
-    read: Callable[..., Setting], records: int, batch: int, steps: int
+    read: Callable[..., PublishedRun], records: int, batch: int, steps: int
 ) -> None:
     """Cut both neighbours and count the batches that lie within one epoch of each."""
     changed = {
@@ -323,32 +327,34 @@ def test_joined_epochs_hold_the_full_batches_that_are_counted(
         assert len(whole) >= finding.full
 
 
-def test_the_joined_lower_end_is_that_of_the_largest_sum(shipped: Recheck) -> None:
-    (row,) = (row for row in shipped.rows if row.setting.id == "de-cifar100-1")
-    witness = Epochs(epochs=62, batches=2, weight=2 * 16384 / 50000, with_record=2.0, without=0.0, noise=21.1)
-    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == witness.epsilon(
-        1e-5, directions=tr.ADD_OR_REMOVE.branches
+def test_the_joined_lower_end_is_that_of_the_largest_sum(shipped: tuple[RecheckedRun, ...]) -> None:
+    (row,) = (row for row in shipped if row.run.id == "de-cifar100-1")
+    witness = LargestSum(
+        epochs=62, batches=2, weight=2 * 16384 / 50000, with_record=2.0, without=0.0, noise=21.1
+    )
+    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == reach(
+        witness, delta=1e-5, directions=tr.ADD_OR_REMOVE.branches
     )
 
 
 # the settings that are shipped
 
 
-def test_every_shipped_setting_has_a_row_that_is_answered_or_says_what_is_missing(shipped: Recheck) -> None:
-    assert len(shipped.rows) == len(shipped.papers.settings) >= 10
-    for row in shipped.rows:
+def test_every_shipped_setting_has_a_row_that_is_answered_or_says_what_is_missing(
+    shipped: tuple[RecheckedRun, ...],
+) -> None:
+    assert len(shipped) == len(read_papers(PAPERS).runs) >= 10
+    for row in shipped:
         assert row.accounted or {"noise_multiplier", "steps", "rate"} & set(row.missing)
-        assert row.setting.source
-        expected = (
-            {tr.ADD_OR_REMOVE, tr.SUBSTITUTE} if row.setting.relation is None else {row.setting.relation}
-        )
+        assert row.run.source
+        expected = {tr.ADD_OR_REMOVE, tr.SUBSTITUTE} if row.run.relation is None else {row.run.relation}
         assert set(row.implemented) == expected
         assert set(row.accounted) in (expected, set())
 
 
-def test_shipped_brackets_hold_what_the_accountant_says(shipped: Recheck) -> None:
-    for row in shipped.rows:
-        setting = row.setting
+def test_shipped_brackets_hold_what_the_accountant_says(shipped: tuple[RecheckedRun, ...]) -> None:
+    for row in shipped:
+        setting = row.run
         if not row.accounted or setting.accounted != "poisson":
             continue
         assert setting.steps is not None
@@ -364,32 +370,38 @@ def test_shipped_brackets_hold_what_the_accountant_says(shipped: Recheck) -> Non
                 assert found.lower <= asked.lower <= asked.upper <= found.upper
 
 
-def test_no_shipped_claim_is_below_what_is_certified_as_accounted(shipped: Recheck) -> None:
-    assert {row.standing for row in shipped.rows} == {Standing.ABOVE, Standing.AGREES, Standing.UNKNOWN}
-    assert {row.setting.id for row in shipped.rows if row.standing is Standing.AGREES} == {
+def test_no_shipped_claim_is_below_what_is_certified_as_accounted(shipped: tuple[RecheckedRun, ...]) -> None:
+    assert {row.standing for row in shipped} == {
+        ClaimStanding.ABOVE,
+        ClaimStanding.AGREES,
+        ClaimStanding.UNKNOWN,
+    }
+    assert {row.run.id for row in shipped if row.standing is ClaimStanding.AGREES} == {
         "tfp-statement-pld",
         "tfp-statement-once-per-epoch",
     }
 
 
-def test_poisson_as_accounted_is_proved_as_accounted(shipped: Recheck) -> None:
-    for row in shipped.rows:
-        if row.as_accounted and row.accounted:
+def test_poisson_as_accounted_is_proved_as_accounted(shipped: tuple[RecheckedRun, ...]) -> None:
+    for row in shipped:
+        if row.is_as_accounted and row.accounted:
             assert {relation: found.epsilon for relation, found in row.implemented.items()} == dict(
                 row.accounted
             )
             assert row.standing_as_implemented is row.standing
 
 
-def test_windowed_shuffles_and_unstated_batches_are_unknown(shipped: Recheck) -> None:
-    for row in shipped.rows:
-        if row.setting.implemented in (None, "windowed shuffle"):
-            assert row.standing_as_implemented is Standing.UNKNOWN
+def test_windowed_shuffles_and_unstated_batches_are_unknown(shipped: tuple[RecheckedRun, ...]) -> None:
+    for row in shipped:
+        if row.run.implemented in (None, "windowed shuffle"):
+            assert row.standing_as_implemented is ClaimStanding.UNKNOWN
             assert all(found.why_not for found in row.implemented.values())
 
 
-def test_the_two_claims_for_one_command_of_opacus_are_held_against_one_bracket(shipped: Recheck) -> None:
-    rows = {row.setting.id: row for row in shipped.rows}
+def test_the_two_claims_for_one_command_of_opacus_are_held_against_one_bracket(
+    shipped: tuple[RecheckedRun, ...],
+) -> None:
+    rows = {row.run.id: row for row in shipped}
     for earlier, later in (("7.10", "6.86"), ("3.01", "2.91"), ("1.19", "1.16")):
         before, after = rows[f"opacus-mnist-{earlier}"], rows[f"opacus-mnist-{later}"]
         assert before.accounted == after.accounted
@@ -401,28 +413,26 @@ def test_the_two_claims_for_one_command_of_opacus_are_held_against_one_bracket(s
 # the command
 
 
-def test_the_page_is_what_the_command_prints(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_what_the_command_prints(reproduce: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    code, out, err = shell("recheck examples/papers.toml --markdown")
+    code, out, err = reproduce("published examples/papers.toml --markdown")
     assert (code, err) == (0, "")
-    assert out == PAGE.read_text(encoding="utf-8"), (
-        "run: tightrope recheck examples/papers.toml --markdown > docs/findings/published.md"
-    )
+    assert out == PAGE.read_text(encoding="utf-8"), "run: make published"
 
 
 def test_the_command_prints_a_table_and_what_it_says_together(
-    shell: Shell, write: Callable[[str], Path]
+    reproduce: Shell, write: Callable[[str], Path]
 ) -> None:
     path = write(entry() + entry(id='"two"', noise_multiplier='"not stated"'))
-    code, out, err = shell(f"recheck {path}")
+    code, out, err = reproduce(f"published {path}")
     assert (code, err) == (0, "")
     assert "26 % above" in out
     assert "2 settings, of which 1 state enough to be accounted again." in out
 
 
-def test_json_holds_every_setting(shell: Shell, write: Callable[[str], Path]) -> None:
+def test_json_holds_every_setting(reproduce: Shell, write: Callable[[str], Path]) -> None:
     path = write(entry(**{**SHUFFLED, "relation": '"not stated"', "last_batch": '"joined"'}))
-    code, out, err = shell(f"recheck {path} --json")
+    code, out, err = reproduce(f"published {path} --json")
     assert (code, err) == (0, "")
     (row,) = json.loads(out)["settings"]
     assert (row["id"], row["claimed_as_printed"], row["standing"]) == ("one", "3.01", "above")
@@ -435,17 +445,17 @@ def test_json_holds_every_setting(shell: Shell, write: Callable[[str], Path]) ->
 
 
 def test_bad_files_and_words_exit_with_two(
-    shell: Shell, write: Callable[[str], Path], tmp_path: Path
+    reproduce: Shell, write: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = write(entry(nois="1"))
     before = path.read_bytes()
     for words, said in (
-        (f"recheck {path}", "nois = 1 is not a known key"),
-        (f"recheck {tmp_path / 'none.toml'}", "could not be read"),
-        (f"recheck {path} --json --markdown", "exclude each other"),
-        ("recheck", "--papers is missing"),
+        (f"published {path}", "nois = 1 is not a known key"),
+        (f"published {tmp_path / 'none.toml'}", "could not be read"),
+        (f"published {path} --json --markdown", "exclude each other"),
+        ("published", "--papers requires an argument"),
     ):
-        code, out, err = shell(words)
+        code, out, err = reproduce(words)
         assert (code, out) == (2, "")
         assert said in err
     assert path.read_bytes() == before

@@ -10,7 +10,7 @@ import pytest
 
 import tightrope as tr
 from shell import Shell
-from tightrope.cli.runs_file import read_runs
+from tightrope.cli.runs import read_runs
 from tightrope.report.plot import draw_curves
 
 PITFALL = Path(__file__).parent.parent / "examples" / "pitfall.toml"
@@ -342,11 +342,11 @@ def test_bad_figures_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_terminal_shows_progress_on_standard_error_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tightrope.cli.progress import watched
+    from tightrope.cli.terminal import watch_items
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert list(watched([1, 2, 3], "Counting")) == [1, 2, 3]
+    assert list(watch_items([1, 2, 3], "Counting")) == [1, 2, 3]
     out, err = capsys.readouterr()
     assert out == ""
     assert "Counting" in err

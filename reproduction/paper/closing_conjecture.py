@@ -37,7 +37,8 @@ GAME = "../src/tightrope/theorems/proofs/substitution_game.md"
 class Fixed:
     """delta at one epsilon: two steps of 5 records in batches of 4 with noise 3.
 
-    `exchanged` is the divergence of the datasets (0,0,0,0,1) and (0,0,0,0,-1); `adaptive` brackets the whole SUBSTITUTE curve.
+    `exchanged` is the divergence of the datasets (0,0,0,0,1) and (0,0,0,0,-1); `adaptive` brackets the whole
+    SUBSTITUTE curve.
     """
 
     epsilon: float
@@ -59,17 +60,18 @@ class Fixed:
 def fixed(epsilon: float) -> Fixed:
     """The first counterexample at one epsilon.
 
-    A batch of 4 holds the last of 5 records with probability 4/5 and else sums to 0, so each step of these datasets has the
-    law of Poisson sampling at rate 4/5 under SUBSTITUTE, which is attained by the same records.
+    A batch of 4 holds the last of 5 records with probability 4/5 and else sums to 0, so each step of these
+    datasets has the law of Poisson sampling at rate 4/5 under SUBSTITUTE, which is attained by the same
+    records.
     """
     noise = tr.Gaussian(noise_multiplier=3)
     run = tr.Step(noise, tr.WithoutReplacement(batch=4, population=5)) * 2
     alike = tr.Step(noise, tr.Poisson(rate=0.8)) * 2
     return Fixed(
         epsilon,
-        tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-8),
-        tr.delta(alike, epsilon=epsilon, relation=tr.SUBSTITUTE, accuracy=1e-8),
-        tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT),
+        tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
+        tr.delta(alike, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
+        tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
     )
 
 
@@ -115,28 +117,30 @@ def _claims(examples: Sequence[Fixed], cells: Sequence[Cell]) -> tuple[Claim, ..
         Claim(
             "Sec. 8, closing conjecture: datasets fixed in advance",
             statement,
-            f"delta({first.epsilon:g}) of (0,0,0,0,1) and (0,0,0,0,-1), batches of 4, noise 3, two steps, is in "
-            f"{shown(first.exchanged)}, and REMOVE's in {shown(first.remove)}",
+            f"delta({first.epsilon:g}) of (0,0,0,0,1) and (0,0,0,0,-1), batches of 4, noise 3, two steps, "
+            f"is in {shown(first.exchanged)}, and REMOVE's in {shown(first.remove)}",
             CORRECTED if any(example.refutes for example in examples) else UNDECIDED,
-            "The lower end of one is above the upper end of the other: at a high rate, shared records of 0 beat shared records "
-            "opposite to the differing one once two steps are composed.",
+            "The lower end of one is above the upper end of the other: at a high rate, shared records of 0 "
+            "beat shared records opposite to the differing one once two steps are composed.",
         ),
         Claim(
             "Sec. 8, closing conjecture: adaptive queries",
             statement,
-            f"an adaptive adversary certainly beats REMOVE in {len(beaten)} of {len(cells)} settings at delta {AT_DELTA}, "
-            f"by up to {percent(most.gain)} in epsilon ({most})",
+            f"an adaptive adversary certainly beats REMOVE in {len(beaten)} of {len(cells)} settings at "
+            f"delta {AT_DELTA}, by up to {percent(most.gain)} in epsilon ({most})",
             CORRECTED if beaten or any(example.refutes_adaptively for example in examples) else UNDECIDED,
-            "After removals that lost more than the whole epsilon, what remains is an order below 1, where an addition loses "
-            "strictly more than a removal: the adversary switches. So the conjecture fails for every rate strictly between "
-            "0 and 1, every noise, two or more steps and every epsilon >= 0; as an approximation it is very good. For queries "
-            "that are fixed in advance and rates up to 1/2 it is open.",
+            "After removals that lost more than the whole epsilon, what remains is an order below 1, where "
+            "an addition loses strictly more than a removal: the adversary switches. So the conjecture "
+            "fails for every rate strictly between 0 and 1, every noise, two or more steps and every "
+            "epsilon >= 0; as an approximation it is very good. For queries that are fixed in advance and "
+            "rates up to 1/2 it is open.",
         ),
         Claim(
             "Sec. 8, after Fig. 4",
             "the gap between REMOVE and the composed envelope motivates future work",
-            f"the certified bracket is {100 * statistics.median(widths):.2f} % wide in the median and {100 * max(widths):.2f} % "
-            f"at most, and the envelope up to {percent(worst_gap.gap)} above its upper end ({worst_gap})",
+            f"the certified bracket is {100 * statistics.median(widths):.2f} % wide in the median and "
+            f"{100 * max(widths):.2f} % at most, and the envelope up to {percent(worst_gap.gap)} above its "
+            f"upper end ({worst_gap})",
             SHARPENED if closed else AGREES,
         ),
     )
@@ -149,14 +153,15 @@ def _passage(examples: Sequence[Fixed], cells: Sequence[Cell]) -> str:
     gaps = [cell.gap for cell in cells]
     return "\n\n".join(
         [
-            f"Two counterexamples ([proofs]({PROOF})). *Fixed datasets:* 5 records, batches of 4, noise 3, two steps; "
-            "delta, certified:",
+            f"Two counterexamples ([proofs]({PROOF})). *Fixed datasets:* 5 records, batches of 4, noise 3, "
+            "two steps; delta, certified:",
             markdown_table(rows),
-            f"*Adaptive queries:* SUBSTITUTE is played as a game ([why it is exact]({GAME})), from below with one adversary's "
-            f"actual policy. At delta {AT_DELTA} its certified lower end is above REMOVE's upper end in "
-            f"{sum(cell.certain for cell in cells)} of {len(cells)} settings; the gain in epsilon is "
-            f"{percent(statistics.median(gains))} in the median and {percent(max(gains))} at most. The paper's envelope, "
-            f"valid and composed, is {percent(statistics.median(gaps))} above the certified upper end in the median and "
+            f"*Adaptive queries:* SUBSTITUTE is played as a game ([why it is exact]({GAME})), from below "
+            f"with one adversary's actual policy. At delta {AT_DELTA} its certified lower end is above "
+            f"REMOVE's upper end in {sum(cell.certain for cell in cells)} of {len(cells)} settings; the "
+            f"gain in epsilon is {percent(statistics.median(gains))} in the median and "
+            f"{percent(max(gains))} at most. The paper's envelope, valid and composed, is "
+            f"{percent(statistics.median(gaps))} above the certified upper end in the median and "
             f"{percent(max(gaps))} at most.",
             _map_table(cells),
         ]
@@ -185,7 +190,8 @@ def _map_table(cells: Sequence[Cell]) -> str:
 
 
 CAPTION = (
-    f"How wrong the closing conjecture is, in epsilon at delta {AT_DELTA}. Above: by how much an adaptive adversary certainly "
-    "beats REMOVE. Below: by how much the paper's envelope exceeds the certified upper end. Darker is more."
+    f"How wrong the closing conjecture is, in epsilon at delta {AT_DELTA}. Above: by how much an adaptive "
+    "adversary certainly beats REMOVE. Below: by how much the paper's envelope exceeds the certified upper "
+    "end. Darker is more."
 )
 ITEM = Item(NAME, "The closing conjecture: substitution without replacement is not REMOVE", make)

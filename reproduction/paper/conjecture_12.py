@@ -49,9 +49,10 @@ class Setting:
 class Outcome:
     """What the brackets say about one setting, in numbers of epsilons.
 
-    `proved`: REMOVE's lower end is at least ADD's upper end; `finer` of these took an accuracy of FINER. `equal`: epsilon 0,
-    where both are the total variation distance and the brackets overlap as they must. `undecided` and `refused` list the
-    epsilons where the brackets overlap, or where one of them could not be certified.
+    `proved`: REMOVE's lower end is at least ADD's upper end; `finer` of these took an accuracy of FINER.
+    `equal`: epsilon 0, where both are the total variation distance and the brackets overlap as they must.
+    `undecided` and `refused` list the epsilons where the brackets overlap, or where one of them could not be
+    certified.
     """
 
     setting: Setting
@@ -115,7 +116,7 @@ class Directions:
     def __init__(self, setting: Setting, accuracy: float) -> None:
         self.setting = setting
         self.add, self.remove = (
-            tr.privacy_curve(setting.run, relation=relation, accuracy=accuracy)
+            tr.privacy_curve(setting.run, relation=relation, by=tr.Certified(accuracy=accuracy))
             for relation in (tr.ADD, tr.REMOVE)
         )
         self._added_at_most = 0.0
@@ -128,8 +129,8 @@ class Directions:
             return None
         if removed.upper < added.lower or (epsilon == 0 and added.upper < removed.lower):
             raise ArithmeticError(
-                f"{self.setting}, epsilon {epsilon!r}: ln delta is in {removed} under REMOVE and in {added} under ADD, "
-                "against the theorem. Either the proof has a hole or a bracket is wrong."
+                f"{self.setting}, epsilon {epsilon!r}: ln delta is in {removed} under REMOVE and in {added} "
+                "under ADD, against the theorem. Either the proof has a hole or a bracket is wrong."
             )
         return removed.lower >= added.upper
 
@@ -201,16 +202,18 @@ def _claims(outcomes: Sequence[Outcome]) -> tuple[Claim, ...]:
     return (
         Claim(
             "Conjecture 12",
-            "Gaussian noise, every noise, steps, rate and epsilon >= 0: the REMOVE curve is at least the ADD curve",
-            "a theorem, also for batches without replacement, mixed steps and adaptive queries, and strict for epsilon > 0 "
-            "and rates strictly between 0 and 1",
+            "Gaussian noise, every noise, steps, rate and epsilon >= 0: the REMOVE curve is at least the "
+            "ADD curve",
+            "a theorem, also for batches without replacement, mixed steps and adaptive queries, and strict "
+            "for epsilon > 0 and rates strictly between 0 and 1",
             SHARPENED if some else UNDECIDED,
         ),
         Claim(
             "Sec. 5, before Conjecture 12",
             "a search of a wide range of parameters found no counterexample",
-            f"none at {total.points:,} points of {total.settings} settings: {total.proved:,} proved by brackets, "
-            f"{total.equal:,} equal at epsilon 0, {total.undecided:,} undecided, {total.refused:,} refused, 0 contradicted",
+            f"none at {total.points:,} points of {total.settings} settings: {total.proved:,} proved by "
+            f"brackets, {total.equal:,} equal at epsilon 0, {total.undecided:,} undecided, "
+            f"{total.refused:,} refused, 0 contradicted",
             AGREES if some else UNDECIDED,
         ),
     )
@@ -220,10 +223,11 @@ def _passage(outcomes: Sequence[Outcome]) -> str:
     total = _total(outcomes)
     return "\n\n".join(
         [
-            f"Both directions are bracketed separately for {total.settings} settings, at epsilon 0 and from where REMOVE's delta "
-            f"is {FIRST_DELTA:g} (or epsilon is close to 0) to where it is {LAST_DELTA:g}. A point is *proved* when REMOVE's "
-            "lower end is at least ADD's upper end, or ADD's at a smaller epsilon where its own is out of reach. At epsilon 0 "
-            "both curves are the total variation distance, which is symmetric: there the brackets must overlap, and do, "
+            f"Both directions are bracketed separately for {total.settings} settings, at epsilon 0 and from "
+            f"where REMOVE's delta is {FIRST_DELTA:g} (or epsilon is close to 0) to where it is "
+            f"{LAST_DELTA:g}. A point is *proved* when REMOVE's lower end is at least ADD's upper end, or "
+            "ADD's at a smaller epsilon where its own is out of reach. At epsilon 0 both curves are the "
+            "total variation distance, which is symmetric: there the brackets must overlap, and do, "
             f"{total.equal:,} times. {_left_open(outcomes)}",
             _by_steps(outcomes),
             RETOLD,

@@ -156,26 +156,28 @@ def _claims(
         Claim(
             "Discussion",
             "the privacy parameters decrease as a function of n",
-            f"epsilon falls from {shown(found[0].epsilon, 6)} at n = {found[0].size:,} to {shown(found[-1].epsilon, 6)} at "
-            f"n = {found[-1].size:,}, at each of {len(found)} sizes, and always (proof note)",
+            f"epsilon falls from {shown(found[0].epsilon, 6)} at n = {found[0].size:,} to "
+            f"{shown(found[-1].epsilon, 6)} at n = {found[-1].size:,}, at each of {len(found)} sizes, and "
+            "always (proof note)",
             AGREES if falls else CORRECTED if grows else UNDECIDED,
         ),
         Claim(
             "Discussion",
             "the bound is valid when the private estimate is higher than the true n",
-            f"true n = {RECORDS:,}: epsilon is in {shown(truth, 6)}. Taken for {example.size:,} records it is reported in "
-            f"{shown(example.epsilon, 6)}, too small",
+            f"true n = {RECORDS:,}: epsilon is in {shown(truth, 6)}. Taken for {example.size:,} records it "
+            f"is reported in {shown(example.epsilon, 6)}, too small",
             CORRECTED if wrong_way else AGREES if right_way else UNDECIDED,
-            "A larger n means a lower rate and a smaller epsilon, so an estimate above the true n under-reports. The bound is "
-            "valid when the estimate is lower than the true n: it must be biased down, which also keeps the batch below the "
-            "true size.",
+            "A larger n means a lower rate and a smaller epsilon, so an estimate above the true n "
+            "under-reports. The bound is valid when the estimate is lower than the true n: it must be "
+            "biased down, which also keeps the batch below the true size.",
         ),
         Claim(
             "Discussion",
             "there is no consensus best practice for estimating n privately",
             f"private_size with epsilon {cost:g} and beta {BETA:g}: size and run together cost at most "
-            f"{at_most(price.upper, 6)} at delta {DELTA:g}, where a public size would give {at_most(truth.upper, 6)}; the "
-            "estimate is too high with probability at most beta, by the exact law and in simulation",
+            f"{at_most(price.upper, 6)} at delta {DELTA:g}, where a public size would give "
+            f"{at_most(truth.upper, 6)}; the estimate is too high with probability at most beta, by the "
+            "exact law and in simulation",
             SHARPENED if kept else UNDECIDED,
         ),
     )
@@ -190,14 +192,15 @@ def _passage(found: Sequence[Reported], costs: dict[float, WholeEpsilon], trials
     prices += [_price(cost, price) for cost, price in costs.items()]
     return "\n\n".join(
         [
-            f"**Which direction.** {RECORDS:,} records, batches of {BATCH}, noise {MECHANISM.noise_multiplier:g}, {STEPS:,} "
-            f"steps, delta {DELTA:g}; what is reported by someone who takes the dataset for larger or smaller than it is:",
+            f"**Which direction.** {RECORDS:,} records, batches of {BATCH}, noise "
+            f"{MECHANISM.noise_multiplier:g}, {STEPS:,} steps, delta {DELTA:g}; what is reported by someone "
+            "who takes the dataset for larger or smaller than it is:",
             markdown_table(reports),
-            "**What to do.** `tightrope.private_size` releases n + Z - tau with two-sided geometric noise Z, too high with "
-            "probability at most beta. The release is composed with the run and beta is taken off delta "
-            f"([why that is right]({PROOF})). In the table the noise happens to be 0, and beta is {BETA:g}. *Fixed before*: "
-            "noise, batch and steps did not depend on the estimate. *Chosen after*: they did, and then only the epsilons may be "
-            "added.",
+            "**What to do.** `tightrope.private_size` releases n + Z - tau with two-sided geometric noise "
+            "Z, too high with probability at most beta. The release is composed with the run and beta is "
+            f"taken off delta ([why that is right]({PROOF})). In the table the noise happens to be 0, and "
+            f"beta is {BETA:g}. *Fixed before*: noise, batch and steps did not depend on the estimate. "
+            "*Chosen after*: they did, and then only the epsilons may be added.",
             markdown_table(prices),
             _tried_in_words(trials),
         ]
@@ -214,10 +217,11 @@ def _tried_in_words(trials: Sequence[Trial]) -> str:
     size, (seeded, *others) = _tried(), trials
     inside = {True: "holds", False: "does not hold"}
     text = (
-        f"**Tried.** At epsilon {size.epsilon:g} and beta {size.beta:g} the shift is {size.shift}, and the exact probability of "
-        f"an estimate above n is {size.chance_above:.6f}. Of {seeded.draws:,} draws from a seed {seeded.above:,} were above; the "
-        f"interval at confidence 1 - {DOUBT:g}, [{seeded.interval.lower:.4f}, {seeded.interval.upper:.4f}], "
-        f"{inside[seeded.agrees()]} the exact probability."
+        f"**Tried.** At epsilon {size.epsilon:g} and beta {size.beta:g} the shift is {size.shift}, and the "
+        f"exact probability of an estimate above n is {size.chance_above:.6f}. Of {seeded.draws:,} draws "
+        f"from a seed {seeded.above:,} were above; the interval at confidence 1 - {DOUBT:g}, "
+        f"[{seeded.interval.lower:.4f}, {seeded.interval.upper:.4f}], {inside[seeded.agrees()]} the exact "
+        "probability."
     )
     if not others:
         return text + " OpenDP is not installed, so its noise was not tried."

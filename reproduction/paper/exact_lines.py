@@ -62,7 +62,8 @@ class ExactCurve:
 def crossings(first: ExactCurve, second: ExactCurve) -> tuple[Fraction, ...]:
     """Every t > 1 at which one curve stops being the larger and the other begins; all of them, exactly.
 
-    Between neighbouring kinks of either the difference is linear, so that it changes sign at most once, where it is 0.
+    Between neighbouring kinks of either the difference is linear, so that it changes sign at most once, where
+    it is 0.
     """
     ends = merged_kinks((first, second))
     found, last = [], (ends[0], Fraction(0))

@@ -64,8 +64,9 @@ def crosses(leads: Sequence[Lead]) -> Claim:
         if two is None
         else f"once, at ε in {shown(two, DIGITS)}: add is larger before, remove after",
         CORRECTED if two is None else SHARPENED,
-        "At the two ends the brackets prove opposite signs of the difference; between them it falls strictly, and outside of "
-        "them its sign is certain at every ε > 0. At ε = 0 the curves meet: both are the total variation distance.",
+        "At the two ends the brackets prove opposite signs of the difference; between them it falls "
+        "strictly, and outside of them its sign is certain at every ε > 0. At ε = 0 the curves meet: both "
+        "are the total variation distance.",
     )
 
 
@@ -114,11 +115,12 @@ def for_all_steps(leads: Sequence[Lead]) -> Claim:
     return Claim(
         "Prop. 11, with Laplace noise",
         "no pair of datasets realizes the curve of k steps, for all k > 1",
-        f"for k = {numbers(dominated)} remove is larger at every ε > 0 at which it is not 0. The curves cross again "
-        f"{fives or 'nowhere'}",
+        f"for k = {numbers(dominated)} remove is larger at every ε > 0 at which it is not 0. The curves "
+        f"cross again {fives or 'nowhere'}",
         CORRECTED if dominated else AGREES,
-        f"The illustration shows the proposition for k = 2. For most k up to {len(leads)} the pair that removes the record "
-        "realizes the curve of add or remove at every ε ≥ 0. That some k > 1 has no such pair, as the section opens, is right.",
+        f"The illustration shows the proposition for k = 2. For most k up to {len(leads)} the pair that "
+        "removes the record realizes the curve of add or remove at every ε ≥ 0. That some k > 1 has no "
+        "such pair, as the section opens, is right.",
     )
 
 
@@ -130,13 +132,14 @@ def breaks_claim(lattice: Lattice) -> Claim:
     return Claim(
         "Sec. 5",
         "the remove curve of k = 2 has a clear break",
-        f"at ε = ln(1 - g + g e^(1/s)) + ln(1 - g + g e^(-1/s)) = {clear.epsilon:.10f} (scale s, rate g) the slope of δ in e^ε "
-        f"jumps by e^(-1/s)/2 = {clear.jump:.10f}; chords to both sides differ by {shown(bends[-1], 6)} at a distance of "
-        f"{DISTANCES[-1]:g}",
+        f"at ε = ln(1 - g + g e^(1/s)) + ln(1 - g + g e^(-1/s)) = {clear.epsilon:.10f} (scale s, rate g) "
+        f"the slope of δ in e^ε jumps by e^(-1/s)/2 = {clear.jump:.10f}; chords to both sides differ by "
+        f"{shown(bends[-1], 6)} at a distance of {DISTANCES[-1]:g}",
         SHARPENED if certain else CORRECTED,
-        "All outputs below both centres have one loss, and all above both centres another: the loss of a remove step has two "
-        "atoms. Two steps with one of each have the loss above, which has probability e^(-1/s)/2 without the record, and that is "
-        "the jump. Add has its atoms at the negatives: of two steps it bends on ε ≥ 0 only where it ends.",
+        "All outputs below both centres have one loss, and all above both centres another: the loss of a "
+        "remove step has two atoms. Two steps with one of each have the loss above, which has probability "
+        "e^(-1/s)/2 without the record, and that is the jump. Add has its atoms at the negatives: of two "
+        "steps it bends on ε ≥ 0 only where it ends.",
     )
 
 
@@ -150,8 +153,9 @@ def break_vanishes() -> Claim:
         "the break vanishes as the number of compositions increases",
         f"the largest jump of the slope is {said}",
         SHARPENED if falling else CORRECTED,
-        f"A sum of k losses is at an atom only if all k steps are, which has probability {sum(STEP.atoms):.4f}^k without the "
-        "record: the breaks fade geometrically, faster than the sum gets normal.",
+        "A sum of k losses is at an atom only if all k steps are, which has probability "
+        f"{sum(STEP.atoms):.4f}^k without the record: the breaks fade geometrically, faster than the sum "
+        "gets normal.",
     )
 
 
@@ -161,7 +165,8 @@ def draws_claim() -> Claim:
     other = tr.draws_needed(alpha=ALPHA, beta=10 * BETA, points=POINTS)
     return Claim(
         "Sec. 5, Monte Carlo",
-        f"error {ALPHA:g} except with probability {BETA:g}, at {POINTS} values of ε at once, needs N = {PRINTED_DRAWS:,}",
+        f"error {ALPHA:g} except with probability {BETA:g}, at {POINTS} values of ε at once, needs N = "
+        f"{PRINTED_DRAWS:,}",
         f"the paper's formula gives {needed:,}",
         AGREES if needed == PRINTED_DRAWS else CORRECTED,
         f"It gives {other:,} where the probability of failure is {10 * BETA:g}"
@@ -183,11 +188,11 @@ def densities_claim() -> Claim:
     return Claim(
         "Sec. 5, Monte Carlo",
         "the outputs have normal densities",
-        f"Laplace densities: δ of add at ε = 0.25, k = 2 is {shown(laplace, 6)}; normal ones of the same scale would give "
-        f"{shown(gaussian, 6)}",
+        f"Laplace densities: δ of add at ε = 0.25, k = 2 is {shown(laplace, 6)}; normal ones of the same "
+        f"scale would give {shown(gaussian, 6)}",
         CORRECTED if apart else AGREES,
-        "The paragraph describes the figure of the Laplace mechanism. With normal noise there is nothing to see: remove "
-        "dominates add at any number of steps (Conjecture 12, now a theorem).",
+        "The paragraph describes the figure of the Laplace mechanism. With normal noise there is nothing "
+        "to see: remove dominates add at any number of steps (Conjecture 12, now a theorem).",
     )
 
 
@@ -202,8 +207,8 @@ def simulation_claim(found: Sequence[Panel], effort: Effort) -> Claim:
     return Claim(
         "Fig. 1, Monte Carlo",
         f"estimates are within 0.001 of the truth at all {POINTS} values of ε, with probability 99 %",
-        f"{held} of {asked} intervals contain the whole certified bracket; the largest error is {at_most(error, 3)}, "
-        f"allowed are {margin:.3g} with {effort.draws:,} draws",
+        f"{held} of {asked} intervals contain the whole certified bracket; the largest error is "
+        f"{at_most(error, 3)}, allowed are {margin:.3g} with {effort.draws:,} draws",
         AGREES if held == asked else CORRECTED,
     )
 
@@ -264,15 +269,15 @@ def passage(found: Sequence[Panel], leads: Sequence[Lead], lattice: Lattice, eff
         for distance in DISTANCES
     ]
     return (
-        f"Laplace noise of scale {SCALE:g}, Poisson sampling at rate {RATE:g}; the paper prints neither, and names ε = 0.25 and "
-        "1.5 as telling points, of which the second lies beyond all losses of two such steps. Lines are certified "
-        f"brackets, drawn with both ends: the widest is {at_most(widest, 2)} wide, which no eye can see. The simulation is the "
-        f"paper's, with {effort.draws:,} plain draws for each curve and Hoeffding intervals.\n\n"
-        f"{markdown_table(crossing_rows)}\n\n"
-        "The crossings rest on a second computation, a lattice of likelihood ratios with an explicit bound on what it adds "
-        f"({lattice.cells:,} cells a step); its brackets overlap those of the engines at {agreed} of {asked} points of the "
-        f"lines. At every other k up to {len(leads)} remove is larger at every ε > 0 at which it is not 0.\n\n"
-        f"{markdown_table(bend_rows)}"
+        f"Laplace noise of scale {SCALE:g}, Poisson sampling at rate {RATE:g}; the paper prints neither, and "
+        "names ε = 0.25 and 1.5 as telling points, of which the second lies beyond all losses of two such "
+        f"steps. Lines are certified brackets, drawn with both ends: the widest is {at_most(widest, 2)} "
+        f"wide, which no eye can see. The simulation is the paper's, with {effort.draws:,} plain draws for "
+        f"each curve and Hoeffding intervals.\n\n{markdown_table(crossing_rows)}\n\nThe crossings rest on a "
+        "second computation, a lattice of likelihood ratios with an explicit bound on what it adds "
+        f"({lattice.cells:,} cells a step); its brackets overlap those of the engines at {agreed} of {asked} "
+        f"points of the lines. At every other k up to {len(leads)} remove is larger at every ε > 0 at which "
+        f"it is not 0.\n\n{markdown_table(bend_rows)}"
     )
 
 
@@ -296,8 +301,9 @@ def make(making: Making) -> Made:
         simulation_claim(found, effort),
     )
     caption = (
-        "Above: the privacy curves, lines certified, points simulated. Below: add minus remove, positive where remove does not "
-        "dominate. Bars are what the simulation allows at 99 %, for all points of a curve together."
+        "Above: the privacy curves, lines certified, points simulated. Below: add minus remove, positive "
+        "where remove does not dominate. Bars are what the simulation allows at 99 %, for all points of a "
+        "curve together."
     )
     return Made(
         claims, (*pictures, table(found, making.folder)), (caption,), passage(found, leads, lattice, effort)

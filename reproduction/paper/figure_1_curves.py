@@ -95,7 +95,7 @@ def panels(effort: Effort, progress: Progress) -> list[Panel]:
 
 
 def _curve(steps: int, last: float, relation: tr.Relation, effort: Effort) -> Curve:
-    certified = tr.privacy_curve(run_of(steps), relation=relation, accuracy=effort.accuracy)
+    certified = tr.privacy_curve(run_of(steps), relation=relation, by=tr.Certified(accuracy=effort.accuracy))
     bends = [*(each.epsilon for each in breaks(steps)), largest_loss_of_add(steps)]
     along = sorted(
         {*map(float, np.linspace(0, last, effort.on_a_line)), *(bend for bend in bends if bend < last)}
@@ -103,12 +103,10 @@ def _curve(steps: int, last: float, relation: tr.Relation, effort: Effort) -> Cu
     at = [float(epsilon) for epsilon in np.linspace(0, last, POINTS)]
     # both directions draw from different seeds: their errors are independent
     seed = DIRECTIONS.index(relation)
-    paper = tr.Simulation(
+    paper = tr.MonteCarlo(
         draws=effort.draws, confidence=1 - BETA, seed=seed, drawing=tr.PLAIN, interval=tr.HOEFFDING, workers=1
     )
-    simulated = tr.privacy_curve(
-        run_of(steps), relation=relation, accountant=tr.MONTE_CARLO, simulation=paper
-    )
+    simulated = tr.privacy_curve(run_of(steps), relation=relation, by=paper)
     return Curve(
         tuple(along),
         tuple(certified.delta(along)),

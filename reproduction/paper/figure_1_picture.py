@@ -58,8 +58,9 @@ def drawing(found: Sequence[Panel], crossings: Mapping[int, Bracket]) -> "Callab
         figure.suptitle(heading, x=0.008, ha="left", fontsize=12, fontweight="bold", color=INK)
         draws = found[0].add.estimates[0].draws
         reading = (
-            f"Lines: certified, both ends drawn, too close to be told apart. Points: simulation with {draws:,} draws; its bars "
-            "hold at 99 % for all points of a curve at once, and add up in the difference."
+            "Lines: certified, both ends drawn, too close to be told apart. Points: simulation with "
+            f"{draws:,} draws; its bars hold at 99 % for all points of a curve at once, and add up in the "
+            "difference."
         )
         figure.supxlabel(reading, x=0.008, ha="left", fontsize=9, color=GREY)
 

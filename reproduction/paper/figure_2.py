@@ -73,8 +73,8 @@ def twice(found: noise.Doubling) -> Claim:
     return Claim(
         "Sec. 6",
         "without replacement needs exactly twice the noise of Poisson sampling",
-        f"to the last bit at {found.noise} of {found.rates} rates; doubled noise spends the same epsilon to the last bit at "
-        f"{found.epsilon} of {found.rates}",
+        f"to the last bit at {found.noise} of {found.rates} rates; doubled noise spends the same epsilon to "
+        f"the last bit at {found.epsilon} of {found.rates}",
         AGREES if not found.certainly_other else CORRECTED,
     )
 
@@ -86,8 +86,8 @@ def two_regions(points: dict[Line, list[Point]]) -> Claim:
     return Claim(
         "Sec. 6",
         "noise is roughly proportional to high rates and falls much more slowly at low ones",
-        f"d ln noise / d ln rate: at least {at_least(steepest, 4)} between the two highest rates, at most {at_most(flattest, 3)} "
-        "between the two lowest, on all five lines",
+        f"d ln noise / d ln rate: at least {at_least(steepest, 4)} between the two highest rates, at most "
+        f"{at_most(flattest, 3)} between the two lowest, on all five lines",
         AGREES if steepest > 1 / ROUGHLY and flattest < noise.HALF else CORRECTED,
     )
 
@@ -144,10 +144,11 @@ def worst_claim(numbers: Numbers) -> Claim:
     return Claim(
         "Sec. 6",
         "noise for ε = 1 with Poisson sampling, but batches without replacement: ε could be above 10",
-        f"{shown(worst.epsilon)} at rate {worst.meant.rate:g} (noise {worst.meant.found.value:.4f}); above 10 at the "
-        f"{len(beyond)} of {len(numbers.mistaken)} rates up to {max(beyond, default=0.0):.3g}",
+        f"{shown(worst.epsilon)} at rate {worst.meant.rate:g} (noise {worst.meant.found.value:.4f}); above "
+        f"10 at the {len(beyond)} of {len(numbers.mistaken)} rates up to {max(beyond, default=0.0):.3g}",
         SHARPENED if worst.epsilon.lower > 10 else CORRECTED,
-        "It is above 10 at every low rate, grows as the rate falls, and is nearly 20 at the left end of the figure."
+        "It is above 10 at every low rate, grows as the rate falls, and is nearly 20 at the left end of the "
+        "figure."
         if worst.epsilon.lower > 19 and worst is numbers.mistaken[0]
         else "",
     )
@@ -219,10 +220,10 @@ def passage(numbers: Numbers) -> str:
     ]
     count = sum(len(line) for line in numbers.points.values())
     return (
-        f"{count} calibrations, each with a noise that is certainly enough and one that certainly is not, at most "
-        f"{at_most(numbers.worst_gap, 2)} apart, relative to the noise. The transition between the regimes is taken to be where "
-        "d ln noise / d ln rate is 1/2: each interval begins with a chord that is certainly flatter and ends with one that is "
-        f"certainly steeper.\n\n{markdown_table(rows)}"
+        f"{count} calibrations, each with a noise that is certainly enough and one that certainly is not, at "
+        f"most {at_most(numbers.worst_gap, 2)} apart, relative to the noise. The transition between the "
+        "regimes is taken to be where d ln noise / d ln rate is 1/2: each interval begins with a chord that "
+        f"is certainly flatter and ends with one that is certainly steeper.\n\n{markdown_table(rows)}"
     )
 
 
@@ -233,8 +234,9 @@ def make(making: Making) -> Made:
     draw = drawing(points, list(numbers.transitions.values()), numbers.mistaken)
     pictures = save_picture(draw, making.folder, "figure-2", inches=INCHES)
     caption = (
-        "Above: the smallest noise for each target; rings mark where the slope passes 1/2. Below: the epsilon of batches drawn "
-        "without replacement when the noise was calibrated for Poisson sampling and ε = 1."
+        "Above: the smallest noise for each target; rings mark where the slope passes 1/2. Below: the "
+        "epsilon of batches drawn without replacement when the noise was calibrated for Poisson sampling "
+        "and ε = 1."
     )
     return Made(claims(numbers), (*pictures, *tables(numbers, making.folder)), (caption,), passage(numbers))
 

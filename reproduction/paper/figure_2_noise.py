@@ -157,7 +157,8 @@ class Transition:
 def transition(points: Sequence[Point]) -> Transition:
     """Bisect between the last chord of a line that is certainly flatter than HALF and the next one certainly steeper.
 
-    A chord has its slope somewhere inside, and a derivative takes every value between two of its own: HALF is passed.
+    A chord has its slope somewhere inside, and a derivative takes every value between two of its own: HALF is
+    passed.
     """
     chords = list(pairwise(points))
     flat = max(

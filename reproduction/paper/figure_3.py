@@ -47,9 +47,11 @@ def all_three(largest: Sequence[Interval]) -> Claim:
     return Claim(
         "Fig. 3",
         "each of the three divergences is the largest on some interval of ε",
-        f"{', '.join(each.split.name for each in largest)}, in this order; the order changes at ε in {places}",
+        f"{', '.join(each.split.name for each in largest)}, in this order; the order changes at ε in "
+        f"{places}",
         SHARPENED if each_has_one else CORRECTED,
-        "The intervals are certified with both ends: beyond each crossing's interval the order is certain at every epsilon.",
+        "The intervals are certified with both ends: beyond each crossing's interval the order is certain "
+        "at every epsilon.",
     )
 
 
@@ -60,7 +62,8 @@ def mixed_needed() -> Claim:
     return Claim(
         "Sec. 7",
         "the larger of the two pure directions is no upper bound",
-        f"at ε = {BETWEEN:g} one step of each reaches {shown(mixed, 9)}, the larger pure direction {shown(pure, 9)}",
+        f"at ε = {BETWEEN:g} one step of each reaches {shown(mixed, 9)}, the larger pure direction "
+        f"{shown(pure, 9)}",
         AGREES if mixed.lower > pure.upper else CORRECTED,
     )
 
@@ -81,14 +84,15 @@ def no_split_is_the_worst(found: Sequence[Point]) -> Claim:
     return Claim(
         "Sec. 7",
         "no proof that one of the k + 1 splits is the worst case for every ε",
-        f"under adaptive queries none is: an adversary who looks first reaches more than all three at {len(beaten)} of "
-        f"{len(before)} epsilons below "
-        f"ln((1 + e)/2) = {SETTLED:.4f}, at least {at_least(100 * (gain - 1), 3)} % more at ε = {best.epsilon:.3f} "
-        f"({at_least(best.game.lower, 6)} against {at_most(best.largest_split.upper, 6)})",
+        "under adaptive queries none is: an adversary who looks first reaches more than all three at "
+        f"{len(beaten)} of {len(before)} epsilons below ln((1 + e)/2) = {SETTLED:.4f}, at least "
+        f"{at_least(100 * (gain - 1), 3)} % more at ε = {best.epsilon:.3f} ({at_least(best.game.lower, 6)} "
+        f"against {at_most(best.largest_split.upper, 6)})",
         SHARPENED if beaten else AGREES,
-        "The record may be chosen anew before each step from what was seen: after a first output with a large loss, what is left "
-        "to exceed is an order below 1, where the other direction loses more. From ln((1 + e)/2) on, removing twice is the "
-        "worst. For records that are fixed in advance this decides nothing."
+        "The record may be chosen anew before each step from what was seen: after a first output with a "
+        "large loss, what is left to exceed is an order below 1, where the other direction loses more. From "
+        "ln((1 + e)/2) on, removing twice is the worst. For records that are fixed in advance this decides "
+        "nothing."
         if beaten
         else "",
     )
@@ -102,8 +106,8 @@ def envelope_bounds(found: Sequence[Point]) -> Claim:
     return Claim(
         "Sec. 7, 8",
         "a dominating pair bounds every case from above",
-        f"{'at all' if valid else 'not at all'} {len(found)} epsilons; at most {at_most(loosest, 5)} times what adaptive "
-        "choices of direction reach",
+        f"{'at all' if valid else 'not at all'} {len(found)} epsilons; at most {at_most(loosest, 5)} times "
+        "what adaptive choices of direction reach",
         AGREES if valid else CORRECTED,
     )
 
@@ -126,9 +130,9 @@ def passage(found: Sequence[Point], largest: Sequence[Interval]) -> str:
     inner = [point for point in found if point.adaptive.lower > LARGE]
     played = min(point.game.lower / point.adaptive.upper for point in inner)
     return (
-        f"{markdown_table(interval_rows(largest))}\n\n"
-        f"The splits are computed on {splits.CELLS[-1]:,} cells of the first output, from both sides; the engines agree "
-        f"with {agreed} of {asked} of these brackets. The adaptive curve is the policy that the package's game plays, at least "
+        f"{markdown_table(interval_rows(largest))}\n\nThe splits are computed on {splits.CELLS[-1]:,} cells "
+        f"of the first output, from both sides; the engines agree with {agreed} of {asked} of these "
+        "brackets. The adaptive curve is the policy that the package's game plays, at least "
         f"{at_least(played, 4)} of the best choice of the second step."
     )
 
@@ -141,8 +145,8 @@ def make(making: Making) -> Made:
     pictures = save_picture(drawing(found, largest), making.folder, "figure-3", inches=INCHES)
     claims = (all_three(largest), mixed_needed(), no_split_is_the_worst(found), envelope_bounds(found))
     caption = (
-        "Above: the three fixed splits of the paper, an adaptive adversary (certified from below) and the envelope. Below: the "
-        "same, relative to the largest split."
+        "Above: the three fixed splits of the paper, an adaptive adversary (certified from below) and the "
+        "envelope. Below: the same, relative to the largest split."
     )
     return Made(claims, (*pictures, table(found, making.folder)), (caption,), passage(found, largest))
 

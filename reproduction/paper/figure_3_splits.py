@@ -1,7 +1,7 @@
 """Two steps of Laplace noise, one record of two exchanged: three fixed splits, where each is the largest, and adaptive choices.
 
-Scale 2, one record out of two, under SUBSTITUTE. P is the output of a step with the differing record, Q without it; up to
-translation and scale, Q is Laplace noise and P = (Q + Q moved by 1) / 2.
+Scale 2, one record out of two, under SUBSTITUTE. P is the output of a step with the differing record, Q
+without it; up to translation and scale, Q is Laplace noise and P = (Q + Q moved by 1) / 2.
 """
 
 import math
@@ -51,8 +51,8 @@ def add_step(p: Floats, q: Floats, t: float) -> Floats:
 def first_step(cells: int) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Masses (under P, under Q) of the first output: merged within cells, and spread onto the cells' ends.
 
-    The ratio P / Q is LEAST below 0, MOST above 1 and grows in between. Merging is a post-processing, and spreading a
-    mean-preserving spread of the ratio, so that their divergences enclose the true one.
+    The ratio P / Q is LEAST below 0, MOST above 1 and grows in between. Merging is a post-processing, and
+    spreading a mean-preserving spread of the ratio, so that their divergences enclose the true one.
     """
     width = 1 / cells
     left = np.arange(cells) * width  # exact: a power of 2
@@ -122,8 +122,8 @@ SPLITS = (ADD, MIXED, REMOVE)
 def reach(leader: Split, others: Sequence[Split], start: float, goal: float) -> float:
     """How far from `start` towards `goal` the leader is certainly larger than the others, at every epsilon on the way.
 
-    All curves fall. So where the leader's lower end at the right of a stretch exceeds the others' upper ends at its left, the
-    leader is the largest on all of it.
+    All curves fall. So where the leader's lower end at the right of a stretch exceeds the others' upper ends
+    at its left, the leader is the largest on all of it.
     """
     at, step = start, (goal - start) / 8
     while at != goal and abs(step) > FINEST:
@@ -139,7 +139,8 @@ def reach(leader: Split, others: Sequence[Split], start: float, goal: float) -> 
 def add_leads_from_0() -> bool:
     """Whether the curve of ADD exceeds that of REMOVE on 0 < epsilon <= NEAR_0, both being the total variation distance at 0.
 
-    Both are convex in t = e^epsilon. Right of 1, ADD falls no faster than left of it, and REMOVE lies below its chord.
+    Both are convex in t = e^epsilon. Right of 1, ADD falls no faster than left of it, and REMOVE lies below
+    its chord.
     """
     t = math.exp(NEAR_0)
     fall_of_add = (ADD.delta(-NEAR_0).upper - ADD.delta(0.0).lower) / (1 - 1 / t)
@@ -159,7 +160,8 @@ class Interval:
 def intervals() -> tuple[Interval, ...]:
     """Where each split is certainly the largest, from left to right; ADD's begins after 0, where REMOVE is as large.
 
-    From epsilon = 1 = ln(MOST / LEAST) on only REMOVE can still lose more, with positive probability up to END.
+    From epsilon = 1 = ln(MOST / LEAST) on only REMOVE can still lose more, with positive probability up to
+    END.
     """
     certain = [
         reach(ADD, (MIXED, REMOVE), 0.1, NEAR_0) == NEAR_0 and add_leads_from_0(),
@@ -214,7 +216,11 @@ class Point:
 def points(count: int, progress: Progress) -> list[Point]:
     """The curves at equally spaced epsilons from 0 to END."""
     run = tr.Step(MECHANISM, SAMPLING) * STEPS
-    curve, cells, found = tr.privacy_curve(run, relation=tr.SUBSTITUTE, effort=tr.TIGHT), CELLS[1], []
+    curve, cells, found = (
+        tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
+        CELLS[1],
+        [],
+    )
     for done, epsilon in enumerate(map(float, np.linspace(0, END, count))):
         progress("curves", done, count)
         splits = {split: split.delta(epsilon, cells) for split in SPLITS}

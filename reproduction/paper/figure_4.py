@@ -66,8 +66,10 @@ def directions(one: Sequence[OneStep]) -> Claim:
     good = [each for each in one if each.larger_as_printed]
     return Claim(
         "Fig. 4, left",
-        "one step: REMOVE has the larger divergence for ε > 0 and ADD for ε < 0; the pointwise maximum dominates",
-        f"certainly so at {len(good)} of {len(one)} epsilons from {one[0].epsilon:g} to {one[-1].epsilon:g} (equal at 0)",
+        "one step: REMOVE has the larger divergence for ε > 0 and ADD for ε < 0; the pointwise maximum "
+        "dominates",
+        f"certainly so at {len(good)} of {len(one)} epsilons from {one[0].epsilon:g} to {one[-1].epsilon:g} "
+        "(equal at 0)",
         AGREES if len(good) == len(one) else CORRECTED,
     )
 
@@ -78,8 +80,8 @@ def misprint_claim(found: Misprint) -> Claim:
     return Claim(
         "Thm. 15",
         "for e^ε ≥ 1, δ(ε) is at most the divergence of (1-g)Q + gP from P, g the rate",
-        f"from Q: at ε = {found.epsilon:g} and rate {RATE:g} that is {shown(found.right, 6)}; the printed pair has "
-        f"{shown(found.printed, 6)}",
+        f"from Q: at ε = {found.epsilon:g} and rate {RATE:g} that is {shown(found.right, 6)}; the printed "
+        f"pair has {shown(found.printed, 6)}",
         CORRECTED if wrong else AGREES,
         _misprint_argument(found) if wrong else "",
     )
@@ -88,11 +90,12 @@ def misprint_claim(found: Misprint) -> Claim:
 def _misprint_argument(found: Misprint) -> str:
     return (
         "P and Q are mirror images, so the printed pair at rate g is the right pair at rate 1 - g. At rate "
-        f"{RATE:g} the printed bound is at least {at_least(found.printed.lower / found.right.upper, 3)} times too large: "
-        f"sampling would not amplify (after {curves.STEPS:,} steps ε would be {shown(found.composed_printed, 6)}, not "
-        f"{shown(found.composed_right, 6)}, at δ = 1e-5). At rate {1 - RATE:g} it is false: it allows "
-        f"{at_most(found.right.upper, 4)}, and D = (-1, ..., -1, 1), D' = (-1, ..., -1, -1) reach "
-        f"{at_least(found.printed.lower, 4)}. The text after the theorem uses the right pair."
+        f"{RATE:g} the printed bound is at least {at_least(found.printed.lower / found.right.upper, 3)} "
+        f"times too large: sampling would not amplify (after {curves.STEPS:,} steps ε would be "
+        f"{shown(found.composed_printed, 6)}, not {shown(found.composed_right, 6)}, at δ = 1e-5). At rate "
+        f"{1 - RATE:g} it is false: it allows {at_most(found.right.upper, 4)}, and D = (-1, ..., -1, 1), D' "
+        f"= (-1, ..., -1, -1) reach {at_least(found.printed.lower, 4)}. The text after the theorem uses the "
+        "right pair."
     )
 
 
@@ -120,8 +123,8 @@ def gap(numbers: Numbers) -> Claim:
         "the gap motivates future work for understanding the worst-case datasets",
         f"the worst adaptive adversary's ε at δ = 1e-5 lies in {shown(truth, 5)}: {more}{left}",
         SHARPENED if closed else AGREES,
-        "The adversary may choose every record after seeing all earlier outputs: bounded from above over a finite list that "
-        "dominates every choice, and from below by a policy that is actually played."
+        "The adversary may choose every record after seeing all earlier outputs: bounded from above over a "
+        "finite list that dominates every choice, and from below by a policy that is actually played."
         if closed
         else "",
     )
@@ -141,8 +144,9 @@ def reference(numbers: Numbers) -> Claim:
     return Claim(
         "Fig. 4, right",
         "REMOVE against the dotted Rényi line is PLD against RDP for Poisson sampling under add or remove",
-        f"the exact curves coincide (ε = {shown(numbers.twin, 7)} for Poisson sampling at half the noise); Rényi: at most "
-        f"{at_most(removing.epsilon.upper, 5)} from REMOVE's moments; under substitution {rest}",
+        f"the exact curves coincide (ε = {shown(numbers.twin, 7)} for Poisson sampling at half the noise); "
+        f"Rényi: at most {at_most(removing.epsilon.upper, 5)} from REMOVE's moments; under substitution "
+        f"{rest}",
         AGREES if same else CORRECTED,
     )
 
@@ -156,11 +160,13 @@ def against_renyi(numbers: Numbers) -> Claim:
     return Claim(
         "Sec. 1",
         "the accountant that composes the envelope does not generally outperform the RDP accountant",
-        f"ε at δ = 1e-5: envelope {shown(envelope, 5)}; Rényi from REMOVE's moments {at_most(removing.epsilon.upper, 5)}, and "
-        f"the best Rényi bound proved for an exchange {at_most(best.epsilon.upper, 5)}",
+        f"ε at δ = 1e-5: envelope {shown(envelope, 5)}; Rényi from REMOVE's moments "
+        f"{at_most(removing.epsilon.upper, 5)}, and the best Rényi bound proved for an exchange "
+        f"{at_most(best.epsilon.upper, 5)}",
         SHARPENED if beats_proved and loses else UNDECIDED,
-        "The line it does not beat rests on REMOVE's moments, which bound an exchanged record only if no exchange has larger "
-        "ones, and that is open. Every Rényi bound that is proved for an exchange is looser than the composed envelope here.",
+        "The line it does not beat rests on REMOVE's moments, which bound an exchanged record only if no "
+        "exchange has larger ones, and that is open. Every Rényi bound that is proved for an exchange is "
+        "looser than the composed envelope here.",
     )
 
 
@@ -222,9 +228,9 @@ def make(making: Making) -> Made:
     draw = drawing(numbers.one, numbers.remove, [numbers.envelope, *numbers.renyi], numbers.game)
     pictures = save_picture(draw, making.folder, "figure-4", inches=INCHES)
     caption = (
-        "Left: both directions of one step and their pointwise maximum; below, less what every pair of distributions has. Right: "
-        "1,000 steps by every accountant (REMOVE's Rényi curve for reference, as in the paper: no bound for an exchange); below, "
-        "how far delta lies above REMOVE's."
+        "Left: both directions of one step and their pointwise maximum; below, less what every pair of "
+        "distributions has. Right: 1,000 steps by every accountant (REMOVE's Rényi curve for reference, as "
+        "in the paper: no bound for an exchange); below, how far delta lies above REMOVE's."
     )
     return Made(claims(numbers), (*pictures, *tables(numbers, making.folder)), (caption,), passage(numbers))
 

@@ -8,13 +8,12 @@ import numpy as np
 
 import tightrope as tr
 from reproduction.paper.item import Progress
-from tightrope.curve.renyi_curve import Moments
 from tightrope.engines.choose import (
     Composition,
 )  # the envelope's own curve, from both sides, is no answer of the public interface
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.pair import ShiftPair
+from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 
@@ -80,7 +79,7 @@ class Answer:
 
 def remove_curve(epsilons: Sequence[float]) -> Answer:
     """A lower bound under SUBSTITUTE: its datasets exchange a record too."""
-    curve = tr.privacy_curve(RUN, relation=tr.REMOVE, accuracy=ACCURACY)
+    curve = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Certified(accuracy=ACCURACY))
     return Answer("REMOVE", tuple(epsilons), tuple(curve.delta(at) for at in epsilons), curve.epsilon(DELTA))
 
 
@@ -103,8 +102,8 @@ def _exponential(logarithm: float, towards: float) -> float:
 
 def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
     """By moments: of REMOVE (the paper's line of reference), of the envelope, and the published bounds of Wang et al."""
-    (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, accountant=tr.RENYI).branches
-    (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, accountant=tr.RENYI).branches
+    (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Renyi()).branches
+    (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Renyi()).branches
     found = [_by_moments("Rényi, REMOVE", removing.covers[0][0], epsilons)]
     for moments, because in exchanging.covers:
         name = "Rényi, envelope"
@@ -116,14 +115,14 @@ def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
     return found
 
 
-def _by_moments(name: str, moments: Moments, epsilons: Sequence[float]) -> Answer:
+def _by_moments(name: str, moments: RenyiBound, epsilons: Sequence[float]) -> Answer:
     deltas = tuple(tr.Bracket(0.0, _exponential(moments.log_delta(at)[0], 1.0)) for at in epsilons)
     return Answer(name, tuple(epsilons), deltas, tr.Bracket(0.0, moments.epsilon(DELTA)[0]))
 
 
 def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> Answer:
     """Every adaptive adversary, from both sides: seconds for each epsilon with effort=TIGHT."""
-    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, effort=effort), []
+    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=effort)), []
     for done, at in enumerate(epsilons):
         progress("substitution game", done, len(epsilons) + 1)
         deltas.append(curve.delta(at))
@@ -135,7 +134,8 @@ def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> An
 class Misprint:
     """Theorem 15 for e^epsilon >= 1 with one of its two laws exchanged, at one epsilon and one step.
 
-    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror images.
+    The printed pair, ((1-g)Q + gP, P), is the right one, ((1-g)Q + gP, Q), at rate 1 - g: P and Q are mirror
+    images.
     """
 
     epsilon: float

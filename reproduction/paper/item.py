@@ -29,8 +29,9 @@ AGREES, SHARPENED, CORRECTED, UNDECIDED = (
 class Claim:
     """One thing the paper says, and what is certain about it.
 
-    `where` is its place in the paper, `printed` its number or statement in our words, `certified` ours with enough digits to
-    check, and `why` argues a correction in a few sentences. The verdict is computed from the numbers by who makes the claim.
+    `where` is its place in the paper, `printed` its number or statement in our words, `certified` ours with
+    enough digits to check, and `why` argues a correction in a few sentences. The verdict is computed from the
+    numbers by who makes the claim.
     """
 
     where: str
@@ -53,7 +54,8 @@ class Making:
 class Made:
     """The claims of one item, its files (pictures first), and a passage in Markdown between heading and claims.
 
-    The passage may hold tables; pictures among `files` are embedded by the page, with `captions` in the same order.
+    The passage may hold tables; pictures among `files` are embedded by the page, with `captions` in the same
+    order.
     """
 
     claims: tuple[Claim, ...]
@@ -64,7 +66,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Item:
-    """One part of the paper that can be made alone: `tightrope paper --item NAME`."""
+    """One part of the paper that can be made alone: `python -m reproduction paper --item NAME`."""
 
     name: str
     title: str

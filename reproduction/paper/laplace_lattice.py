@@ -1,13 +1,14 @@
 """Add against remove for sampled Laplace steps on one lattice of likelihood ratios: both curves to about 1e-12, certified.
 
-Let R be the likelihood ratio of a run, output with the record over output without it, and let outputs be drawn without it.
-At order t = e^epsilon, removing the record loses E(R - t)+ and adding it loses E(1 - tR)+. One step has R = `least` with
-probability 1/2, R = `most` with probability e^{-shift}/2, and a density in between.
+Let R be the likelihood ratio of a run, output with the record over output without it, and let outputs be
+drawn without it. At order t = e^epsilon, removing the record loses E(R - t)+ and adding it loses E(1 - tR)+.
+One step has R = `least` with probability 1/2, R = `most` with probability e^{-shift}/2, and a density in
+between.
 
-The density is spread onto the points least * e^{jh}, each cell onto its two ends so that mass and mean stay. Both curves are
-convex in R, so that they rise, and by little: a kink falls into one cell, in which the chord exceeds it by at most
-(density) * width^2 / 8 on average. With (ratio) * (density) at most D that is D h^2 / 8 for each step, times t for remove.
-The two atoms lie on the lattice and stay as they are.
+The density is spread onto the points least * e^{jh}, each cell onto its two ends so that mass and mean stay.
+Both curves are convex in R, so that they rise, and by little: a kink falls into one cell, in which the chord
+exceeds it by at most (density) * width^2 / 8 on average. With (ratio) * (density) at most D that is D h^2 / 8
+for each step, times t for remove. The two atoms lie on the lattice and stay as they are.
 """
 
 import math
@@ -112,8 +113,9 @@ class Lattice:
     def noise(self) -> float:
         """More than the Euclidean length of what rounding did to `masses`.
 
-        A Fourier transform of length N is off by at most 8 u log2(N) of its length (Higham, Accuracy and Stability, 24.1).
-        The atoms never pass through one: with them the bound would be a thousand times larger.
+        A Fourier transform of length N is off by at most 8 u log2(N) of its length (Higham, Accuracy and
+        Stability, 24.1). The atoms never pass through one: with them the bound would be a thousand times
+        larger.
         """
         continuous = self.step.spread(self.cells)
         length, mass = float(np.linalg.norm(continuous)), float(continuous.sum())

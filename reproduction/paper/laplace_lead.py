@@ -74,7 +74,8 @@ def _proofs(lattice: Lattice, crossing: Bracket | None) -> list[bool]:
     step = lattice.step
     run = tr.Step(tr.Laplace(noise_multiplier=1 / step.shift), tr.Poisson(rate=step.rate)) * lattice.steps
     add, remove = (
-        tr.privacy_curve(run, relation=relation, accuracy=1e-4) for relation in (tr.ADD, tr.REMOVE)
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(accuracy=1e-4))
+        for relation in (tr.ADD, tr.REMOVE)
     )
     return [*near, leads(remove.delta, add.delta, end, last)]
 
@@ -82,7 +83,8 @@ def _proofs(lattice: Lattice, crossing: Bracket | None) -> list[bool]:
 def leads(leader: Curve, other: Curve, start: float, goal: float) -> bool:
     """Whether the leader is certainly larger at every epsilon from `start` to `goal`.
 
-    Both curves fall: if the leader at the right end of a stretch exceeds the other at its left end, it leads on all of it.
+    Both curves fall: if the leader at the right end of a stretch exceeds the other at its left end, it leads
+    on all of it.
     """
     at, step = start, (goal - start) / 8
     above = other(at).upper
@@ -100,7 +102,8 @@ def leads(leader: Curve, other: Curve, start: float, goal: float) -> bool:
 def leads_from_0(leader: Curve, other: Curve) -> bool:
     """Whether the leader exceeds the other on 0 < epsilon <= NEAR_0, both being the total variation distance at 0.
 
-    Both are convex in t = e^epsilon: right of 1 the leader falls no faster than left of it, and the other lies below its chord.
+    Both are convex in t = e^epsilon: right of 1 the leader falls no faster than left of it, and the other
+    lies below its chord.
     """
     slowest = steepness(leader, -NEAR_0, 0.0).upper
     fastest = steepness(other, 0.0, NEAR_0).lower

@@ -61,7 +61,10 @@ def _section(item: Item, found: Made, page: Path, out: Path) -> str:
         if claim.why and claim.verdict is not UNDECIDED
         for line in (_argument(claim), "")
     ]
-    parts += [f"`{shlex.join(['tightrope', 'paper', '--out', str(out), '--item', item.name])}`", ""]
+    parts += [
+        f"`{shlex.join(['python', '-m', 'reproduction', 'paper', '--out', str(out), '--item', item.name])}`",
+        "",
+    ]
     return "\n".join(parts)
 
 

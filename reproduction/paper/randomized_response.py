@@ -94,13 +94,15 @@ def every_k_claim(without_lead: Sequence[int], most: int) -> Claim:
     return Claim(
         "Prop. 11",
         "no pair of datasets realizes the curve of k steps, for all k > 1",
-        f"of k = 2 to {most}, remove is at least add at every e^ε ≥ 1 for k = {', '.join(map(str, beyond))}, and only for these"
+        f"of k = 2 to {most}, remove is at least add at every e^ε ≥ 1 for k = {', '.join(map(str, beyond))}, "
+        "and only for these"
         if beyond
         else f"add exceeds remove somewhere for every k = 2 to {most}",
         CORRECTED if beyond else AGREES,
-        "The proof shows k = 2. At the k listed the pair that removes the record realizes the whole curve of add or remove, so "
-        "that this example does not prove the proposition for them. At all others it does: add is larger somewhere, and remove, "
-        "whose largest loss is larger, at the end. The curves are linear between their kinks, so exact fractions there decide.",
+        "The proof shows k = 2. At the k listed the pair that removes the record realizes the whole curve "
+        "of add or remove, so that this example does not prove the proposition for them. At all others it "
+        "does: add is larger somewhere, and remove, whose largest loss is larger, at the end. The curves "
+        "are linear between their kinks, so exact fractions there decide.",
     )
 
 
@@ -200,8 +202,8 @@ def make(making: Making) -> Made:
         every_k_claim(without_lead, most),
     )
     passage = (
-        "Truth with probability 3/4, sampling rate 1/2. The curves of finitely many outcomes are piecewise linear in e^ε, and "
-        f"all of the following is exact.\n\n{markdown_table(piece_rows())}"
+        "Truth with probability 3/4, sampling rate 1/2. The curves of finitely many outcomes are piecewise "
+        f"linear in e^ε, and all of the following is exact.\n\n{markdown_table(piece_rows())}"
     )
     caption = "Both curves of two steps; filled points are the four values of the paper's proof."
     return Made(claims, (*pictures, table(making.folder)), (caption,), passage)

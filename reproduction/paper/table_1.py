@@ -80,7 +80,7 @@ def cells(making: Making) -> list[Cell]:
     for sampling, delta in PRINTED:
         making.progress("epsilons", len(found), len(PRINTED))
         run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), SAMPLINGS[sampling]) * STEPS
-        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, accuracy=accuracy)
+        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=accuracy))
         found.append(Cell(sampling, delta, PRINTED[sampling, delta], bracket))
     making.progress("epsilons", len(found), len(PRINTED))
     return found
@@ -101,8 +101,9 @@ def gap_claim(found: list[Cell]) -> Claim:
     return Claim(
         "Table 1",
         "a big gap remains even with slack of several orders of magnitude in δ",
-        f"without replacement ε is at least {at_least(least, 4)} times that of Poisson sampling at the same δ, and at δ = 1e-04 "
-        f"still at least {at_least(slack, 3)} times that of Poisson sampling at δ = 1e-07",
+        f"without replacement ε is at least {at_least(least, 4)} times that of Poisson sampling at the same "
+        f"δ, and at δ = 1e-04 still at least {at_least(slack, 3)} times that of Poisson sampling at δ = "
+        "1e-07",
         AGREES if slack > 1 else CORRECTED,
     )
 
@@ -116,11 +117,12 @@ def high_claim(found: list[Cell]) -> Claim:
     return Claim(
         "Table 1",
         "eight epsilons with two digits after the point",
-        f"{len(off)} of {len(found)} are not the exact value in the printed digits, {'all' if bounds else 'not all'} are upper "
-        f"bounds; their excess is {min(excess):.2g} to {at_most(max(excess), 3)}",
+        f"{len(off)} of {len(found)} are not the exact value in the printed digits, "
+        f"{'all' if bounds else 'not all'} are upper bounds; their excess is {min(excess):.2g} to "
+        f"{at_most(max(excess), 3)}",
         CORRECTED if off else AGREES,
-        "The accountant that the paper names in this section approximates ε with a stated error of 0.01 and reports the upper "
-        "end, which may exceed the truth by up to twice that"
+        "The accountant that the paper names in this section approximates ε with a stated error of 0.01 and "
+        "reports the upper end, which may exceed the truth by up to twice that"
         + ("; all differences fit into it. " if stated else ", and some differences exceed it. ")
         + "So the printed numbers are valid bounds, but not the epsilons rounded."
         if off and bounds
@@ -161,8 +163,8 @@ def make(making: Making) -> Made:
     """Table and claims."""
     found = cells(making)
     passage = (
-        f"Gaussian noise {NOISE:g}, {STEPS:,} steps, sampling rate 0.001 (without replacement: 50 of 50,000), add or remove one "
-        f"record.\n\n{markdown_table(rows(found))}"
+        f"Gaussian noise {NOISE:g}, {STEPS:,} steps, sampling rate 0.001 (without replacement: 50 of "
+        f"50,000), add or remove one record.\n\n{markdown_table(rows(found))}"
     )
     claims = (*(cell_claim(cell) for cell in found), high_claim(found), gap_claim(found))
     return Made(claims, (table(found, making.folder),), (), passage)

@@ -3,114 +3,116 @@
 import math
 from dataclasses import replace
 
-from reproduction.published.file import DROPPED, JOINED, KEPT, SEVERAL_DRAWS, SHUFFLE, WINDOWED, Setting
-from tightrope.accountants.certified import DEFAULT_ACCURACY
+import tightrope as tr
+from reproduction.published.runs_file import (
+    DROPPED,
+    JOINED,
+    KEPT,
+    SEVERAL_DRAWS,
+    SHUFFLE,
+    WINDOWED,
+    PublishedRun,
+)
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream, found
-from tightrope.curve.bracket import Bracket
-from tightrope.errors import InvalidSetting
-from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import Relation
-from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import Sampling
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
 
-_TWICE = "a batch that joins two epochs may hold a record twice, and for that no bound is proved here"
-_LAST_UNKNOWN = "what becomes of the last batch of an epoch is not stated: if it joins the next one, a record may come twice"
+_SCHEMES = {
+    "poisson": Scheme.POISSON,
+    "without-replacement": Scheme.WITHOUT_REPLACEMENT,
+    "every-record": Scheme.EVERY_RECORD,
+}
+# why a shuffle has no upper end, by what becomes of the last batch of an epoch
+_UNBOUNDED = {
+    JOINED: "a batch that joins two epochs may hold a record twice, and for that no bound is proved here",
+    None: (
+        "what becomes of the last batch of an epoch is not stated: if it joins the next one, a record may "
+        "come twice"
+    ),
+}
 
 
-def sampling_of(setting: Setting, kind: str) -> Sampling | None:
-    """The sampling by this name at the setting's rate; None where a number is missing."""
+def sampling_of(run: PublishedRun, kind: str) -> Sampling | None:
+    """The sampling by this name at the run's rate; None where a number is missing."""
     if kind == "every-record":
-        return EveryRecord()
+        return tr.EveryRecord()
     if kind == "poisson":
-        return None if setting.rate is None else Poisson(rate=float(setting.rate))
-    if setting.batch is None or setting.records is None:
+        return None if run.rate is None else tr.Poisson(rate=float(run.rate))
+    if run.batch is None or run.records is None:
         return None
-    return WithoutReplacement(batch=setting.batch, population=setting.records)
+    return tr.WithoutReplacement(batch=run.batch, population=run.records)
 
 
-def proven_as_implemented(setting: Setting, relation: Relation) -> Proven:
+def prove_as_implemented(run: PublishedRun, relation: tr.Relation) -> Proven:
     """epsilon for the batches that are stated to be drawn: both ends where there are theorems, or why not."""
-    steps, noise, delta = setting.steps, setting.noise_multiplier, setting.delta
-    if steps is None or noise is None or delta is None:
+    steps, delta = run.steps, run.delta
+    if steps is None or run.noise_multiplier is None or delta is None:
         return _nothing("numbers are missing")
-    finding = finding_of(setting)
+    try:
+        finding = finding_of(run)
+        # how batches are drawn is the finding's to say
+        step = tr.Step(tr.Gaussian(noise_multiplier=run.noise_multiplier), tr.EveryRecord())
+    except tr.InvalidSetting as refusal:
+        return _nothing(str(refusal))
     if isinstance(finding, str):
         return _nothing(finding)
-    try:
-        step = Step(
-            Gaussian(noise_multiplier=noise), EveryRecord()
-        )  # how batches are drawn is the finding's to say
-    except InvalidSetting as refusal:
-        return _nothing(str(refusal))
-    asked = {count: _asked(step * count, finding, delta, relation) for count in {steps.least, steps.most}}
-    both = replace(
-        asked[steps.most], epsilon=Bracket(asked[steps.least].epsilon.lower, asked[steps.most].epsilon.upper)
+    fewest, most = (
+        proven(step * count, finding, delta=delta, relation=relation) for count in (steps.least, steps.most)
     )
-    unbounded = (
-        {JOINED: _TWICE, None: _LAST_UNKNOWN}.get(setting.last_batch)
-        if setting.implemented == SHUFFLE
-        else None
-    )
-    if unbounded is None:
+    both = replace(most, epsilon=tr.Bracket(fewest.epsilon.lower, most.epsilon.upper))
+    if run.implemented != SHUFFLE or run.last_batch not in _UNBOUNDED:
         return both
     kept = tuple(evidence for evidence in both.because if evidence is not REVEALED_BATCHES)
-    return Proven(epsilon=Bracket(both.epsilon.lower, math.inf), because=kept, why_not=unbounded)
+    return Proven(
+        epsilon=tr.Bracket(both.epsilon.lower, math.inf), because=kept, why_not=_UNBOUNDED[run.last_batch]
+    )
 
 
-def finding_of(setting: Setting) -> Finding | str:
+def finding_of(run: PublishedRun) -> Finding | str:
     """What is stated about the batches, as the audit takes it; a sentence where that is not enough."""
-    kind = setting.implemented
+    kind = run.implemented
     if kind is None:
         return "how batches are drawn is not stated"
     if kind == WINDOWED:
         return "a shuffle within a window is no uniform order, and there is no theorem for it here"
     if kind == SHUFFLE:
-        return _shuffle(setting)
+        return _shuffle(run)
     if kind == SEVERAL_DRAWS:
-        return _several_draws(setting)
-    sampling = sampling_of(setting, kind)
+        return _several_draws(run)
+    sampling, scheme = sampling_of(run, kind), _SCHEMES[kind]
     if sampling is None:
         return "the rate is not stated"
-    schemes = {
-        "poisson": Scheme.POISSON,
-        "without-replacement": Scheme.WITHOUT_REPLACEMENT,
-        "every-record": Scheme.EVERY_RECORD,
-    }
-    return Finding(scheme=schemes[kind], how=How.INSPECTED, sentence=schemes[kind].value, sampling=sampling)
+    return Finding(scheme=scheme, how=How.INSPECTED, sentence=scheme.value, sampling=sampling)
 
 
-def _shuffle(setting: Setting) -> Finding | str:
-    records, batch = setting.records, setting.batch
+def _shuffle(run: PublishedRun) -> Finding | str:
+    records, batch = run.records, run.batch
     if records is None or batch is None:
         return "batch and records are needed, and one is not stated"
-    if setting.last_batch in (KEPT, DROPPED):
-        stream = Stream(
-            kind=Scheme.SHUFFLE,
-            records=records,
-            length=records,
-            whose=f"the {records:,} records",
-            follows=True,
-            renewed=bool(setting.reshuffled),
-        )
-        try:
-            return found(Cut(stream=stream, batch=batch, drop_last=setting.last_batch == DROPPED))
-        except InvalidSetting as refusal:  # no batch at all
-            return str(refusal)
-    return _joined(records, batch, setting)
+    if run.last_batch not in (KEPT, DROPPED):
+        return _joined(records, batch, run)
+    stream = Stream(
+        kind=Scheme.SHUFFLE,
+        records=records,
+        length=records,
+        whose=f"the {records:,} records",
+        follows=True,
+        renewed=bool(run.reshuffled),
+    )
+    return found(Cut(stream=stream, batch=batch, drop_last=run.last_batch == DROPPED))
 
 
-def _joined(records: int, batch: int, setting: Setting) -> Finding:
-    """Batches cut from one epoch after another without a gap, or in a way that is not stated: what any cut has in common.
+def _joined(records: int, batch: int, run: PublishedRun) -> Finding:
+    """Batches cut from one epoch after another without a gap, or in a way that is not stated.
 
-    Wherever an epoch begins within a batch, at least (records - (batch - 1)) // batch of its batches are full and hold no other
-    epoch's records. A neighbour of one record fewer has shifted by one place per epoch, which is taken off too. An epoch is over
-    after ceil(records / batch) further batches at the latest. So the largest sum of those batches tells neighbours apart; the
-    other batches are not looked at.
+    Wherever an epoch begins within a batch, at least (records - (batch - 1)) // batch of its batches are full
+    and hold no other epoch's records. A neighbour of one record fewer has shifted by one place per epoch,
+    which is taken off too. An epoch is over after ceil(records / batch) further batches at the latest. So the
+    largest sum of those batches tells neighbours apart; the other batches are not looked at.
     """
-    most = setting.steps.most if setting.steps else 0
+    most = run.steps.most if run.steps else 0
     shifted = -(-most * batch // records) + 1
     return Finding(
         scheme=Scheme.SHUFFLE,
@@ -120,25 +122,21 @@ def _joined(records: int, batch: int, setting: Setting) -> Finding:
         batch=batch,
         epoch=-(-records // batch),
         full=max((records - (batch - 1) - shifted) // batch, 0),
-        reshuffles=setting.reshuffled or None,
+        reshuffles=run.reshuffled or None,
     )
 
 
-def _several_draws(setting: Setting) -> Finding | str:
-    if setting.rate is None or setting.draws is None:
+def _several_draws(run: PublishedRun) -> Finding | str:
+    if run.rate is None or run.draws is None:
         return "the rate or the number of draws is not stated"
     return Finding(
         scheme=Scheme.SEVERAL_DRAWS,
         how=How.INSPECTED,
-        sentence=f"Each step sums {setting.draws} Poisson draws",
-        draws=setting.draws,
-        rate=float(setting.rate / setting.draws),
+        sentence=f"Each step sums {run.draws} Poisson draws",
+        draws=run.draws,
+        rate=float(run.rate / run.draws),
     )
 
 
-def _asked(run: Run, finding: Finding, delta: float, relation: Relation) -> Proven:
-    return proven(run, finding, delta=delta, relation=relation, accuracy=DEFAULT_ACCURACY)
-
-
 def _nothing(why_not: str) -> Proven:
-    return Proven(epsilon=Bracket(0.0, math.inf), why_not=why_not)
+    return Proven(epsilon=tr.Bracket(0.0, math.inf), why_not=why_not)

@@ -1,4 +1,4 @@
-"""Rechecked settings as cells, sentences, a page and plain data."""
+"""Rechecked runs as a table, sentences, a page and plain data."""
 
 import dataclasses
 import math
@@ -8,18 +8,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from reproduction.published.file import DROPPED, JOINED, KEPT, NOT_STATED, SEVERAL_DRAWS, SHUFFLE, Setting
-from reproduction.published.row import Row, Standing
+from reproduction.markdown import markdown_table
+from reproduction.published.recheck import ClaimStanding, RecheckedRun
+from reproduction.published.runs_file import (
+    DROPPED,
+    JOINED,
+    KEPT,
+    NOT_STATED,
+    SEVERAL_DRAWS,
+    SHUFFLE,
+    PublishedRun,
+)
 from tightrope.answers.verdict import written
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
+from tightrope.numerics.columns import aligned
 from tightrope.report.digits import ends
-from tightrope.report.words import spelled
 from tightrope.setting.relation import SUBSTITUTE, Relation
+from tightrope.setting.spelling import spelled
 
-_WIDTH = 125
+_WIDTH = 110
 _DIGITS = 5
 _ONE_NUMBER = 1e-4  # relative width below which a bracket is written as one number
-_HEADING = [
+_HEADING = (
     "setting",
     "claimed epsilon",
     "delta",
@@ -27,8 +37,9 @@ _HEADING = [
     "the claim is",
     "implemented",
     "proved as implemented",
-]
-_HEADING += ["for that, the claim is", "missing"]
+    "for that, the claim is",
+    "missing",
+)
 _LAST_BATCHES = {
     KEPT: "the last batch of an epoch is kept",
     DROPPED: "the last batch of an epoch is dropped if it is not full",
@@ -42,89 +53,92 @@ _RESHUFFLED = {
 }
 
 _INTRODUCTION = """\
-Training runs whose papers, tutorials and configurations print their hyperparameters and an epsilon, accounted again on equal
-terms. Nothing here was trained: the numbers are those the sources print, and the sources are named below. *Certified as
-accounted* is the bracket for the sampling that the claim was accounted with; where no relation is stated, add-or-remove comes
-first and substitute second. *Proved as implemented* takes the batches as the named lines of code draw them: for a shuffle a
-lower end, which real neighbouring datasets reach, and an upper end without amplification where one is proved.
+Training runs whose papers, tutorials and configurations print their hyperparameters and an epsilon, accounted
+again on equal terms. Nothing here was trained: the numbers are those the sources print, and the sources are
+named below. *Certified as accounted* is the bracket for the sampling that the claim was accounted with; where
+no relation is stated, add-or-remove comes first and substitute second. *Proved as implemented* takes the
+batches as the named lines of code draw them: for a shuffle a lower end, which real neighbouring datasets
+reach, and an upper end without amplification where one is proved.
 
-A claim above the certified epsilon is valid for that sampling, and loose, as bounds from Rényi moments are. A claim can be
-right for the sampling that was accounted and say nothing about other batches: to shuffle and to account Poisson sampling is a
-common practice (Chua et al. 2024, arXiv 2411.04205), and the documentation of some of these projects says so itself. *Claim too
-small* means that real neighbouring datasets reach a larger epsilon than the claim, if batches are drawn as stated in orders that
-are uniformly random and the model is released after every step, as these accountants assume. *Not decided* means that the claim
-lies between the proved ends, and *missing* is what one would have to know besides.
+A claim above the certified epsilon is valid for that sampling, and loose, as bounds from Rényi moments are. A
+claim can be right for the sampling that was accounted and say nothing about other batches: to shuffle and to
+account Poisson sampling is a common practice (Chua et al. 2024, arXiv 2411.04205), and the documentation of
+some of these projects says so itself. *Claim too small* means that real neighbouring datasets reach a larger
+epsilon than the claim, if batches are drawn as stated in orders that are uniformly random and the model is
+released after every step, as these accountants assume. *Not decided* means that the claim lies between the
+proved ends, and *missing* is what one would have to know besides.
 """
 
 
-def table(rows: Sequence[Row]) -> list[list[str]]:
-    """One line of cells per row, under a heading."""
-    return [_HEADING, *([row.setting.id, *_cells(row)] for row in rows)]
+def text_table(found: Sequence[RecheckedRun]) -> str:
+    """One line per run under a heading, and what the runs say together."""
+    return "\n".join([aligned(table(found)), "", *summary(found)])
 
 
-def _cells(row: Row) -> list[str]:
-    setting = row.setting
+def table(found: Sequence[RecheckedRun]) -> list[list[str]]:
+    """One line of cells per run, under a heading."""
+    return [list(_HEADING), *([each.run.id, *_cells(each)] for each in found)]
+
+
+def _cells(found: RecheckedRun) -> list[str]:
+    run = found.run
     return [
-        setting.claimed_epsilon.text,
-        NOT_STATED if setting.delta is None else f"{setting.delta:g}",
-        _accounted(row),
-        _against(row),
-        setting.implemented or NOT_STATED,
-        "as accounted" if row.as_accounted else _proved(row),
-        "" if row.as_accounted else _against_proved(row),
-        ", ".join(row.missing) or "-",
+        run.claimed_epsilon.text,
+        NOT_STATED if run.delta is None else f"{run.delta:g}",
+        _accounted(found),
+        _against(found),
+        run.implemented or NOT_STATED,
+        "as accounted" if found.is_as_accounted else _proved(found),
+        "" if found.is_as_accounted else _unless_unknown(found.standing_as_implemented),
+        ", ".join(found.missing) or "-",
     ]
 
 
-def _accounted(row: Row) -> str:
-    if not row.accounted:
+def _accounted(found: RecheckedRun) -> str:
+    if not found.accounted:
         return "-"
-    first, *others = row.accounted.items()
+    (_, first), *others = found.accounted.items()
     return "; ".join(
-        [_short(first[1]), *(f"{spelled(relation)} {_short(found)}" for relation, found in others)]
+        [_in_short(first), *(f"{spelled(relation)} {_in_short(each)}" for relation, each in others)]
     )
 
 
-def _short(bracket: Bracket) -> str:
-    return (
-        written([bracket])[0]
-        if bracket.relative_width < _ONE_NUMBER
-        else " to ".join(ends(bracket, _DIGITS - 1))
-    )
+def _in_short(bracket: Bracket) -> str:
+    if bracket.relative_width < _ONE_NUMBER:
+        return written([bracket])[0]
+    return " to ".join(ends(bracket, _DIGITS - 1))
 
 
-def _against(row: Row) -> str:
-    if row.standing is Standing.ABOVE and row.excess is not None:
-        return f"{100 * row.excess:.0f} % above"
-    return "-" if row.standing is Standing.UNKNOWN else row.standing.value
+def _against(found: RecheckedRun) -> str:
+    if found.standing is ClaimStanding.ABOVE and found.excess is not None:
+        return f"{100 * found.excess:.0f} % above"
+    return _unless_unknown(found.standing)
 
 
-def _proved(row: Row) -> str:
-    first = next(iter(row.implemented.values()))
-    return "-" if _knows_nothing(first.epsilon) else _in_words(first.epsilon)
+def _unless_unknown(standing: ClaimStanding) -> str:
+    return "-" if standing is ClaimStanding.UNKNOWN else standing.value
 
 
-def _against_proved(row: Row) -> str:
-    return "-" if row.standing_as_implemented is Standing.UNKNOWN else row.standing_as_implemented.value
-
-
-def _knows_nothing(bracket: Bracket) -> bool:
-    return bracket.lower <= 0 and math.isinf(bracket.upper)
+def _proved(found: RecheckedRun) -> str:
+    first = next(iter(found.implemented.values()))
+    return _in_words(first.epsilon) or "-"
 
 
 def _in_words(bracket: Bracket) -> str:
-    least = [f"at least {rounded(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
-    most = [f"at most {rounded(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
+    """What is known about epsilon; empty where nothing is."""
+    least = [f"at least {round_to(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
+    most = [f"at most {round_to(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
     return ", ".join(least + most)
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
-    """What the rows say together."""
-    known = [row for row in rows if row.accounted]
-    above = [row.excess for row in known if row.standing is Standing.ABOVE and row.excess is not None]
-    small = _named(row for row in known if row.standing is Standing.TOO_SMALL)
-    others = [row for row in rows if row.setting.implemented is not None and not row.as_accounted]
-    told = [f"{len(rows)} settings, of which {len(known)} state enough to be accounted again."]
+def summary(found: Sequence[RecheckedRun]) -> list[str]:
+    """What the runs say together."""
+    known = [each for each in found if each.accounted]
+    above = [
+        each.excess for each in known if each.standing is ClaimStanding.ABOVE and each.excess is not None
+    ]
+    small = _names(each for each in known if each.standing is ClaimStanding.TOO_SMALL)
+    told = [f"{len(found)} settings, of which {len(known)} state enough to be accounted again."]
     if above:
         spread = f"by {100 * min(above):.0f} % to {100 * max(above):.0f} %"
         told.append(f"As accounted, {len(above)} claims are above the certified epsilon, {spread}.")
@@ -133,183 +147,146 @@ def summary(rows: Sequence[Row]) -> list[str]:
         if small
         else "As accounted, no claim is too small."
     )
+    others = [each for each in found if each.run.implemented is not None and not each.is_as_accounted]
+    beyond = [each for each in others if each.standing_as_implemented is ClaimStanding.TOO_SMALL]
     if others:
-        beyond = [row for row in others if row.standing_as_implemented is Standing.TOO_SMALL]
         told.append(f"In {len(others)} settings batches are not drawn as accounted.")
-        if beyond:
-            told.append(f"For batches drawn as stated, the claim is too small in: {_named(beyond)}.")
-    unstated = [row for row in rows if row.setting.relation is None]
+    if beyond:
+        told.append(f"For batches drawn as stated, the claim is too small in: {_names(beyond)}.")
+    unstated = [each for each in found if each.run.relation is None]
     if unstated:
-        exchanged = sum(SUBSTITUTE in row.too_small_under for row in unstated)
+        exchanged = sum(SUBSTITUTE in each.too_small_under for each in unstated)
         told.append(
-            f"The relation is not stated in {len(unstated)}; under substitute {exchanged} of these claims would be too small."
+            f"The relation is not stated in {len(unstated)}; under substitute {exchanged} of these claims "
+            "would be too small."
         )
     return told
 
 
-def _named(rows: Iterable[Row]) -> str:
-    return ", ".join(row.setting.id for row in rows)
+def _names(found: Iterable[RecheckedRun]) -> str:
+    return ", ".join(each.run.id for each in found)
 
 
-def markdown_page(rows: Sequence[Row], path: Path) -> str:
-    """The page as Markdown."""
-    command = f"tightrope recheck {path.as_posix()} --markdown"
+def markdown_page(found: Sequence[RecheckedRun], path: Path) -> str:
+    """The page: what was asked, the table, and each run with its sources, its numbers and what is missing."""
+    command = f"python -m reproduction published {path.as_posix()} --markdown"
     parts = [
         "# Published claims, accounted again",
         f"This page is made by `{command}`; `{path.as_posix()}` holds the settings.",
+        *_INTRODUCTION.strip().split("\n\n"),
+        " ".join(summary(found)),
+        markdown_table([[cell.replace("|", "\\|") for cell in row] for row in table(found)]),
+        "## The settings",
+        *(part for each in found for part in _describe(each)),
     ]
-    parts += [_INTRODUCTION.strip(), " ".join(summary(rows)), _markdown_table(table(rows)), "## The settings"]
-    parts += [part for row in rows for part in _described(row)]
-    return "\n\n".join(part if part.startswith(("#", "|", "-")) else _filled(part) for part in parts) + "\n"
+    return "\n\n".join(part if part.startswith(("#", "|", "-")) else _fill(part) for part in parts) + "\n"
 
 
-def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
-
-
-def _filled(text: str, indent: str = "") -> str:
-    paragraphs = text.split("\n\n")
-    wrapper = textwrap.TextWrapper(
-        width=_WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent=indent
+def _fill(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, _WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent=indent
     )
-    return "\n\n".join(wrapper.fill(paragraph) for paragraph in paragraphs)
 
 
-def _described(row: Row) -> list[str]:
-    setting = row.setting
-    claim = f"epsilon {setting.claimed_epsilon.text} at delta {NOT_STATED if setting.delta is None else f'{setting.delta:g}'}"
+def _describe(found: RecheckedRun) -> list[str]:
+    run = found.run
+    delta = NOT_STATED if run.delta is None else f"{run.delta:g}"
+    claim = f"epsilon {run.claimed_epsilon.text} at delta {delta}"
+    source = f" {run.implemented_source}" if run.implemented_source else ""
     lines = [
-        f"Claimed: {claim}, by {setting.accountant}; the unit is {setting.unit}; {setting.dataset}.",
-        f"Source: {setting.citation}. {setting.source}",
-        f"As accounted: {_question(setting)}. {_answers(row)}",
-        f"As implemented: {_batches(setting)}.{_source(setting)} {_proofs(row)}",
-        *(f"Missing: {key}; {what.removesuffix('.')}." for key, what in row.missing.items()),
-        *(f"Note: {note}" for note in setting.notes),
+        f"Claimed: {claim}, by {run.accountant}; the unit is {run.unit}; {run.dataset}.",
+        f"Source: {run.citation}. {run.source}",
+        f"As accounted: {_question(run)}. {_answers(found)}",
+        f"As implemented: {_batches(run)}.{source} {_proofs(found)}",
+        *(f"Missing: {key}; {what.removesuffix('.')}." for key, what in found.missing.items()),
+        *(f"Note: {note}" for note in run.notes),
     ]
-    return [
-        f"### {setting.title} ({setting.id})",
-        "\n".join(_filled(f"- {line.strip()}", indent="  ") for line in lines),
-    ]
+    return [f"### {run.title} ({run.id})", "\n".join(_fill(f"- {line.strip()}", "  ") for line in lines)]
 
 
-def _question(setting: Setting) -> str:
-    noise = NOT_STATED if setting.noise_multiplier is None else f"{setting.noise_multiplier:.10g}"
-    steps = "steps not stated" if setting.steps is None else setting.steps.how
-    rate = "" if setting.rate is None or setting.accounted == "every-record" else f" at rate {_rate(setting)}"
-    relation = "relation not stated" if setting.relation is None else spelled(setting.relation)
-    return (
-        f"noise multiplier {noise}; {setting.accounted or 'sampling not stated'}{rate}; {steps}; {relation}"
-    )
+def _question(run: PublishedRun) -> str:
+    noise = NOT_STATED if run.noise_multiplier is None else f"{run.noise_multiplier:.10g}"
+    steps = "steps not stated" if run.steps is None else run.steps.how
+    rate = "" if run.rate is None or run.accounted == "every-record" else f" at rate {_rate(run)}"
+    relation = "relation not stated" if run.relation is None else spelled(run.relation)
+    return f"noise multiplier {noise}; {run.accounted or 'sampling not stated'}{rate}; {steps}; {relation}"
 
 
-def _rate(setting: Setting) -> str:
-    if setting.batch and setting.records:
-        return f"{setting.batch:,} / {setting.records:,}"
-    return f"{float(setting.rate or 0):g}"
+def _rate(run: PublishedRun) -> str:
+    if run.batch and run.records:
+        return f"{run.batch:,} / {run.records:,}"
+    return f"{float(run.rate or 0):g}"
 
 
-def _answers(row: Row) -> str:
-    if not row.accounted:
+def _answers(found: RecheckedRun) -> str:
+    if not found.accounted:
         return "Not computed."
-    found = " and ".join(
-        f"{_bracket(bracket)} under {spelled(relation)}" for relation, bracket in row.accounted.items()
+    epsilons = " and ".join(
+        f"[{', '.join(ends(each, _DIGITS))}] under {spelled(relation)}"
+        for relation, each in found.accounted.items()
     )
-    kindest = "" if len(row.accounted) == 1 else ", under the smaller of the two"
+    kindest = "" if len(found.accounted) == 1 else ", under the smaller of the two"
     verdict = {
-        Standing.ABOVE: f"the claim is {_against(row)} the upper end{kindest}",
-        Standing.AGREES: f"the claim agrees with it to its printed digits{kindest}",
-        Standing.TOO_SMALL: "claim too small: it is below the lower end",
-        Standing.UNDECIDED: "the claim lies between the ends",
-        Standing.UNKNOWN: "",
-    }[row.standing]
-    others = (
-        ""
-        if row.standing is Standing.TOO_SMALL
-        else " and ".join(spelled(relation) for relation in row.too_small_under)
-    )
-    return f"Certified: epsilon in {found}; {verdict}." + (
-        f" Under {others} it would be too small." if others else ""
-    )
+        ClaimStanding.ABOVE: f"the claim is {_against(found)} the upper end{kindest}",
+        ClaimStanding.AGREES: f"the claim agrees with it to its printed digits{kindest}",
+        ClaimStanding.TOO_SMALL: "claim too small: it is below the lower end",
+        ClaimStanding.UNDECIDED: "the claim lies between the ends",
+        ClaimStanding.UNKNOWN: "",
+    }[found.standing]
+    small = () if found.standing is ClaimStanding.TOO_SMALL else found.too_small_under
+    others = f" Under {' and '.join(map(spelled, small))} it would be too small." if small else ""
+    return f"Certified: epsilon in {epsilons}; {verdict}.{others}"
 
 
-def _bracket(bracket: Bracket) -> str:
-    lower, upper = ends(bracket, _DIGITS)
-    return f"[{lower}, {upper}]"
+def _batches(run: PublishedRun) -> str:
+    if run.implemented == SHUFFLE:
+        return f"shuffle; {_RESHUFFLED[run.reshuffled]}; {_LAST_BATCHES[run.last_batch]}"
+    if run.implemented == SEVERAL_DRAWS:
+        each = f" at rate {float(run.rate / run.draws):g} each" if run.rate is not None and run.draws else ""
+        return f"each step sums {run.draws} Poisson draws{each}"
+    return run.implemented or NOT_STATED
 
 
-def _batches(setting: Setting) -> str:
-    if setting.implemented == SHUFFLE:
-        return f"shuffle; {_RESHUFFLED[setting.reshuffled]}; {_LAST_BATCHES[setting.last_batch]}"
-    if setting.implemented == SEVERAL_DRAWS:
-        each = (
-            ""
-            if setting.rate is None or not setting.draws
-            else f" at rate {float(setting.rate / setting.draws):g} each"
-        )
-        return f"each step sums {setting.draws} Poisson draws{each}"
-    return setting.implemented or NOT_STATED
-
-
-def _source(setting: Setting) -> str:
-    return f" {setting.implemented_source}" if setting.implemented_source else ""
-
-
-def _proofs(row: Row) -> str:
-    if row.as_accounted:
+def _proofs(found: RecheckedRun) -> str:
+    if found.is_as_accounted:
         return "This is what was accounted."
     told = []
-    for relation, found in row.implemented.items():
-        known = (
-            ""
-            if _knows_nothing(found.epsilon)
-            else f"epsilon is {_in_words(found.epsilon)} under {spelled(relation)}"
-        )
-        provided = f", provided that {found.provided}" if found.provided else ""
-        proofs = f" ({', '.join(evidence.name for evidence in found.because)})" if found.because else ""
-        why_not = (
-            f"no upper end: {found.why_not}"
-            if found.why_not and known
-            else f"no bound: {found.why_not}"
-            if found.why_not
-            else ""
-        )
-        told.append("; ".join(part for part in (known + provided + proofs, why_not) if part))
+    for relation, each in found.implemented.items():
+        known = _in_words(each.epsilon)
+        answer = f"epsilon is {known} under {spelled(relation)}" if known else ""
+        answer += f", provided that {each.provided}" if each.provided else ""
+        answer += f" ({', '.join(evidence.name for evidence in each.because)})" if each.because else ""
+        why_not = f"no {'upper end' if known else 'bound'}: {each.why_not}" if each.why_not else ""
+        sentence = "; ".join(filter(None, (answer, why_not)))
+        told.append(sentence[:1].upper() + sentence[1:].removesuffix(".") + ".")
     verdict = {
-        Standing.TOO_SMALL: " For such batches the claim is too small.",
-        Standing.UNDECIDED: " Whether the claim holds for such batches is not decided.",
-    }.get(row.standing_as_implemented, "")
-    return " ".join(_sentence(each) for each in dict.fromkeys(told)) + verdict
+        ClaimStanding.TOO_SMALL: " For such batches the claim is too small.",
+        ClaimStanding.UNDECIDED: " Whether the claim holds for such batches is not decided.",
+    }.get(found.standing_as_implemented, "")
+    return " ".join(dict.fromkeys(told)) + verdict
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].removesuffix(".") + "."
-
-
-def plain_row(row: Row) -> dict[str, Any]:
-    """Everything about one setting, as JSON holds it; what is not stated is null and an infinite end is "infinity"."""
-    setting = row.setting
-    values = {field.name: getattr(setting, field.name) for field in dataclasses.fields(setting)}
+def plain_run(found: RecheckedRun) -> dict[str, Any]:
+    """Everything about one run, as JSON holds it; what is not stated is null, an infinite end "infinity"."""
+    run = found.run
+    stated = [name for name, field in PublishedRun.model_fields.items() if not field.exclude]
     return {
-        **{key: _plain(value) for key, value in values.items()},
-        "claimed_epsilon": float(setting.claimed_epsilon),
-        "claimed_as_printed": setting.claimed_epsilon.text,
-        "certified_as_accounted": {
-            spelled(relation): _plain(found) for relation, found in row.accounted.items()
-        },
-        "standing": row.standing.name.lower(),
-        "excess": row.excess,
+        **{name: _plain(getattr(run, name)) for name in stated},
+        "claimed_as_printed": run.claimed_epsilon.text,
+        "certified_as_accounted": {spelled(each): _plain(end) for each, end in found.accounted.items()},
+        "standing": found.standing.name.lower(),
+        "excess": found.excess,
         "proved_as_implemented": {
             spelled(relation): {
-                "epsilon": _plain(found.epsilon),
-                "theorems": [evidence.name for evidence in found.because],
-                "provided": found.provided,
-                "why_not": found.why_not,
+                "epsilon": _plain(each.epsilon),
+                "theorems": [evidence.name for evidence in each.because],
+                "provided": each.provided,
+                "why_not": each.why_not,
             }
-            for relation, found in row.implemented.items()
+            for relation, each in found.implemented.items()
         },
-        "standing_as_implemented": row.standing_as_implemented.name.lower(),
-        "missing": dict(row.missing),
+        "standing_as_implemented": found.standing_as_implemented.name.lower(),
+        "missing": dict(found.missing),
     }
 
 
@@ -319,14 +296,8 @@ def _plain(value: object) -> Any:
             return {"lower": _plain(value.lower), "upper": _plain(value.upper)}
         case Relation():
             return spelled(value)
-        case Fraction():
-            return float(value)
-        case float() if math.isinf(value):
-            return "infinity"
-        case tuple():
-            return list(value)
-    return (
-        dataclasses.asdict(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type)
-        else value
-    )
+        case float() | Fraction():
+            return "infinity" if math.isinf(value) else float(value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.asdict(value)
+    return value

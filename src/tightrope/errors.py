@@ -5,7 +5,7 @@ them as they stand; the command line prints --rate, --effort tight and add-or-re
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
@@ -25,6 +25,17 @@ class Words:
 
 
 PYTHON = Words()
+
+
+class Described(str):
+    """A value that a refusal describes instead of printing it: it is secret, long, or not one value.
+
+    >>> print(InvalidSetting("seed", Described("a number of 129 bits"), "be below 2^128"))
+    seed must be below 2^128, got a number of 129 bits.
+    """
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 class TightropeError(Exception):
@@ -100,7 +111,31 @@ class UnusableFile(InvalidSetting):
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        return " ".join(filter(None, (f"{self.path} {words.fill(self.problem)}.", words.fill(self.remedy))))
+        said = f"{self.where}{self.path} {words.fill(self.problem)}."
+        return " ".join(filter(None, (said, words.fill(self.remedy))))
+
+
+class SeveralProblems(InvalidSetting):
+    """Everything wrong with one file, so that it can be corrected in one go.
+
+    >>> wrong = (InvalidSetting("rate", 7, "be in [0, 1]"), UnusableFile("steps", "is missing"))
+    >>> print(SeveralProblems("runs.toml", wrong))
+    runs.toml has 2 problems:
+      rate must be in [0, 1], got 7.
+      steps is missing.
+    """
+
+    def __init__(self, path: object, problems: Sequence[TightropeError]) -> None:
+        super().__init__("path", path, "be usable")
+        self.args = (path, problems)
+        self.path, self.problems = path, tuple(problems)
+
+    def in_words(self, words: Words) -> str:
+        """The refusal as a front end says it."""
+        heading = (
+            f"{self.where}{self.path} has {len(self.problems)} problem{'s' * (len(self.problems) != 1)}:"
+        )
+        return "\n  ".join([heading, *(problem.in_words(words) for problem in self.problems)])
 
 
 class NoTheorem(TightropeError):

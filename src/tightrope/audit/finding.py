@@ -1,13 +1,21 @@
-"""What a loader was found to run: a scheme, how that is known, and the value the accountant would take."""
+"""What a loader was found to run: a scheme, how that is known, and the value the accountant takes."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from tightrope.setting.sampling import Sampling
+from tightrope.setting.spelling import SAMPLING_SPELLINGS, spelled
+
+# Files that already exist use these names: format 1 of statements.
+_NAMES_IN_FILES = {"how": "evidence", "removal_changes_one_slot": "alike"}
+_FIELDS_OF_FILES = {in_files: name for name, in_files in _NAMES_IN_FILES.items()}
 
 
 class Scheme(Enum):
-    """How batches are really drawn. The first three are what the accountant takes; the others have names and weaker theorems."""
+    """How batches are really drawn. The accountant takes the first three; the others have weaker theorems."""
 
     POISSON = "Poisson sampling"
     WITHOUT_REPLACEMENT = "batches of fixed size without replacement"
@@ -29,7 +37,7 @@ class How(Enum):
 
     DECLARED = "declared"  # somebody says so
     INSPECTED = "inspected"  # the structure of the loader was read
-    WATCHED = "watched"  # index batches were tested
+    WATCHED = "watched"  # batches of indices were tested
 
     def __repr__(self) -> str:
         return self.name
@@ -37,7 +45,7 @@ class How(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """One hypothesis and the probability that data as unlikely as these come from it."""
+    """One hypothesis, and the probability of data at least this unlikely if it is true."""
 
     __test__ = False  # not for pytest to collect
 
@@ -53,19 +61,19 @@ class Test:
 class Finding:
     """Which scheme is run, as far as it can be known, in one `sentence` and in numbers.
 
-    `sampling` is the very value the accountant takes, there for the first three schemes only. Numbers that were not found, or
-    have no meaning for the scheme, are None:
+    `sampling` is the very value the accountant takes; only the first three schemes have one. Numbers that
+    were not found, or mean nothing for the scheme, are None:
 
     * `records`: the size of the dataset that is drawn from;
-    * `batch`: the size of one logical, global batch where it is fixed (a last one may be smaller);
-    * `epoch`: batches per epoch, where each record comes at most `times` times per epoch (once, unless epochs are padded);
+    * `batch`: the size of one logical, global batch where it is fixed (the last one may be smaller);
+    * `epoch`: batches per epoch, in which a record comes at most `times` times (once, unless it is padded);
     * `reshuffles`: whether every epoch is known to draw a new order;
     * `full`: how many batches at the start of an epoch are known to have the full size;
-    * `alike`: whether one record fewer is known to change one place of an epoch and no other. Bounds under ADD and REMOVE need
-      that wherever batches share an order or a number of draws;
-    * `share`: the largest probability that one draw takes a given record, for draws with replacement or with weights;
+    * `removal_changes_one_slot`: whether removing a record is known to change one slot of an epoch and no
+      other. Bounds under ADD and REMOVE need that wherever batches share an order or a number of draws;
+    * `share`: the largest probability that one draw takes a given record (with replacement, with weights);
     * `draws`: how many Poisson draws make one step, each at `rate`;
-    * `rate_range`: rates that agree with what was watched (confidence 0.999), where the rate was estimated.
+    * `rate_range`: the rates that agree with the batches watched (confidence 0.999).
     """
 
     scheme: Scheme
@@ -77,7 +85,7 @@ class Finding:
     epoch: int | None = None
     times: int = 1
     full: int | None = None
-    alike: bool = False
+    removal_changes_one_slot: bool = False
     reshuffles: bool | None = None
     share: float | None = None
     draws: int | None = None
@@ -87,10 +95,41 @@ class Finding:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                self.sentence,
-                *(f"  {test}" for test in self.tests),
-                *(f"  Note: {note}" for note in self.notes),
-            ]
-        )
+        notes = (f"Note: {note}" for note in self.notes)
+        return "\n  ".join([self.sentence, *map(str, self.tests), *notes])
+
+    def plain(self) -> dict[str, Any]:
+        """The finding as names and numbers only: what checkpoints and statements hold.
+
+        >>> finding = Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="Shuffled.", epoch=10)
+        >>> finding.plain()["scheme"], finding.plain()["evidence"]
+        ('shuffle', 'inspected')
+        """
+        plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
+        if self.sampling is not None:
+            plain["sampling"] = {"kind": spelled(type(self.sampling)), **plain["sampling"]}
+        return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> "Finding":
+        """The finding that `plain` gave. Anything else raises KeyError, TypeError or ValueError.
+
+        >>> finding = Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="Shuffled.", epoch=10)
+        >>> Finding.from_plain(finding.plain()) == finding
+        True
+        """
+        known = {_FIELDS_OF_FILES.get(name, name): value for name, value in plain.items()}
+        sampling, rates = known.get("sampling"), known.get("rate_range")
+        known |= {
+            "scheme": Scheme[known["scheme"].upper()],
+            "how": How(known["how"]),
+            "sampling": None if sampling is None else _sampling_from(**sampling),
+            "rate_range": None if rates is None else tuple(rates),
+            "tests": tuple(Test(**test) for test in known.get("tests", ())),
+            "notes": tuple(known.get("notes", ())),
+        }
+        return Finding(**known)
+
+
+def _sampling_from(kind: str, **parameters: Any) -> Sampling:
+    return SAMPLING_SPELLINGS[kind](**parameters)

@@ -1,55 +1,11 @@
-"""The commands and their help."""
+"""The commands and their help; a command is imported when it is asked for."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from cyclopts import App
 
 from tightrope import __version__
-from tightrope.cli.audit import EXAMPLE as AUDIT
-from tightrope.cli.audit import audit
-from tightrope.cli.compare import EXAMPLE as COMPARE
-from tightrope.cli.compare import compare
-from tightrope.cli.contrast import EXAMPLE as CONTRAST
-from tightrope.cli.contrast import contrast
-from tightrope.cli.curve import EXAMPLE as CURVE
-from tightrope.cli.curve import curve
-from tightrope.cli.delta import EXAMPLE as DELTA
-from tightrope.cli.delta import delta
-from tightrope.cli.epsilon import EXAMPLE as EPSILON
-from tightrope.cli.epsilon import epsilon
-from tightrope.cli.noise import EXAMPLE as NOISE
-from tightrope.cli.noise import noise
-from tightrope.cli.page import StandardOutput
-from tightrope.cli.rate import EXAMPLE as RATE
-from tightrope.cli.rate import rate
-from tightrope.cli.risk import EXAMPLE as RISK
-from tightrope.cli.risk import risk
-from tightrope.cli.statement import EXAMPLE as STATEMENT
-from tightrope.cli.statement import SCHEMA_EXAMPLE, VERIFY_EXAMPLE, schema, statement, verify
-from tightrope.cli.steps import EXAMPLE as STEPS
-from tightrope.cli.steps import steps
-from tightrope.cli.sweep import EXAMPLE as SWEEP
-from tightrope.cli.sweep import sweep
-from tightrope.cli.theorems import EXAMPLE as THEOREMS
-from tightrope.cli.theorems import theorems
-
-COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (
-    (epsilon, EPSILON),
-    (delta, DELTA),
-    (curve, CURVE),
-    (risk, RISK),
-    (contrast, CONTRAST),
-    (audit, AUDIT),
-    (compare, COMPARE),
-    (noise, NOISE),
-    (steps, STEPS),
-    (rate, RATE),
-    (sweep, SWEEP),
-    (theorems, THEOREMS),
-    (statement, STATEMENT),
-    (verify, VERIFY_EXAMPLE),
-    (schema, SCHEMA_EXAMPLE),
-)
+from tightrope.cli.terminal import StandardOutput
 
 _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
@@ -58,18 +14,116 @@ The upper end of a bracket is guaranteed; the lower end is reached by real neigh
 _WIDTH = 110  # of help that is piped; examples fit
 
 
+@dataclass(frozen=True)
+class Command:
+    """Where a command is, the sentence that introduces it, and an example that runs."""
+
+    path: str
+    help: str
+    example: str
+
+
+_POISSON = "--noise 0.8 --sampling poisson --rate 0.001"
+_TARGET = "    --relation add-or-remove --epsilon 1 --delta 1e-6"
+COMMANDS = (
+    Command(
+        "curves:epsilon",
+        "Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private, or ask another accountant.",
+        f"tightrope epsilon {_POISSON} \\\n    --steps 10000 --relation add-or-remove --delta 1e-6",
+    ),
+    Command(
+        "curves:delta",
+        "Bracket the smallest delta for which the run is (epsilon, delta)-private, or ask another accountant.",
+        "tightrope delta --noise 0.8 --sampling without-replacement --batch 1 \\\n"
+        "    --population 1000 --steps 10000 --relation add-or-remove --epsilon 1 15",
+    ),
+    Command(
+        "curves:curve",
+        "Bracket delta over a range of epsilons, for one run or several from a file; or ask another accountant.",
+        f"tightrope curve {_POISSON} \\\n"
+        "    --steps 10000 --relation add-or-remove --epsilons 0:2:5 --plot curve.png",
+    ),
+    Command(
+        "risk:risk",
+        "Bracket what the best attack achieves: true positive rates, advantage, success and posteriors.",
+        f"tightrope risk {_POISSON} \\\n"
+        "    --steps 10000 --relation add-or-remove --fpr 0.001 0.01 --prior 0.5",
+    ),
+    Command(
+        "tables:contrast",
+        "Bracket epsilon for the same noise, rate and steps under every sampling and relation, beside a claim.",
+        f"tightrope contrast {_POISSON} \\\n    --steps 10000 --delta 1e-6",
+    ),
+    Command(
+        "audit:audit",
+        "Tell from recorded batches what really runs, and set it against what was accounted.\n\n"
+        "Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if what runs cannot be told.",
+        "tightrope audit examples/shuffled.jsonl --noise 0.8 --sampling poisson --rate 0.02 \\\n"
+        "    --steps 500 --delta 1e-6 --relation add-or-remove",
+    ),
+    Command(
+        "tables:compare",
+        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo, on one run.",
+        f"tightrope compare {_POISSON} \\\n"
+        "    --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png",
+    ),
+    Command(
+        "calibrate:noise",
+        "Find the smallest noise multiplier with which the run is (epsilon, delta)-private.",
+        f"tightrope noise --sampling poisson --rate 0.001 --steps 10000 \\\n{_TARGET}",
+    ),
+    Command(
+        "calibrate:steps",
+        "Find how many steps are (epsilon, delta)-private together.",
+        f"tightrope steps {_POISSON} \\\n{_TARGET}",
+    ),
+    Command(
+        "calibrate:rate",
+        "Find the largest sampling rate, or batch without replacement, with which the run is private enough.",
+        f"tightrope rate --noise 0.8 --sampling poisson --steps 10000 \\\n{_TARGET}",
+    ),
+    Command(
+        "sweep:sweep",
+        "Answer every cell of a grid, row by row into a file; a cell that cannot be answered gets its error there.",
+        "tightrope sweep examples/grid.toml --out results.csv",
+    ),
+    Command(
+        "tables:theorems",
+        "Print which questions have a theorem, every theorem with its standing, and the beliefs that are refuted.",
+        "tightrope theorems",
+    ),
+    Command(
+        "audit:statement",
+        "Make a privacy statement from a run, what is known of its batches and a few facts.",
+        "tightrope statement examples/statement.toml --format md",
+    ),
+    Command(
+        "audit:verify",
+        "Compute a statement anew; exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
+        "tightrope verify statement.json",
+    ),
+    Command(
+        "audit:schema",
+        "Print the JSON Schema of a statement.",
+        "tightrope schema > tightrope-statement.schema.json",
+    ),
+)
+
+
 def run(words: list[str]) -> int:
-    """Parse the words and run the command they name; its exit code, where it has one of its own. Refusals are exceptions."""
+    """Parse the words and run the command they name; its exit code, where it has its own. Refusals are exceptions."""
     app = App(
         name="tightrope",
         help=_ABOUT,
         help_format="plaintext",
         version=__version__,
-        help_epilogue=f"Example:\n\n{EPSILON}",
+        help_epilogue=f"Example:\n\n{COMMANDS[0].example}",
         suppress_keyboard_interrupt=False,  # whoever calls says so
     )
-    for place, (command, example) in enumerate(COMMANDS):
-        app.command(command, sort_key=place, help_epilogue=f"Example:\n\n{example}")
+    for place, command in enumerate(COMMANDS):
+        epilogue = f"Example:\n\n{command.example}"
+        path = f"tightrope.cli.{command.path}"
+        app.command(path, help=command.help, sort_key=place, help_epilogue=epilogue)
     code = app(
         words,
         console=StandardOutput(_WIDTH),

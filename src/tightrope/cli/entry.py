@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tightrope import __version__
 from tightrope.errors import NoSuchValue, NotPreciseEnough, TightropeError
 
 FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130
@@ -22,6 +23,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _exit_code(words: list[str]) -> int:
+    if words == ["--version"]:  # told before any library is loaded
+        print(__version__)
+        return FINE
     try:
         from cyclopts import CycloptsError
 
@@ -50,7 +54,7 @@ def _exit_code(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except ImportError as missing:  # an extra that a command needs; its message says which
-        return _say(f"{missing}.", USAGE)
+        return _say(f"{missing.__cause__ or missing}.", USAGE)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
         return _say(

@@ -1,17 +1,21 @@
-"""The options that state a question, and the question they state."""
+"""The options of the commands, and the settings they state."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from cyclopts import Group, Parameter
 
 from tightrope.accountants.certified import DEFAULT_ACCURACY
-from tightrope.cli.numbers import number, numbers, whole
+from tightrope.accountants.names import MONTE_CARLO, Accountant
+from tightrope.engines.draws.simulation import Drawing, Interval, Simulation
 from tightrope.errors import InvalidSetting
-from tightrope.report.words import spelled
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
-from tightrope.setting.relation import RELATIONS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
@@ -19,52 +23,126 @@ T = TypeVar("T")
 
 QUESTION = Group("What is run", sort_key=1)
 ANSWER = Group("What is asked", sort_key=2)
+SIMULATION = Group("How monte-carlo draws", sort_key=3)
 
-Number = Parameter(converter=number, n_tokens=1)
-Whole = Parameter(converter=whole, n_tokens=1)
-Numbers = Parameter(converter=numbers, n_tokens=-1, consume_multiple=1, negative="")
+MOST_POINTS = 100_000
+_MOST_DIGITS = 18
 
-Deltas = Annotated[
-    list[float], Numbers, Parameter(group=ANSWER, help="Failure probabilities, one or several.")
-]
-Epsilons = Annotated[list[float], Numbers, Parameter(group=ANSWER, help="Privacy losses, one or several.")]
-SamplingChoice = Literal["poisson", "without-replacement", "every-record"]
-RelationChoice = Literal["add", "remove", "add-or-remove", "substitute"]
-RelationName = Annotated[
-    RelationChoice,
+
+# Numbers as people type them: 0.001, 1e-6, 1/1000, 10_000, 1e-7,1e-6, 0:2:21
+
+
+class Word(Protocol):
+    """One word of the command line."""
+
+    value: str
+
+
+def read_number(_: Any, words: Sequence[Word]) -> float:
+    """Read one number; a fraction is rounded once, to the nearest float."""
+    return _number(words[0].value)
+
+
+def read_whole(_: Any, words: Sequence[Word]) -> int:
+    """Read one whole number; 1e4 is whole, 1.5 is refused instead of rounded."""
+    text = words[0].value
+    not_whole = ValueError(f"{text!r} is not a whole number; pass for example 10000.")
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise not_whole from None
+    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # nobody writes out 1e999999999
+        raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
+    if not value.is_finite() or value != value.to_integral_value():
+        raise not_whole
+    return int(value)
+
+
+def read_numbers(_: Any, words: Sequence[Word]) -> list[float]:
+    """Read numbers separated by spaces or commas; at least one."""
+    found = [_number(part) for word in words for part in word.value.split(",") if part.strip()]
+    if not found:
+        raise ValueError("it has no value; pass at least one number.")
+    return found
+
+
+def read_points(_: Any, words: Sequence[Word]) -> list[float]:
+    """Read start:stop:count, evenly spaced with both ends, or numbers separated by spaces or commas."""
+    if not any(":" in word.value for word in words):
+        return read_numbers(_, words)
+    text = " ".join(word.value for word in words)
+    parts = text.split(":")
+    if len(parts) != 3 or len(words) != 1:
+        raise ValueError(f"{text!r} is not start:stop:count; pass for example 0:2:21.")
+    start, stop, count = (_number(part) for part in parts)
+    if count % 1 != 0 or not 2 <= count <= MOST_POINTS:
+        raise ValueError(f"{text!r} asks for {count:g} points; pass a whole count from 2 to {MOST_POINTS}.")
+    if not -math.inf < start < stop < math.inf:
+        raise ValueError(f"{text!r} does not go upwards; pass start below stop, for example 0:2:21.")
+    # in exact arithmetic on what was typed: 0:1:11 holds 0.3 and not 0.30000000000000004
+    first, last = Fraction(repr(start)), Fraction(repr(stop))
+    return [float(first + (last - first) * i / (int(count) - 1)) for i in range(int(count))]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(Fraction(text)) if "/" in text else float(text)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError(f"{text!r} is not a number; pass for example 0.5, 1e-6 or 1/1000.") from None
+
+
+Number = Parameter(converter=read_number, n_tokens=1)
+Whole = Parameter(converter=read_whole, n_tokens=1)
+Numbers = Parameter(converter=read_numbers, n_tokens=-1, consume_multiple=1, negative="")
+Points = Parameter(converter=read_points, n_tokens=-1, consume_multiple=1, negative="")
+
+
+# Options that several commands share
+
+
+def _asked(text: str, name: str | None = None) -> Parameter:
+    return Parameter(name=name, group=ANSWER, help=text)
+
+
+def flag(text: str, group: Group = ANSWER, name: str | None = None) -> Parameter:
+    """An option without a value."""
+    return Parameter(name=name, negative="", group=group, show_default=False, help=text)
+
+
+Deltas = Annotated[list[float], Numbers, _asked("Failure probabilities, one or several.")]
+Epsilons = Annotated[list[float], Numbers, _asked("Privacy losses, one or several.")]
+SamplingName = Literal["poisson", "without-replacement", "every-record"]
+RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
+WhichRelation = Annotated[
+    RelationName,
     Parameter(
         name="--relation", group=QUESTION, help="Which datasets count as neighbours. There is no default."
     ),
 ]
-Json = Annotated[
-    bool,
-    Parameter(negative="", group=ANSWER, show_default=False, help="Print one JSON object instead of tables."),
-]
+Json = Annotated[bool, flag("Print one JSON object instead of tables.")]
 Population = Annotated[
     int | None,
     Whole,
     Parameter(
-        help="Records to draw from, for without-replacement; the larger neighbour under add and remove."
+        help="Records to draw from, for without-replacement; those of the larger neighbour under add and remove."
     ),
 ]
 Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
-EffortChoice = Annotated[
+Accuracy = Annotated[float, Number, _asked("Relative width in delta that a bracket may have.")]
+WhichEffort = Annotated[
     Literal["quick", "tight"],
-    Parameter(
-        name="--effort",
-        group=ANSWER,
-        help="For without-replacement under substitute: quick takes milliseconds, tight plays a game for seconds to minutes "
-        "and narrows the bracket.",
+    _asked(
+        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for seconds to "
+        "minutes and narrows the bracket.",
+        "--effort",
     ),
 ]
-Accuracy = Annotated[
-    float, Number, Parameter(group=ANSWER, help="Relative width in delta that a bracket may have.")
-]
+Picture = Annotated[Path | None, _asked("Also draw delta into this png, pdf or svg file.", "--plot")]
 WhichMechanism = Parameter(help="The noise of one step.")
 WhichSampling = Parameter(help="How batches are drawn. There is no default.")
 
 
-# Parts of questions: a command asks one flat question, so that the words about a missing option name the option.
+# What is run. Each command asks one flat question, so that the words about a missing option name the option.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,26 +160,22 @@ class MechanismOptions:
         """The mechanism, given exactly its own options."""
         of = f"--mechanism {self.mechanism}"
         if self.mechanism == "randomized-response":
-            unwanted(of, "has no noise scale: use --truth", noise=self.noise)
+            refuse(of, "has no noise scale: use --truth", noise=self.noise)
             return RandomizedResponse(
-                truth_probability=wanted(of, "for example --truth 0.75", truth=self.truth)
+                truth_probability=require(of, "for example --truth 0.75", truth=self.truth)
             )
-        unwanted(
+        refuse(
             of, "always adds noise: use --noise, or choose --mechanism randomized-response", truth=self.truth
         )
-        noise = wanted(of, "for example --noise 0.8", noise=self.noise)
-        return (
-            Gaussian(noise_multiplier=noise)
-            if self.mechanism == "gaussian"
-            else Laplace(noise_multiplier=noise)
-        )
+        noise = require(of, "for example --noise 0.8", noise=self.noise)
+        return (Gaussian if self.mechanism == "gaussian" else Laplace)(noise_multiplier=noise)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """The options that state a sampling."""
 
-    sampling: Annotated[SamplingChoice, WhichSampling]
+    sampling: Annotated[SamplingName, WhichSampling]
     rate: Annotated[
         float | None, Number, Parameter(help="Probability that a record joins a batch, for poisson.")
     ] = None
@@ -113,18 +187,18 @@ class SamplingOptions:
         """The sampling, given exactly its own options."""
         of = f"--sampling {self.sampling}"
         if self.sampling == "without-replacement":
-            unwanted(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
+            refuse(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
             example = "for example --batch 1 --population 1000"
+            batch = require(of, example, batch=self.batch)
             return WithoutReplacement(
-                batch=wanted(of, example, batch=self.batch),
-                population=wanted(of, example, population=self.population),
+                batch=batch, population=require(of, example, population=self.population)
             )
         if self.sampling == "poisson":
             advice = "draws batches of varying size: use --rate, or choose --sampling without-replacement"
-            unwanted(of, advice, batch=self.batch, population=self.population)
-            return Poisson(rate=wanted(of, "for example --rate 0.001", rate=self.rate))
+            refuse(of, advice, batch=self.batch, population=self.population)
+            return Poisson(rate=require(of, "for example --rate 0.001", rate=self.rate))
         advice = "uses all records in every step: leave it out, or choose another --sampling"
-        unwanted(of, advice, rate=self.rate, batch=self.batch, population=self.population)
+        refuse(of, advice, rate=self.rate, batch=self.batch, population=self.population)
         return EveryRecord()
 
 
@@ -141,7 +215,7 @@ class StepOptions(SamplingOptions, MechanismOptions):
 
 @Parameter(name="*", group=QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class Question(StepOptions):
+class RunOptions(StepOptions):
     """The options that state what is run, and how exactly the answer is wanted."""
 
     steps: Steps
@@ -153,26 +227,89 @@ class Question(StepOptions):
         return self.step * self.steps
 
 
-def stated_effort(name: str) -> Effort:
-    """Find the effort of that name."""
-    return Effort(name)
-
-
-def stated_relation(name: str) -> Relation:
-    """Find the relation of that spelling."""
-    return next(relation for relation in RELATIONS.values() if spelled(relation) == name)
-
-
-def wanted(of: str, example: str, **option: T | None) -> T:
-    """The option that must be there."""
+def require(of: str, example: str, **option: T | None) -> T:
+    """Give the value of the option that must be there."""
     ((name, value),) = option.items()
     if value is None:
         raise InvalidSetting(f"--{name} is missing: {of} needs it, {example}.")
     return value
 
 
-def unwanted(of: str, remedy: str, **options: float | None) -> None:
+def refuse(of: str, remedy: str, **options: object) -> None:
     """Refuse options that must not be there."""
     for name, value in options.items():
         if value is not None:
-            raise InvalidSetting(f"--{name} {value:.12g} contradicts {of}, which {remedy}.")
+            text = f"{value:.12g}" if isinstance(value, float) else f"{value}"
+            raise InvalidSetting(f"--{name} {text} contradicts {of}, which {remedy}.")
+
+
+# Who answers
+
+
+@Parameter(name="*", group=SIMULATION)
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions:
+    """The options of monte-carlo; what is left out has the default of the library."""
+
+    draws: Annotated[int | None, Whole, Parameter(help="Sums of losses to draw; 200000 by default.")] = None
+    confidence: Annotated[
+        float | None, Number, Parameter(help="Of all answers together; 0.99 by default.")
+    ] = None
+    seed: Annotated[
+        int | None, Whole, Parameter(help="The same seed gives the same answer; 0 by default.")
+    ] = None
+    drawing: Annotated[
+        Literal["plain", "tilted"] | None, Parameter(help="tilted by default: small deltas need it.")
+    ] = None
+    interval: Annotated[
+        Literal["hoeffding", "chernoff", "betting"] | None, Parameter(help="betting by default.")
+    ] = None
+    workers: Annotated[
+        int | None, Whole, Parameter(help="Processes; 1 by default. The answer does not depend on it.")
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were typed."""
+        names = ("draws", "confidence", "seed", "drawing", "interval", "workers")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def simulation(self) -> Simulation:
+        """How to draw, with defaults for what is not stated."""
+        given = self.given
+        if self.drawing is not None:
+            given["drawing"] = Drawing(self.drawing)
+        if self.interval is not None:
+            given["interval"] = Interval(self.interval)
+        return Simulation(**given)
+
+
+@Parameter(name="*", group=SIMULATION)
+@dataclass(frozen=True, kw_only=True)
+class AccountantOptions(DrawOptions):
+    """The options that say who answers, and how hard to work."""
+
+    accountant: Annotated[
+        Literal["certified", "renyi", "gaussian-limit", "monte-carlo"],
+        _asked(
+            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) or "
+            "monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
+        ),
+    ] = "certified"
+    effort: WhichEffort = "quick"
+
+    @property
+    def who(self) -> Accountant:
+        """Who answers."""
+        if self.accountant != MONTE_CARLO.value:
+            refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
+        return Accountant(self.accountant)
+
+    @property
+    def how_hard(self) -> Effort:
+        """How hard the certified accountant works."""
+        return Effort(self.effort)
+
+
+USUAL_ACCOUNTANT = AccountantOptions()

@@ -1,36 +1,31 @@
 """tightrope risk: what the best attack on the run achieves."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from tightrope.answers.spend import privacy_curve
-from tightrope.cli.machine import bracket_object, curve_object, print_json
+from tightrope.cli.curves import CurveQuestion
 from tightrope.cli.options import (
     ANSWER,
-    EffortChoice,
+    AccountantOptions,
     Json,
     Numbers,
-    Question,
-    RelationName,
-    stated_effort,
-    stated_relation,
+    RunOptions,
+    WhichEffort,
+    WhichRelation,
 )
-from tightrope.cli.page import Page
-from tightrope.cli.progress import game_watched
-from tightrope.cli.show import show_evidence, show_question
+from tightrope.cli.show import Object, bracket_object, print_json, question_object, show_evidence, why_object
+from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.report.digits import ends
 from tightrope.setting.relation import ADD, REMOVE, Relation
-
-EXAMPLE = """\
-tightrope risk --noise 0.8 --sampling poisson --rate 0.001 \\
-    --steps 10000 --relation add-or-remove --fpr 0.001 0.01 --prior 0.5"""
+from tightrope.setting.spelling import RELATION_SPELLINGS
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
 
-FalsePositiveRates = Annotated[
+Rates = Annotated[
     tuple[float, ...],
     Numbers,
     Parameter(
@@ -60,46 +55,40 @@ _MEANINGS = (
 
 
 def risk(
-    question: Question,
+    question: RunOptions,
     *,
-    relation: RelationName,
-    fpr: FalsePositiveRates = _RATES,
+    relation: WhichRelation,
+    fpr: Rates = _RATES,
     prior: Priors = _PRIORS,
-    effort: EffortChoice = "quick",
+    effort: WhichEffort = "quick",
     json: Json = False,
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
-    rates = [
-        check.open_probability(
-            remedy="Pass the share of false alarms, for example --fpr 0.01.", **{"--fpr": a}
-        )
-        for a in fpr
-    ]
+    remedy = "Pass the share of false alarms, for example --fpr 0.01."
+    rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
-    neighbours, how_hard = stated_relation(relation), stated_effort(effort)
-    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the lines
-    with game_watched() as progress:
-        curve = privacy_curve(
-            question.run, relation=neighbours, accuracy=question.accuracy, effort=how_hard, progress=progress
-        )
-        attack = curve.trade_off()
-        found = _object(attack, rates, priors) if json else {}
-        tables = [] if json else _tables(attack, rates, priors)
+    asked = CurveQuestion(question, RELATION_SPELLINGS[relation], AccountantOptions(effort=effort))
+    with watch_rounds() as progress:
+        found = asked.curve(progress)
+        assert isinstance(found, PrivacyCurve)
+        attack = found.trade_off()
+        objects = _attack_object(attack, rates, priors) if json else {}
+        tables = [] if json else _attack_tables(attack, rates, priors)
     if json:
-        brackets = found.pop("brackets")
-        print_json({**curve_object(question, neighbours, how_hard, curve, brackets), **found})
+        stated = question_object(question, asked.relation, asked.effort)
+        print_json({"question": stated, **objects, **why_object(found)})
         return
     page = Page()
-    show_question(page, question, neighbours, how_hard)
-    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
+    page.facts(asked.facts(found, []))
+    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(asked.relation)}")
     for table, meaning in zip(tables, _MEANINGS, strict=True):
         page.table(table)
         page.line(meaning)
-    show_evidence(page, curve)
+    show_evidence(page, found)
 
 
-def _object(attack: TradeOff, rates: list[float], priors: list[float]) -> dict[str, Any]:
-    brackets: list[dict[str, Any]] = [
+def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> Object:
+    brackets: list[Object] = [
         {
             "false_positive_rate": rate,
             "true_positive_rate": bracket_object(attack.true_positive_rate(rate)),
@@ -114,15 +103,14 @@ def _object(attack: TradeOff, rates: list[float], priors: list[float]) -> dict[s
     return {"brackets": brackets, "advantage": bracket_object(attack.advantage), "successes": successes}
 
 
-def _tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:
+def _attack_tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:
     hits = [["false positive rate", "true positive rate, lower end", "true positive rate, upper end"]]
     hits += [[f"{rate:.12g}", *ends(attack.true_positive_rate(rate))] for rate in rates]
     overall = [["an attack's", "lower end", "upper end"], ["advantage", *ends(attack.advantage)]]
     overall += [[f"success, prior {p:.12g}", *ends(attack.attack_success(p))] for p in priors]
     beliefs = [["prior", "false positive rate", "posterior, lower end", "posterior, upper end"]]
-    beliefs += [
-        [f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for p in priors for rate in rates
-    ]
+    for p in priors:
+        beliefs += [[f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for rate in rates]
     return [hits, overall, beliefs]
 
 

@@ -1,36 +1,39 @@
 """The privacy curve bounded from above by Rényi divergences."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, overload
+from typing import overload
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tightrope.curve.elementwise import elementwise
-from tightrope.curve.other_answers import UpperBound
+from tightrope.curve.bracket import round_to
+from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
+from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
-UpperBounds = NDArray[np.object_]
-Found = tuple[float, float]  # a value and the order that gives it
 
+@dataclass(frozen=True)
+class UpperBound:
+    """truth <= `upper`; how far below it the truth lies is not known.
 
-class Moments(Protocol):
-    """What the moments of all steps say."""
+    `order` is the Rényi order that gave it (infinity where it is the largest loss, 1 where it is the relative
+    entropy), and `because` lists the theorems.
 
-    def divergence(self, order: float) -> float:
-        """An upper bound of the Rényi divergence."""
+    >>> UpperBound(1.25, order=8.0).upper
+    1.25
+    """
 
-    def log_delta(self, epsilon: float) -> Found:
-        """An upper bound of ln delta, and its order."""
+    upper: float
+    order: float
+    because: tuple[object, ...] = field(default=(), repr=False)
 
-    def epsilon(self, delta: float) -> Found:
-        """An upper bound of epsilon, and its order."""
+    def __float__(self) -> float:
+        raise TypeError("an UpperBound is one-sided: use .upper")
 
-    def zero_concentrated(self, largest_order: float) -> float:
-        """A rho with divergence(order) <= rho order up to that order."""
+    def __str__(self) -> str:
+        return f"at most {round_to(self.upper, 9, down=False)}"
 
 
 @dataclass(frozen=True)
@@ -38,100 +41,75 @@ class RenyiBranch:
     """One direction of a relation: each cover bounds it, for the reasons beside it."""
 
     name: str
-    covers: tuple[tuple[Moments, tuple[object, ...]], ...]
+    covers: tuple[tuple[RenyiBound, tuple[object, ...]], ...]
 
 
-@dataclass(frozen=True)
-class RenyiCurve:
+@dataclass(frozen=True, kw_only=True)
+class RenyiCurve(Curve[UpperBound]):
     """Upper bounds on delta and epsilon by Rényi divergences: quick and valid, and looser than the certified curve.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI)
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.Renyi())
     >>> print(curve.epsilon(1e-6))
     at most 1.70...
     """
 
-    question: str
     branches: tuple[RenyiBranch, ...]
-    because: tuple[object, ...]
     reverse: Callable[[], "RenyiCurve"] = field(repr=False)
-
-    @overload
-    def delta(self, epsilon: float) -> UpperBound: ...
-    @overload
-    def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> UpperBounds: ...
-    def delta(self, epsilon: ArrayLike) -> UpperBound | UpperBounds:
-        """No more than this delta at each epsilon."""
-        return elementwise(lambda at: _exponential(self._log_delta(at)), epsilon, "epsilon")
-
-    @overload
-    def log_delta(self, epsilon: float) -> UpperBound: ...
-    @overload
-    def log_delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> UpperBounds: ...
-    def log_delta(self, epsilon: ArrayLike) -> UpperBound | UpperBounds:
-        """The natural logarithm of delta(epsilon), usable however small delta is."""
-        return elementwise(self._log_delta, epsilon, "epsilon")
-
-    @overload
-    def epsilon(self, delta: float) -> UpperBound: ...
-    @overload
-    def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> UpperBounds: ...
-    def epsilon(self, delta: ArrayLike) -> UpperBound | UpperBounds:
-        """No more than this epsilon at each delta."""
-        return elementwise(self._epsilon, delta, "delta")
 
     @overload
     def divergence(self, order: float) -> UpperBound: ...
     @overload
-    def divergence(self, order: Sequence[float] | NDArray[np.float64]) -> UpperBounds: ...
-    def divergence(self, order: ArrayLike) -> UpperBound | UpperBounds:
-        """No more than this Rényi divergence of each order above 1; infinity is an order too."""
-        return elementwise(lambda at: self._divergence(_checked_order(order=at)), order, "order")
+    def divergence(self, order: Numbers) -> Answers: ...
+    def divergence(self, order: ArrayLike) -> UpperBound | Answers:
+        """An upper bound on the Rényi divergence of each order above 1; infinity is an order too."""
+        return elementwise(lambda at: self._divergence(_check_order(order=at)), order, "order")
 
     def zero_concentrated(self, largest_order: float = math.inf) -> UpperBound:
-        """No more than this rho of zero-concentrated privacy: divergence(order) <= rho order for all orders above 1.
+        """A rho of zero-concentrated privacy: divergence(order) <= rho order for all orders above 1.
 
-        With a finite `largest_order` it is the rho of truncated concentrated privacy, for orders up to that one. Sampling
-        helps there only: a sampled Gaussian step has, at very high orders, the divergence of an unsampled one.
+        With a finite `largest_order` it is the rho of truncated concentrated privacy, for orders up to that one.
+        Sampling helps only there: at very high orders a sampled Gaussian step diverges like an unsampled one.
         """
-        order = _checked_order(largest_order=largest_order)
-
-        def found(moments: Moments) -> Found:
-            return moments.zero_concentrated(order), order
-
-        return self._worst(found)
+        order = _check_order(largest_order=largest_order)
+        return self._worst(lambda bound: (bound.zero_concentrated(order), order))
 
     def bounds(self, delta: float) -> tuple[tuple[UpperBound, ...], ...]:
-        """Epsilon at `delta` by each theorem on its own, branch by branch; `epsilon` takes the best of each branch."""
-        at = _checked_delta(delta)
+        """Epsilon at `delta` by each theorem alone, branch by branch; `epsilon` takes the best of each branch."""
+        at = check_delta(delta)
         return tuple(
-            tuple(UpperBound(*c.epsilon(at), why) for c, why in branch.covers) for branch in self.branches
+            tuple(UpperBound(*bound.epsilon(at), why) for bound, why in branch.covers)
+            for branch in self.branches
         )
+
+    def _deltas(self, epsilons: list[float]) -> list[UpperBound]:
+        return [_exponential(log_delta) for log_delta in self._log_deltas(epsilons)]
+
+    def _log_deltas(self, epsilons: list[float]) -> list[UpperBound]:
+        return [self._log_delta(epsilon) for epsilon in epsilons]
+
+    def _epsilons(self, deltas: list[float]) -> list[UpperBound]:
+        return [self._epsilon(delta) for delta in deltas]
 
     def _log_delta(self, epsilon: float) -> UpperBound:
-        at = check.real(
-            remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.",
-            epsilon=epsilon,
-        )
-        if at < 0:  # delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps)
-            other = self.reverse()._log_delta(-at)
-            log_delta = math.log(-math.expm1(at) + math.exp(other.upper + at)) + 1e-15
-            return UpperBound(min(log_delta, 0.0), other.order, other.because)
-        return self._worst(lambda moments: moments.log_delta(at))
+        if epsilon < 0:
+            opposite = self.reverse()._log_delta(-epsilon)
+            log_delta, abs_error = log_delta_from_reverse(epsilon, opposite.upper)
+            return UpperBound(min(log_delta + abs_error, 0.0), opposite.order, opposite.because)
+        return self._worst(lambda bound: bound.log_delta(epsilon))
 
     def _epsilon(self, delta: float) -> UpperBound:
-        at = _checked_delta(delta)
-        return self._worst(lambda moments: moments.epsilon(at))
+        return self._worst(lambda bound: bound.epsilon(delta))
 
     def _divergence(self, order: float) -> UpperBound:
-        return self._worst(lambda moments: (moments.divergence(order), order))
+        return self._worst(lambda bound: (bound.divergence(order), order))
 
-    def _worst(self, ask: Callable[[Moments], Found]) -> UpperBound:
-        """The best cover of the worst branch."""
+    def _worst(self, ask: Callable[[RenyiBound], tuple[float, float]]) -> UpperBound:
+        """The best cover of the worst branch; a cover answers with a value and the order that gives it."""
         best = [
-            min((UpperBound(*ask(c), why) for c, why in b.covers), key=lambda found: found.upper)
-            for b in self.branches
+            min((UpperBound(*ask(bound), why) for bound, why in branch.covers), key=lambda found: found.upper)
+            for branch in self.branches
         ]
         return max(best, key=lambda found: found.upper)
 
@@ -142,21 +120,13 @@ def _exponential(logarithm: UpperBound) -> UpperBound:
     return UpperBound(upper, logarithm.order, logarithm.because)
 
 
-def _checked_delta(delta: float) -> float:
-    return check.open_probability(
-        remedy="Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population.",
-        delta=delta,
-    )
-
-
-def _checked_order(**named: float) -> float:
-    """The one named argument as an order above 1, infinity among them."""
+def _check_order(**named: float) -> float:
+    """The one named argument as an order above 1; infinity is one."""
     ((name, value),) = named.items()
     if value == math.inf:
         return math.inf
     order = check.real(remedy="Pass a number above 1, or math.inf.", **named)
     if order <= 1:
-        raise InvalidSetting(
-            f"{name} must be above 1, got {value!r}. Rényi divergences of order 1 + c bound the moments E[e^(c loss)]."
-        )
+        remedy = "Rényi divergences of order 1 + c bound the moments E[e^(c loss)]."
+        raise InvalidSetting(name, value, "be above 1", remedy)
     return order

@@ -1,105 +1,105 @@
 """The privacy curve of a run as simulation sees it: estimates with a confidence level, never brackets."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, overload
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from tightrope.curve.elementwise import elementwise
-from tightrope.curve.other_answers import Estimate
+from tightrope.curve.curve import Curve
+from tightrope.engines.draws.estimates import DrawnBounds, Simulated
 from tightrope.errors import InvalidSetting
-from tightrope.numerics import check
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 
-Estimates = NDArray[np.object_]
-
-
-class Simulator(Protocol):
-    """Answers for epsilon >= 0 and for delta in (0, 1)."""
-
-    def deltas(self, epsilons: Sequence[float], points: int) -> list[Estimate]:
-        """delta at each epsilon, all of them together being some of the `points` answers of one call."""
-
-    def epsilons(self, deltas: Sequence[float]) -> list[Estimate]:
-        """The smallest epsilon >= 0 at each delta."""
+REL_ERROR = 8 * UNIT_ROUNDOFF  # of two exponentials, a product, a sum of positive terms and this charge
 
 
 @dataclass(frozen=True)
-class SimulatedCurve:
-    """delta as a function of epsilon and back, estimated. Scalars give an Estimate, arrays an array of Estimates.
+class Estimate:
+    """`lower` <= truth <= `upper` with probability at least `confidence` over the draws; `value` is the best guess.
 
-    All answers of one call hold together with the confidence of `simulation`; two calls draw anew from the same seed, so the
-    same question has the same answer. The theorems in `because` are what makes the upper end bound every neighbouring pair.
+    All answers of one call hold together with that probability. `draws` is how many sums of losses were drawn: fewer
+    than planned where someone `interrupted` the simulation.
+
+    >>> print(Estimate(0.25, lower=0.2, upper=0.3, confidence=0.99, draws=1000))
+    0.25 (0.2 to 0.3 with confidence 0.99)
     """
 
-    question: str
-    because: tuple[object, ...]
-    simulation: object
-    simulator: Simulator = field(repr=False)
+    value: float
+    lower: float
+    upper: float
+    confidence: float
+    draws: int
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.value <= self.upper:
+            ends = f"{self.lower!r}, {self.value!r}, {self.upper!r}"
+            raise ArithmeticError(f"an estimate needs lower <= value <= upper, got {ends}")
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __float__(self) -> float:
+        raise TypeError("an Estimate is an interval with a confidence level: say .value, .lower or .upper")
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g} ({self.lower:.6g} to {self.upper:.6g} with confidence {self.confidence:g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedCurve(Curve[Estimate]):
+    """Estimates of delta and epsilon. All answers of one call hold together with probability at least `confidence`.
+
+    Two calls draw anew from the same seed, so the same question has the same answer. The theorems in `because` are
+    what makes the upper end bound every neighbouring pair.
+    """
+
+    confidence: float
+    simulated: Simulated = field(repr=False)
     reverse: Callable[[], "SimulatedCurve"] | None = field(default=None, repr=False)
-
-    @overload
-    def delta(self, epsilon: float) -> Estimate: ...
-    @overload
-    def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Estimates: ...
-    def delta(self, epsilon: ArrayLike) -> Estimate | Estimates:
-        """The smallest delta at each epsilon."""
-        return _answered(elementwise(_real, epsilon, "epsilon"), self._deltas)
-
-    @overload
-    def epsilon(self, delta: float) -> Estimate: ...
-    @overload
-    def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> Estimates: ...
-    def epsilon(self, delta: ArrayLike) -> Estimate | Estimates:
-        """The smallest epsilon >= 0 with delta(epsilon) <= delta; 0 and infinity where those are the truth."""
-        return _answered(elementwise(_open_probability, delta, "delta"), self.simulator.epsilons)
 
     def _deltas(self, epsilons: list[float]) -> list[Estimate]:
         ahead = [epsilon for epsilon in epsilons if epsilon >= 0]
-        found = dict(zip(ahead, self.simulator.deltas(ahead, len(epsilons)), strict=True)) if ahead else {}
+        found = dict(zip(ahead, self.simulated.deltas(ahead, len(epsilons)), strict=True)) if ahead else {}
         found |= self._negative([epsilon for epsilon in epsilons if epsilon < 0], len(epsilons))
-        return [found[epsilon] for epsilon in epsilons]
+        return [self._estimate(found[epsilon]) for epsilon in epsilons]
 
-    def _negative(self, epsilons: list[float], points: int) -> dict[float, Estimate]:
-        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the exchanged pair loses at the opposite epsilon."""
+    def _log_deltas(self, epsilons: list[float]) -> list[Estimate]:
+        return [_log(estimate) for estimate in self._deltas(epsilons)]
+
+    def _epsilons(self, deltas: list[float]) -> list[Estimate]:
+        return [self._estimate(found) for found in self.simulated.epsilons(deltas)]
+
+    def _negative(self, epsilons: list[float], points: int) -> dict[float, DrawnBounds]:
+        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the reversed pair loses at the opposite epsilon."""
         if not epsilons:
             return {}
         if self.reverse is None:
             raise InvalidSetting(
-                f"epsilon must be at least 0, got {epsilons[0]!r}. The reversed run is needed below 0."
+                "epsilon", epsilons[0], "be at least 0", "Below 0 the reversed run is needed."
             )
-        opposite = self.reverse().simulator.deltas([-epsilon for epsilon in epsilons], points)
-        return {epsilon: _reversed(epsilon, found) for epsilon, found in zip(epsilons, opposite, strict=True)}
+        opposite = self.reverse().simulated.deltas([-epsilon for epsilon in epsilons], points)
+        return {epsilon: _reverse(epsilon, found) for epsilon, found in zip(epsilons, opposite, strict=True)}
+
+    def _estimate(self, found: DrawnBounds) -> Estimate:
+        return Estimate(
+            found.value, found.lower, found.upper, self.confidence, found.draws, found.interrupted
+        )
 
 
-def _real(value: object) -> float:
-    return check.real(
-        remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.", epsilon=value
-    )
-
-
-def _open_probability(value: object) -> float:
-    remedy = "Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population."
-    return check.open_probability(remedy=remedy, delta=value)
-
-
-def _reversed(epsilon: float, found: Estimate) -> Estimate:
+def _reverse(epsilon: float, found: DrawnBounds) -> DrawnBounds:
     value, lower, upper = (
-        min(-math.expm1(epsilon) + math.exp(epsilon) * delta, 1.0)
-        for delta in (found.value, found.lower, found.upper)
+        min((-math.expm1(epsilon) + math.exp(epsilon) * delta) * outwards, 1.0)
+        for delta, outwards in (
+            (found.value, 1.0),
+            (found.lower, 1 - REL_ERROR),
+            (found.upper, 1 + REL_ERROR),
+        )
     )
-    return Estimate(value, lower, upper, found.confidence, found.draws, found.interrupted)
+    return replace(found, value=value, lower=lower, upper=upper)
 
 
-def _answered(
-    asked: float | NDArray[np.object_], answer: Callable[[list[float]], list[Estimate]]
-) -> Estimate | Estimates:
-    """The answers to all questions of a call, in the shape in which they were asked."""
-    if not isinstance(asked, np.ndarray):
-        return answer([asked])[0]
-    result = np.empty(asked.shape, dtype=object)
-    for place, estimate in enumerate(answer(asked.ravel().tolist())):
-        result.flat[place] = estimate
-    return result
+def _log(delta: Estimate) -> Estimate:
+    """The logarithms, the ends rounded outwards."""
+    value, lower, upper = (math.log(x) if x else -math.inf for x in (delta.value, delta.lower, delta.upper))
+    upper = math.nextafter(upper, 0.0) if delta.upper else upper
+    return replace(delta, value=value, lower=math.nextafter(lower, -math.inf), upper=upper)

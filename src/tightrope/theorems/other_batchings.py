@@ -1,30 +1,189 @@
-"""What is proved where batches are drawn in a way that has no row in the table: shuffled, weighted, drawn twice."""
+"""Bounds for batches that have no pair in the table: shuffled, fixed, weighted, drawn several times.
 
+From above, each function returns the run that bounds the one it is given. From below, `LargestSum` is the
+pair of neighbours that tells most.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, log_ndtr, ndtri
+
+from tightrope.errors import NoTheorem
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace
+from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import EveryRecord, Poisson
 from tightrope.theorems.evidence import PROVED, Evidence
+
+ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2^-53
+CELLS = 64  # doubling them moves epsilon by less than one percent
+TAIL = 6.0  # standard deviations above the larger shift at which the last cell begins
+FURTHEST = 37.0  # standard deviations beyond which a normal tail is no float
 
 _PROOF = "proofs/other_batchings.md"
 
 REVEALED_BATCHES = Evidence(
     "revealed_batches",
-    "If the indices of the batches do not depend on what the records hold, telling which batches hold the differing record "
-    "can only help an adversary: those batches, composed as full ones, bound the run. No amplification.",
+    "If the indices of the batches do not depend on what the records hold, telling which batches hold the "
+    "differing record can only help an adversary: those batches, composed as full ones, bound the run. "
+    "No amplification.",
     PROVED,
     "proof note",
     _PROOF,
 )
 SPLIT_NOISE = Evidence(
     "split_noise",
-    "A sum over m draws with Gaussian noise s is a function of the m sums with noise s / sqrt(m) each: m steps at that noise "
-    "bound it.",
+    "A sum over m draws with Gaussian noise s is a function of the m sums with noise s / sqrt(m) each: "
+    "m steps at that noise bound it.",
     PROVED,
     "proof note",
     _PROOF,
 )
 LARGEST_SUM = Evidence(
     "largest_sum",
-    "Records that come once per epoch in a random batch: the largest of the epoch's noisy sums tells real neighbours apart.",
+    "Records that come once per epoch in a random batch: the largest of the epoch's noisy sums tells real "
+    "neighbours apart.",
     PROVED,
     "proof note; the test is that of Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024",
     _PROOF,
 )
 BATCHING_THEOREMS = (REVEALED_BATCHES, SPLIT_NOISE, LARGEST_SUM)
+
+
+def reveal_visits(run: Run, *, visits: int) -> Run:
+    """A record that comes in at most `visits` steps: the steps of smallest noise, as full batches.
+
+    SUBSTITUTE for any batches drawn without looking at the records; ADD and REMOVE for balls in bins.
+    """
+    parts, left = [], visits
+    for mechanism, times in sorted(_additive(run), key=lambda part: part[0].noise_multiplier):
+        parts.append((Step(mechanism, EveryRecord()), min(times, left)))
+        left -= min(times, left)
+    return Run(tuple(parts))
+
+
+def reveal_moves(run: Run) -> Run:
+    """ADD and REMOVE in a fixed order, or weighted without replacement: full batches that move by 2."""
+    halved = [(type(noise)(noise_multiplier=noise.noise_multiplier / 2), n) for noise, n in _additive(run)]
+    return Run(tuple((Step(mechanism, EveryRecord()), times) for mechanism, times in halved))
+
+
+def reveal_shuffle(run: Run, *, visits: int) -> Run:
+    """ADD and REMOVE of shuffled batches: a visit is one full batch that moves by 2 and one by 1."""
+    visited = reveal_visits(run, visits=visits)
+    return reveal_moves(visited) + visited
+
+
+def reveal_repeated_draws(run: Run, *, batch: int, share: float, beta: float) -> Step:
+    """Every batch is `batch` independent draws, each the differing record with probability at most `share`.
+
+    The step bounds the run with `beta` added to delta. Its full batch moves by 1 at noise s / (2 sqrt(L)),
+    which is the pair of normals 2 sqrt(L) / s apart, whatever the relation of the run is.
+    """
+    if not is_gaussian(run):
+        raise NoTheorem("for records that come several times in a batch only Gaussian noise has a theorem")
+    smallest = min(mechanism.noise_multiplier for mechanism, _ in _additive(run))
+    most = most_squares(batch=batch, share=share, steps=run.steps, beta=beta)
+    return Step(Gaussian(noise_multiplier=smallest / (2 * math.sqrt(most)) * ROUNDED_DOWN), EveryRecord())
+
+
+def most_squares(*, batch: int, share: float, steps: int, beta: float) -> int:
+    """L such that P(sum of c^2 > L) <= beta for `steps` independent counts c ~ Binomial(batch, share).
+
+    Chernoff: P(sum > L) <= E[e^{theta c^2}]^steps e^{-theta L} for every theta > 0.
+    """
+    counts = np.arange(batch + 1)
+    if share >= 1:
+        return batch * batch * steps
+    log_masses = gammaln(batch + 1) - gammaln(counts + 1) - gammaln(batch - counts + 1)
+    log_masses += counts * math.log(share) + (batch - counts) * math.log1p(-share)
+    # the number of steps magnifies the rounding of each exponent
+    exponent_abs_error = 2.0**-50 * float(gammaln(batch + 1) + 1)
+    best = float(batch) ** 2 * steps
+    for theta in np.geomspace(1e-6, 30, 300):
+        exponents = log_masses + theta * counts.astype(float) ** 2
+        top = exponents.max()
+        log_moment = top + math.log(np.exp(exponents - top).sum()) + exponent_abs_error
+        best = min(best, (steps * log_moment - math.log(beta)) / theta * (1 + 1e-9))
+    return max(math.floor(best), 1)
+
+
+def split_noise(noise_multiplier: float, draws: int) -> float:
+    """The noise of each of `draws` steps that together bound one step over as many draws, rounded down.
+
+    >>> split_noise(1.5, 1), split_noise(2.0, 4) <= 1.0
+    (1.5, True)
+    """
+    return noise_multiplier if draws == 1 else noise_multiplier / math.sqrt(draws) * ROUNDED_DOWN
+
+
+def split_draws(run: Run, *, draws: int, rate: float) -> Run:
+    """Steps that each sum `draws` Poisson draws: a step for each draw, at its part of the noise."""
+    if not is_gaussian(run):
+        raise NoTheorem("noise that is shared between several draws has a theorem for Gaussian noise only")
+    split = [(split_noise(mechanism.noise_multiplier, draws), times) for mechanism, times in _additive(run)]
+    one_draw = Poisson(rate=rate)
+    return Run(tuple((Step(Gaussian(noise_multiplier=s), one_draw), times * draws) for s, times in split))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestSum:
+    """Neighbours told apart by the largest noisy sum of each epoch, for Gaussian noise.
+
+    The differing record comes once per epoch, with probability `weight` in one of the `batches` that are
+    looked at. There the sum lies at `with_record` on one side and at `without` on the other, instead of 0.
+    Units are C.
+    """
+
+    epochs: int
+    batches: int
+    weight: float
+    with_record: float
+    without: float
+    noise: float
+
+    def edges(self) -> NDArray[np.float64]:
+        """Where the cells of the largest sum meet."""
+        lowest = self.noise * float(ndtri(0.25 ** (1 / self.batches)))
+        highest = min(self.with_record + TAIL * self.noise, FURTHEST * self.noise)
+        return np.linspace(lowest, highest, CELLS - 1)
+
+    def masses(self) -> tuple[list[float], list[float]]:
+        """How often the largest sum falls into each cell, with the record and without it."""
+        edges = self.edges()
+        plain = log_ndtr(edges / self.noise)
+        both = []
+        for shift in (self.with_record, self.without):
+            moved = log_ndtr((edges - shift) / self.noise)
+            # ln of (1 - w) Phi^F + w Phi^(F-1) Phi(. - shift)
+            with np.errstate(divide="ignore"):  # ln 0 where the record is always seen and never so low
+                log_below = self.batches * plain + np.log1p(self.weight * np.expm1(moved - plain))
+            below = np.concatenate([[0.0], np.exp(log_below), [1.0]])
+            above = np.concatenate([[1.0], -np.expm1(log_below), [0.0]])
+            # each cell from the side on which the numbers are small: near 1, differences lose digits
+            cells = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
+            both.append((np.maximum(cells, 0.0) / cells.sum()).tolist())
+        return both[0], both[1]
+
+    def run(self) -> Run:
+        """The cells as a run; what is seen with the record is listed first, unlike in `Finite`."""
+        if self.epochs == 0 or self.batches == 0:
+            return Run(())
+        observed, alternative = self.masses()
+        return Step(Finite(observed=observed, alternative=alternative), EveryRecord()) * self.epochs
+
+
+def is_gaussian(run: Run) -> bool:
+    """Whether every step adds Gaussian noise."""
+    return all(isinstance(step.mechanism, Gaussian) for step, _ in run)
+
+
+def _additive(run: Run) -> list[tuple[Gaussian | Laplace, int]]:
+    parts = [(step.mechanism, times) for step, times in run if isinstance(step.mechanism, Gaussian | Laplace)]
+    if len(parts) < len(run.parts) or len({type(mechanism) for mechanism, _ in parts}) > 1:
+        raise NoTheorem(
+            "batches of this kind are bounded for Gaussian or for Laplace noise, and not for both"
+        )
+    return parts

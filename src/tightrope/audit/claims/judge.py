@@ -1,32 +1,31 @@
-"""What was accounted, set against what is run."""
+"""The verdict on a claim: what was accounted against what runs."""
 
 import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY
-from tightrope.answers.spend import epsilon
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT, epsilon
 from tightrope.answers.verdict import written
-from tightrope.audit.claims.proven import Proven, drawn_by, proven
+from tightrope.audit.claims.proven import Proven, proven, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.rates import float32_rate, float64_rate
 from tightrope.audit.recordings.watch import CONFIDENCE, watch
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 
-GRID = 1e-4  # relative: a rate that torch rounds up by less is still the rate that was meant
+GRID = 1e-4  # relative: if torch rounds a rate up by less, it is still the rate that was meant
 
 
 class Verdict(Enum):
-    """How a claim stands against what is run."""
+    """How a claim stands against what runs."""
 
     MATCHES = "what runs is what was accounted"
     COVERED = "what runs is not what was accounted, but costs no more"
@@ -39,20 +38,21 @@ class Verdict(Enum):
 
     @property
     def holds(self) -> bool:
-        """Whether the accounted epsilon stands for what is run.
+        """Whether the accounted epsilon stands for what runs.
 
-        A match may leave the rate open by a little, as far as it was watched or torch rounds it: `truly.upper` is the guarantee.
+        A match may leave the rate open by a little, where it was watched or torch rounds it: `truly.upper`
+        is the guarantee.
         """
         return self in (Verdict.MATCHES, Verdict.COVERED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A claim and a finding, with the epsilons of both: `claimed` as accounted, `truly` as proved for what is run.
+    """A claim and a finding, with both epsilons: `claimed` as accounted, `truly` as proved for what runs.
 
-    `provided` is what the upper end takes for granted besides the finding, `why_not` why there is none.
-    `without_replacement` is what epsilon would be if batches of the size that was found were drawn afresh: the nearest scheme
-    that is understood, where the one that runs is not.
+    `provided` is what the upper end takes for granted besides the finding; `why_not` says why there is none.
+    `without_replacement` is what epsilon would be if batches of the size found were drawn afresh each step:
+    the nearest scheme that is understood, where the one that runs is not.
     """
 
     run: Run
@@ -71,58 +71,55 @@ class Audit:
     def sentence(self) -> str:
         """All that a reader must know, in plain words."""
         at = f"at delta {self.delta:g} under {self.relation.name}"
-        claim = f"{_accounted(self.run)}, epsilon {written([self.claimed])[0]} {at}"
-        told = [f"Accounted as {claim}.", self.finding.sentence, self._proved(), self._otherwise()]
-        return " ".join(part for part in told if part)
+        claim = f"{_describe(self.run)}, epsilon {written([self.claimed])[0]} {at}"
+        told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
+        return " ".join(filter(None, told))
 
-    def _proved(self) -> str:
+    def _tell_bound(self) -> str:
         if self.verdict is Verdict.MATCHES:
-            return self._agreement()
+            return self._tell_agreement()
         if self.finding.sampling is not None and math.isfinite(self.truly.upper):
             truly, claimed = written([self.truly, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
             return f"So epsilon is{sure} {truly}, not {claimed}."
-        most = rounded(self.truly.upper, 4, down=False)
+        most = round_to(self.truly.upper, 4, down=False)
         if self.verdict is Verdict.COVERED:
-            return f"What runs costs no more: epsilon is at most {most}{self._condition()}."
-        least = (
-            f"epsilon is certainly at least {rounded(self.truly.lower, 4, down=True)}; "
-            if self.truly.lower > 0
-            else ""
-        )
+            return f"What runs costs no more: epsilon is at most {most}{self._tell_condition()}."
+        told = f"no bound better than {most} is proved{self._tell_condition()}."
         if math.isinf(self.truly.upper):
-            return _capital(f"{least}no bound is proved: {self.why_not.removesuffix('.')}.")
-        return _capital(f"{least}no bound better than {most} is proved{self._condition()}.")
+            told = f"no bound is proved: {self.why_not}."
+        if self.truly.lower > 0:
+            told = f"epsilon is certainly at least {round_to(self.truly.lower, 4, down=True)}; {told}"
+        return told[0].upper() + told[1:]
 
-    def _agreement(self) -> str:
+    def _tell_agreement(self) -> str:
         if self.finding.rate_range is not None:
             low, high = self.finding.rate_range
             return (
-                f"That agrees with what was accounted, as far as the batches tell: with confidence {CONFIDENCE:g} the rate lies "
-                f"between {low:.4g} and {high:.4g}, and epsilon {written([self.truly])[0]}."
+                "That agrees with what was accounted, as far as the batches tell: with confidence "
+                f"{CONFIDENCE:g} the rate lies between {low:.4g} and {high:.4g}, and epsilon "
+                f"{written([self.truly])[0]}."
             )
         if self.truly.upper > self.claimed.upper:
             return (
                 "That is what was accounted, but for the rate, which torch rounds up: "
-                f"state epsilon {rounded(self.truly.upper, 9, down=False)}."
+                f"state epsilon {round_to(self.truly.upper, 9, down=False)}."
             )
         return "That is what was accounted."
 
-    def _condition(self) -> str:
+    def _tell_condition(self) -> str:
         return f", provided that {self.provided}" if self.provided else ""
 
-    def _otherwise(self) -> str:
+    def _tell_nearest(self) -> str:
         if self.without_replacement is None:
             return ""
         return f"If it were without replacement, epsilon would be {written([self.without_replacement])[0]}."
 
     def __str__(self) -> str:
-        noted = [
-            f"  {line}"
-            for line in (*map(str, self.finding.tests), *(f"Note: {note}" for note in self.finding.notes))
-        ]
-        proofs = [f"  {evidence}" for evidence in self.because if self.verdict is not Verdict.MATCHES]
-        return "\n".join([f"{self.verdict.name}: {self.verdict.value}.", self.sentence, *noted, *proofs])
+        notes = [f"Note: {note}" for note in self.finding.notes]
+        proofs = [] if self.verdict is Verdict.MATCHES else self.because
+        details = "".join(f"\n  {line}" for line in (*self.finding.tests, *notes, *proofs))
+        return f"{self.verdict.name}: {self.verdict.value}.\n{self.sentence}{details}"
 
 
 def audit(
@@ -131,13 +128,12 @@ def audit(
     *,
     delta: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader, whose structure is read, the path of a recording, which is watched, or a `Finding`.
-    `effort` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
+    `loader` is a torch DataLoader (it is inspected), the path of a recording (it is watched), or a `Finding`.
+    The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
     >>> from tightrope.audit import watch
@@ -149,15 +145,14 @@ def audit(
     """
     accounted = as_run(run)
     if not accounted:
-        raise InvalidSetting(
-            "run must hold at least one step, got none. Pass what was accounted: Step(mechanism, sampling) * times."
-        )
+        remedy = "Pass what was accounted: Step(mechanism, sampling) * times."
+        raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
-    finding = _found(loader)
-    claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
-    truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+    finding = _find(loader)
+    claimed = epsilon(accounted, delta=delta, relation=relation, by=by)
+    truly = proven(accounted, finding, delta=delta, relation=relation, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
-    verdict = Verdict.MATCHES if matches else _judged(claimed, truly, finding)
+    verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -170,13 +165,11 @@ def audit(
         because=truly.because,
         provided=truly.provided,
         why_not=truly.why_not,
-        without_replacement=_drawn_afresh(accounted, finding, delta, relation, accuracy, effort)
-        if unsettled
-        else None,
+        without_replacement=_draw_afresh(accounted, finding, delta, relation, by) if unsettled else None,
     )
 
 
-def _found(loader: object) -> Finding:
+def _find(loader: object) -> Finding:
     if isinstance(loader, Finding):
         return loader
     return watch(loader) if isinstance(loader, str | Path) else inspect_loader(loader)
@@ -194,34 +187,35 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
 
 
-def _judged(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
-    # what was watched, or hangs on weights, takes more for granted than that a training loop runs its passes to the end
-    certain = finding.sampling is not None or (
-        finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
-    )
-    if truly.epsilon.upper <= claimed.upper and certain:
+def _judge(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
+    # a bound from watching, or with weights, takes more for granted than that every pass is run to its end
+    is_firm = finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
+    if truly.epsilon.upper <= claimed.upper and (finding.sampling is not None or is_firm):
         return Verdict.COVERED
     if truly.epsilon.lower > claimed.upper:
         return Verdict.TOO_SMALL
     return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
 
 
-def _drawn_afresh(
-    run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float, effort: Effort
+def _draw_afresh(
+    run: Run, finding: Finding, delta: float, relation: Relation, by: Certified
 ) -> Bracket | None:
-    """epsilon if batches of the size that was found were drawn without replacement; None where that cannot be said."""
+    """epsilon if batches of the size found were drawn without replacement; None where nobody can say."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
         return epsilon(
-            drawn_by(run, sampling), delta=delta, relation=relation, accuracy=accuracy, effort=effort
+            resample(run, sampling),
+            delta=delta,
+            relation=relation,
+            by=by,
         )
     except (NoTheorem, NotPreciseEnough):
         return None
 
 
-def _accounted(run: Run) -> str:
+def _describe(run: Run) -> str:
     samplings = {step.sampling for step, _ in run}
     if len(samplings) > 1:
         return f"{len(samplings)} samplings"
@@ -232,7 +226,3 @@ def _accounted(run: Run) -> str:
             return f"Poisson sampling at rate {rate:.10g}"
         case WithoutReplacement(batch=batch, population=population):
             return f"batches of {batch:,} out of {population:,} without replacement"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -70,7 +70,7 @@ class Cut:
         return self.filled + self.used - self.distinct
 
     @property
-    def alike(self) -> bool:
+    def removal_changes_one_slot(self) -> bool:
         """Whether one record fewer changes one place of a pass and no other: as many batches, none of them filled up."""
         stream = self.stream
         if stream.follows is None or stream.repeated or self.filled or not stream.renewed:
@@ -177,7 +177,7 @@ def _partition(cut: Cut) -> Finding:
         epoch=cut.steps,
         times=2 if cut.repeats else 1,
         full=cut.used // cut.batch,
-        alike=cut.alike,
+        removal_changes_one_slot=cut.removal_changes_one_slot,
         reshuffles=True if stream.kind is Scheme.SHUFFLE and stream.renewed else None,
         notes=_notes(cut, *notes),
     )
@@ -240,6 +240,6 @@ def _drawn_one_by_one(cut: Cut) -> Finding:
         batch=size,
         share=stream.share,
         epoch=cut.steps if stream.share is None else None,  # drawn without replacement: once per pass
-        alike=cut.alike,
+        removal_changes_one_slot=cut.removal_changes_one_slot,
         notes=_notes(cut),
     )

@@ -38,7 +38,11 @@ def skipped(finding: Finding, batches: int, *, of: int) -> Finding:
     left = of - batches
     # what is left of a pass is no epoch of the order: only that a record comes no more often in it is still known
     cut_short = replace(
-        finding, epoch=left if finding.epoch == of else None, full=None, alike=False, reshuffles=None
+        finding,
+        epoch=left if finding.epoch == of else None,
+        full=None,
+        removal_changes_one_slot=False,
+        reshuffles=None,
     )
     return noted(
         cut_short,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tightrope.curve.other_answers import Estimate
 from tightrope.engines.draws.chunks import (
     Part,
     Progress,
@@ -39,6 +38,17 @@ ENOUGH_BETWEEN = (
 
 
 @dataclass(frozen=True)
+class DrawnBounds:
+    """`lower` <= truth <= `upper` but for the probability of failure; `value` is the best guess, after so many draws."""
+
+    value: float
+    lower: float
+    upper: float
+    draws: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
 class Simulated:
     """delta and epsilon of the worst of several schedules: covers bound it from above, witnesses from below.
 
@@ -57,13 +67,13 @@ class Simulated:
         """Everything that is simulated, once."""
         return tuple(dict.fromkeys((*self.covers, *self.witnesses)))
 
-    def deltas(self, epsilons: Sequence[float], points: int) -> list[Estimate]:
+    def deltas(self, epsilons: Sequence[float], points: int) -> list[DrawnBounds]:
         """delta at each epsilon >= 0, as one of the `points` answers of a call."""
         beta = self.simulation.beta / (points * len(self.schedules))
         asked = tuple(sorted(set(epsilons)))
         parts = [part for schedule in self.schedules for part in self._parts(schedule, asked)]
         parts = [replace(part, index=index) for index, part in enumerate(parts)]
-        found: dict[tuple[Schedule, float], Estimate] = {}
+        found: dict[tuple[Schedule, float], DrawnBounds] = {}
         for tally in drawn(parts, self.spread, self.progress):
             columns = zip(tally.part.epsilons, *self._limits(tally, beta), strict=True)
             for epsilon, value, low, high in columns:
@@ -105,13 +115,11 @@ class Simulated:
 
     def _estimate(
         self, value: float, low: float, high: float, draws: int, interrupted: bool = False
-    ) -> Estimate:
+    ) -> DrawnBounds:
         low, high = float(low), float(high)
-        return Estimate(
-            min(max(float(value), low), high), low, high, self.simulation.confidence, draws, interrupted
-        )
+        return DrawnBounds(min(max(float(value), low), high), low, high, draws, interrupted)
 
-    def _worst(self, found: dict[Schedule, Estimate]) -> Estimate:
+    def _worst(self, found: dict[Schedule, DrawnBounds]) -> DrawnBounds:
         """The worst cover from above and as the value, the best witness from below."""
         upper = max((found[schedule].upper for schedule in self.covers), default=0.0)
         lower = max((found[schedule].lower for schedule in self.witnesses), default=0.0)
@@ -120,7 +128,7 @@ class Simulated:
         interrupted = any(each.interrupted for each in found.values())
         return self._estimate(value, min(lower, upper), upper, min(simulated, default=0), interrupted)
 
-    def epsilons(self, deltas: Sequence[float]) -> list[Estimate]:
+    def epsilons(self, deltas: Sequence[float]) -> list[DrawnBounds]:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta, for each delta.
 
         A search has several rounds at most; round r gets 2^-r of its share, so that all rounds together fail no more often.
@@ -154,7 +162,7 @@ class Simulated:
                 search.done = search.done or tally.interrupted  # no further round
         return [self._worst({search.schedule: self._found(search) for search in row}) for row in searches]
 
-    def _found(self, search: "Search") -> Estimate:
+    def _found(self, search: "Search") -> DrawnBounds:
         return self._estimate(search.value, search.lower, search.upper, search.draws, search.interrupted)
 
 

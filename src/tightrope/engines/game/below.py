@@ -26,7 +26,7 @@ from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum, normal_log_upper
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 
 Labels = NDArray[np.int64]
 Choices = NDArray[np.int8]
@@ -73,8 +73,8 @@ class LabelLaw:
 def label_law(pair: ShiftPair, spacing: float, reach: int) -> LabelLaw:
     """The labels of one pair: cells centred at the multiples of the spacing."""
     cells = cut(pair, (np.arange(-reach, reach, dtype=float) + 0.5) * spacing)
-    cells = cells.where(np.isfinite(cells.low) & np.isfinite(cells.high) & np.isfinite(cells.merged))
-    return LabelLaw.from_cells(cells.log_masses, cells.merged, cells.blur, spacing)
+    cells = cells.select(np.isfinite(cells.low) & np.isfinite(cells.high) & np.isfinite(cells.merged))
+    return LabelLaw.from_cells(cells.log_masses, cells.merged, cells.loss_abs_errors, spacing)
 
 
 def triangle_law(gram: Gram, rate: float, square: float, spacing: float) -> LabelLaw:

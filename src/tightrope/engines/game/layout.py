@@ -8,7 +8,7 @@ import numpy as np
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.game.pooling import Quality
-from tightrope.engines.planning import Plan, outline, upper_quantile
+from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.distribution import Noise
@@ -51,13 +51,13 @@ ROUGH = Grain(accuracy=0.01, tolerance=1e-3, quality=Quality(0.0015, 3.0), easy=
 COARSE = Grain(accuracy=0.003, tolerance=3e-4, quality=Quality(0.001, 3.0), easy=1e9)
 USUAL = Grain(accuracy=1e-3, tolerance=3e-4, quality=Quality(0.0005, 1.5), easy=1e9, fallback=COARSE)
 FINE = Grain(accuracy=1e-4, tolerance=1e-4, quality=Quality(0.00025, 1.5), easy=3e9, fallback=USUAL)
-FINEST = Grain(accuracy=0.0, tolerance=3e-5, quality=Quality(0.000125, 1.5), easy=1e10, fallback=FINE)
+FINEST = Grain(accuracy=1e-5, tolerance=3e-5, quality=Quality(0.000125, 1.5), easy=1e10, fallback=FINE)
 GRAINS = (SKETCH, ROUGH, COARSE, USUAL, FINE, FINEST)
 
 
 def grain_for(accuracy: float) -> Grain:
-    """The coarsest grain that serves an accuracy."""
-    return next(grain for grain in GRAINS if grain.accuracy <= accuracy)
+    """The coarsest grain that serves an accuracy, or the finest there is."""
+    return next((grain for grain in GRAINS if grain.accuracy <= accuracy), FINEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ class Planner:
         loss = 0.0
         for _ in range(3):
             log_mass = log_delta - math.log(self.game.times) - 9 - tilt * max(beyond + loss, 0.0)
-            loss = float(exchange.remove.loss(np.array(upper_quantile(exchange.remove, log_mass))))
+            loss = exchange.remove.loss_quantile(log_mass)
         return loss
 
     def refusal(self, log_delta: float) -> NotPreciseEnough:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.face import LogBounds
 from tightrope.engines.game.above import GameAbove, Profile, Progress, Window
@@ -31,7 +31,6 @@ from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place
-from tightrope.engines.spread import spread
 from tightrope.pairs.exchange import Game
 
 KEPT_PLACES = (

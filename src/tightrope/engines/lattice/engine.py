@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.atoms import LossAtoms, merge, spread
 from tightrope.engines.cells import Cells, cut
+from tightrope.engines.face import NO_HINT, Hint
 from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, composed_log_moment
-from tightrope.engines.merge import merge
 from tightrope.engines.planning import Outline, Plan
 from tightrope.engines.saddle import Cumulants, Placement, log_delta_estimate, place, tilt_for_epsilon
-from tightrope.engines.spread import spread
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.pair import Envelope, FinitePair
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope
 
 LONGEST = 1 << 22  # lattice points in one period: about a second
 MOST_CELLS = 1 << 21
@@ -54,9 +54,10 @@ class LatticeEngine:
         """ln of the composed moment at a tilt and its first two derivatives, for planning."""
         return self.plan
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> LatticeLaws:
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         self.epsilon, self.spent = epsilon, 0
+        log_delta = hint.log_delta
         if log_delta is None:
             saddle = tilt_for_epsilon(self.cumulants, epsilon)
             log_delta = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0)
@@ -247,7 +248,7 @@ def relative_blur(cells: Cells, c: float) -> float:
         return 0.0
     exponents = cells.log_masses + c * cells.merged
     weights = np.exp(exponents - exponents.max())
-    accuracy = 8 * UNIT_ROUNDOFF * (8 + np.abs(cells.log_masses)) + (1 + c) * cells.blur
+    accuracy = 8 * UNIT_ROUNDOFF * (8 + np.abs(cells.log_masses)) + (1 + c) * cells.loss_abs_errors
     return float(weights @ accuracy / weights.sum())
 
 

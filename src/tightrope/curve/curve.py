@@ -1,0 +1,115 @@
+"""What every kind of privacy curve has in common: questions about numbers and arrays, checked once."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+from tightrope.numerics.floats import UNIT_ROUNDOFF
+
+Answer = TypeVar("Answer")
+Checked = TypeVar("Checked")
+Answers = NDArray[np.object_]
+Numbers = Sequence[float] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(ABC, Generic[Answer]):
+    """delta as a function of epsilon and back. A number gives one answer, an array an array of answers.
+
+    A curve implements `_deltas`, `_log_deltas` and `_epsilons`, which answer all questions of a call at once:
+    epsilons are finite, deltas lie in (0, 1).
+    """
+
+    question: str
+    because: tuple[object, ...]
+
+    @overload
+    def delta(self, epsilon: float) -> Answer: ...
+    @overload
+    def delta(self, epsilon: Numbers) -> Answers: ...
+    def delta(self, epsilon: ArrayLike) -> Answer | Answers:
+        """The smallest delta at each epsilon."""
+        return _answer_all(self._deltas, check_epsilon, epsilon, "epsilon")
+
+    @overload
+    def log_delta(self, epsilon: float) -> Answer: ...
+    @overload
+    def log_delta(self, epsilon: Numbers) -> Answers: ...
+    def log_delta(self, epsilon: ArrayLike) -> Answer | Answers:
+        """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
+        return _answer_all(self._log_deltas, check_epsilon, epsilon, "epsilon")
+
+    @overload
+    def epsilon(self, delta: float) -> Answer: ...
+    @overload
+    def epsilon(self, delta: Numbers) -> Answers: ...
+    def epsilon(self, delta: ArrayLike) -> Answer | Answers:
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta: 0 and infinity where those are the truth."""
+        return _answer_all(self._epsilons, check_delta, delta, "delta")
+
+    @abstractmethod
+    def _deltas(self, epsilons: list[float]) -> list[Answer]: ...
+
+    @abstractmethod
+    def _log_deltas(self, epsilons: list[float]) -> list[Answer]: ...
+
+    @abstractmethod
+    def _epsilons(self, deltas: list[float]) -> list[Answer]: ...
+
+
+def elementwise(answer: Callable[[Any], Answer], values: ArrayLike, name: str) -> Answer | Answers:
+    """The answer for a number, or an array of the answers for an array of numbers; anything else is refused."""
+    return _answer_all(lambda answers: answers, answer, values, name)
+
+
+def _answer_all(
+    answer: Callable[[list[Checked]], list[Answer]],
+    check_one: Callable[[Any], Checked],
+    values: ArrayLike,
+    name: str,
+) -> Answer | Answers:
+    """The answers to all questions of a call, in the shape in which they were asked."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged
+        array = np.array(["ragged"])
+    if array.ndim == 0:
+        return answer([check_one(values)])[0]
+    if array.size and not np.issubdtype(array.dtype, np.number):
+        raise InvalidSetting(name, values, "be a number or an array of numbers", "Pass floats.")
+    result = np.empty(array.size, dtype=object)
+    for place, found in enumerate(answer([check_one(value) for value in array.ravel().tolist()])):
+        result[place] = found
+    return result.reshape(array.shape)
+
+
+def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, float]:
+    """ln delta(epsilon), epsilon < 0, from ln delta(-epsilon) of the reversed pair; and a bound on its abs. error.
+
+    delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive.
+    """
+    exponent = max(log_reversed + epsilon, -800.0)  # whose exponential is 0 as well
+    term = math.exp(exponent)
+    total = -math.expm1(epsilon) + term
+    log_delta = math.log(total)
+    # to a unit or two each are rounded: the exponent, its exponential, the other term, the sum and the logarithm
+    return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
+
+
+def check_delta(delta: object) -> float:
+    """The delta, if it is one at which epsilon can be asked for."""
+    remedy = "Pass the probability of failure you accept; it is usually below 1 / population."
+    return check.open_probability(remedy=remedy, delta=delta)
+
+
+def check_epsilon(epsilon: object) -> float:
+    """The epsilon, if it is one at which delta can be asked for."""
+    remedy = "Pass a finite epsilon; delta(infinity) is the chance of an infinite loss."
+    return check.real(remedy=remedy, epsilon=epsilon)
