@@ -1,8 +1,9 @@
-"""The substitution game: every triangle is dominated, the policy is a real adversary, and both ends enclose what is known."""
+"""The substitution game: every triangle is dominated, the policy is an adversary, the ends enclose the truth."""
 
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ import tightrope as tr
 from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
 from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
-from tightrope.engines.game.layout import COARSE, USUAL
+from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
-from tightrope.engines.game.substitution import Substitution, ignore_progress
+from tightrope.engines.game.substitution import Substitution, _play, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.convex import convex_minorant
 from tightrope.pairs.distribution import Noise
@@ -38,7 +39,7 @@ def pure(rate: float, noise: float, steps: int) -> Substitution:
     return Substitution(Game(normal(rate, noise), steps, Schedule([])))
 
 
-# What follows is written independently of the code under test: points in the plane, a fine grid, plain densities.
+# What follows is independent of the code under test: points in the plane, a fine grid, plain densities.
 
 
 def points(gram: Gram) -> tuple[Floats, Floats]:
@@ -178,7 +179,7 @@ def test_the_convex_minorant_is_convex_and_below() -> None:
 
 
 def best_two_steps(rate: float, noise: float, epsilon: float) -> float:
-    """V_2 by brute force: V_1 is the worse direction's closed form, and the first step runs over a grid of triangles."""
+    """V_2 by brute force: V_1 is the worse direction's closed form, the first step any of a grid of triangles."""
     losses = np.linspace(-60, 60, 24001)
     orders = np.exp(losses)
     shift = 2 / noise
@@ -209,7 +210,7 @@ def test_two_steps_agree_with_brute_force(rate: float, noise: float, epsilon: fl
     [(0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)],
 )
 def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remove: float) -> None:
-    """5 records, batch 4, noise 3, two steps: even fixed datasets exceed remove, and the game exceeds them."""
+    """5 records, batch 4, noise 3, two steps: fixed datasets exceed remove, and the game exceeds them."""
     bounds = pure(0.8, 3.0, 2).log_bounds(epsilon, 1e-3)
     assert math.exp(bounds.lower) > remove
     assert math.exp(bounds.upper) > fixed
@@ -218,7 +219,7 @@ def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remov
 
 
 def test_figure_4() -> None:
-    """The paper's setting: its envelope says 4.263; epsilon at 1e-5 is certified to 0.01, delta to 10 % from 0 to 6."""
+    """The paper's envelope says 4.263; epsilon at 1e-5 is certified to 0.01, delta to 10 % from 0 to 6."""
     game = pure(0.05, 4.0, 1000)
     lower, upper = game.epsilon_bounds(1e-5, 1e-3)
     assert 3.705 < lower < 3.7064 < upper < 3.713
@@ -245,7 +246,7 @@ def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
     monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 7e6)
     hurried = replace(COARSE, easy=1e6)
-    monkeypatch.setattr("tightrope.engines.game.substitution.grain_for", lambda accuracy: hurried)
+    monkeypatch.setattr("tightrope.engines.game.substitution.grains_for", lambda accuracy: (hurried,))
     game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)
     assert 50 <= game.play(-12, 1e-3).layout.block < 130
@@ -266,7 +267,7 @@ def test_other_steps_are_composed_with_the_game() -> None:
 
 @pytest.mark.parametrize("noise", [Noise.NORMAL, Noise.LAPLACE])
 def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
-    """Twenty steps of the recorded policy on drawn outputs reproduce A - e^eps B within four standard errors."""
+    """Twenty steps of the policy on drawn outputs reproduce A - e^eps B within four standard errors."""
     exchange = Exchange(noise, 0.2, 1.0 if noise is Noise.NORMAL else 0.5)
     steps, spacing, epsilon, draws = 20, 0.02, 0.5, 200_000
     reach = 150
@@ -368,3 +369,76 @@ def test_one_step_is_never_below_remove_however_low_the_rate(rate: float, noise:
 def test_a_bound_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ArithmeticError, match="not a number"):
         Profile(0.1, 1.0, np.array([0.0, math.nan]))
+
+
+# accuracy
+
+
+def layout_for(accuracy: float, steps: int = 1000, rate: float = 0.05, noise: float = 4.0) -> Layout:
+    """A layout planned as if every cover had its usual size."""
+    return Planner(Game(normal(rate, noise), steps, Schedule([]))).layout(
+        -12, grains_for(accuracy), lambda quality: quality.usual_size
+    )
+
+
+def test_a_finer_accuracy_plays_a_finer_game() -> None:
+    layouts = [layout_for(accuracy) for accuracy in (0.1, 0.01, 0.003, 1e-3, 1e-4, 1e-5)]
+    assert all(b.spacing <= a.spacing and b.quality.box < a.quality.box for a, b in pairwise(layouts))
+    assert layout_for(0.5) == layouts[0]
+    assert layout_for(1e-9) == layouts[-1]
+
+
+def test_a_finer_accuracy_gives_a_narrower_bracket_around_the_same_truth() -> None:
+    game = pure(0.3, 2.0, 2)
+    brackets = [game.epsilon_bounds(1e-3, accuracy) for accuracy in (0.1, 1e-2, 1e-3)]
+    widths = [upper - lower for lower, upper in brackets]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 3
+    assert max(lower for lower, _ in brackets) <= min(upper for _, upper in brackets)
+    assert game.log_bounds(1.0, 0.1).width <= 0.1
+
+
+def test_answers_do_not_depend_on_what_was_asked_before() -> None:
+    first = pure(0.3, 2.0, 2).epsilon_bounds(1e-3, 0.1)
+    for accuracy, delta in ((1e-3, 1e-3), (0.1, 1e-6), (0.1, 1e-2)):
+        pure(0.3, 2.0, 2).epsilon_bounds(delta, accuracy)
+    _play.cache_clear()
+    cover_triangles.cache_clear()
+    assert Substitution(Game(normal(0.3, 2.0), 2, Schedule([]))).epsilon_bounds(1e-3, 0.1) == first
+
+
+def test_runs_too_long_for_a_grain_fall_back_on_coarser_ones_and_then_on_blocks() -> None:
+    usual, long, endless = (layout_for(1e-3, steps) for steps in (1000, 50_000, 10**6))
+    assert usual.quality.box < long.quality.box <= endless.quality.box
+    assert (usual.block, long.block) == (1000, 50_000)
+    assert 50 <= endless.block < 10**6
+
+
+# how long it takes
+
+
+def seconds(accuracy: float, steps: int = 1000, delta: float | None = 1e-5) -> float:
+    return seconds_to_play(Game(normal(0.05, 4.0), steps, Schedule([])), accuracy=accuracy, delta=delta)
+
+
+def test_more_steps_and_finer_accuracies_take_longer() -> None:
+    by_accuracy = [seconds(accuracy) for accuracy in (0.1, 0.01, 1e-3, 1e-4, 1e-5)]
+    by_steps = [seconds(1e-3, steps) for steps in (1, 10, 100, 1000, 10_000)]
+    for times in (by_accuracy, by_steps):
+        assert times == sorted(times)
+        assert 0.1 < times[0] < times[-1] < 1000
+    assert seconds(1e-3, delta=None) == seconds(1e-3)
+
+
+def test_games_that_are_refused_or_not_covered_take_for_ever() -> None:
+    assert seconds(1e-3, delta=1e-100) == math.inf
+    laplace = Game(Exchange(Noise.LAPLACE, 0.05, 0.5), 10, Schedule([]))
+    assert seconds_to_play(laplace, accuracy=1e-3) == math.inf
+
+
+def test_asking_how_long_builds_no_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a cover takes seconds")
+
+    monkeypatch.setattr("tightrope.engines.game.pooling.both_orders", refuse)
+    assert math.isfinite(seconds(1e-3, steps=777))

@@ -1,7 +1,7 @@
 """How a question will be played, settled beforehand: window, lattice, cover, blocks, and about how long."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,12 @@ FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
 TELLABLE = 12.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
 USUAL_LOG_DELTA = math.log(1e-5)
 
+# What a game costs, measured by `python benchmarks/game.py` in CPU seconds.
+COVER_SECONDS = 6.0  # a cover of the usual quality; 2 to 13
+SECONDS_PER_POINT = 3e-8  # for a lattice point of one curve, in one step
+POLICY_CURVES = 6  # the lower end costs about as much as so many curves
+STEPS_TO_PREPARE = 20  # putting the curves on the lattice costs about as much as so many steps
+
 CurveCount = Callable[[Quality], int]
 
 
@@ -32,32 +38,31 @@ CurveCount = Callable[[Quality], int]
 class Grain:
     """How finely the game is played for accuracies from `accuracy` on.
 
-    The lattice moves epsilon by about `tolerance` of itself; by up to COARSER times as much where the work,
-    lattice points times curves times steps, would exceed `easy`. Where it would still exceed MOST_WORK, the
-    game falls back on a coarser grain, and in the end on blocks of steps.
+    The lattice moves epsilon by about `tolerance` of itself, or by up to COARSER times as much where the work
+    (lattice points times curves times steps) would exceed `easy`.
     """
 
     accuracy: float
     tolerance: float
     quality: Quality
     easy: float
-    fallback: "Grain | None" = None
 
 
-# Ten times the accuracy makes epsilon about three times as certain and takes two to five times as long:
-# docs/decisions/0006. The game's own width in delta is seldom below 1e-3, so finer grains would gain nothing.
-SKETCH = Grain(accuracy=0.1, tolerance=3e-3, quality=Quality(0.004, 3.0), easy=1e8)
-ROUGH = Grain(accuracy=0.01, tolerance=1e-3, quality=Quality(0.0015, 3.0), easy=3e8, fallback=SKETCH)
-COARSE = Grain(accuracy=0.003, tolerance=3e-4, quality=Quality(0.001, 3.0), easy=1e9)
-USUAL = Grain(accuracy=1e-3, tolerance=3e-4, quality=Quality(0.0005, 1.5), easy=1e9, fallback=COARSE)
-FINE = Grain(accuracy=1e-4, tolerance=1e-4, quality=Quality(0.00025, 1.5), easy=3e9, fallback=USUAL)
-FINEST = Grain(accuracy=1e-5, tolerance=3e-5, quality=Quality(0.000125, 1.5), easy=1e10, fallback=FINE)
-GRAINS = (SKETCH, ROUGH, COARSE, USUAL, FINE, FINEST)
+# Each grain takes about twice as long as the next coarser one. Beyond FINEST the cover decides the width:
+# its groups are as small as they get. What each of them reaches: docs/decisions/0006.
+FINEST = Grain(accuracy=1e-5, tolerance=3e-5, quality=Quality(0.000125, 1.5, 95), easy=1e10)
+FINE = Grain(accuracy=1e-4, tolerance=1e-4, quality=Quality(0.00025, 1.5, 80), easy=3e9)
+USUAL = Grain(accuracy=1e-3, tolerance=3e-4, quality=Quality(0.0005, 1.5, 65), easy=1e9)
+COARSE = Grain(accuracy=0.003, tolerance=3e-4, quality=Quality(0.001, 3.0, 30), easy=1e9)
+ROUGH = Grain(accuracy=0.01, tolerance=1e-3, quality=Quality(0.0015, 3.0, 25), easy=3e8)
+SKETCH = Grain(accuracy=0.1, tolerance=3e-3, quality=Quality(0.004, 3.0, 15), easy=1e8)
+GRAINS = (FINEST, FINE, USUAL, COARSE, ROUGH, SKETCH)
 
 
-def grain_for(accuracy: float) -> Grain:
-    """The coarsest grain that serves an accuracy, or the finest there is."""
-    return next((grain for grain in GRAINS if grain.accuracy <= accuracy), FINEST)
+def grains_for(accuracy: float) -> tuple[Grain, ...]:
+    """The coarsest grain that serves an accuracy, or the finest there is; then the coarser ones."""
+    first = max((i for i, grain in enumerate(GRAINS) if grain.accuracy <= accuracy), default=0)
+    return GRAINS[first:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,16 +110,19 @@ class Planner:
         except EngineDeclines:
             raise self.refusal(-math.inf) from None
 
-    def layout(self, rung: int, grain: Grain, count_curves: CurveCount) -> Layout:
+    def layout(self, rung: int, grains: Sequence[Grain], count_curves: CurveCount) -> Layout:
         """The layout for a rung; `count_curves` tells how many curves a cover of some quality has."""
-        plan = Plan(self.schedule, rung - 14)
-        before = LADDER[max(LADDER.index(rung) - 1, 0)]
         try:
-            served = [self._saddle(plan, at) for at in (rung, before)]
-            epsilon, saddle = served[0]
-            deviation = math.sqrt(plan(saddle)[2])
+            return self._layout(rung, grains, count_curves)
         except EngineDeclines:
             raise self.refusal(rung) from None
+
+    def _layout(self, rung: int, grains: Sequence[Grain], count_curves: CurveCount) -> Layout:
+        plan = Plan(self.schedule, rung - 14)
+        before = LADDER[max(LADDER.index(rung) - 1, 0)]
+        served = [self._saddle(plan, at) for at in (rung, before)]
+        epsilon, saddle = served[0]
+        deviation = math.sqrt(plan(saddle)[2])
         tilt = min(saddle, max(saddle / 16, (-rung - TELLABLE) / max(epsilon, 1e-9)))
         while True:
             end = self._end_of_window(epsilon, tilt, deviation, rung)
@@ -123,8 +131,8 @@ class Planner:
                 break
             tilt *= 0.7
         if -rung - tilt * epsilon > 2.5 * TELLABLE:
-            raise self.refusal(rung)
-        spacing, tolerance, quality, block = self._grain_that_fits(rung, grain, served, width, count_curves)
+            raise EngineDeclines
+        spacing, tolerance, quality, block = self._fit(grains, served, width, count_curves)
         return Layout(
             epsilon=epsilon,
             log_delta=rung,
@@ -139,32 +147,29 @@ class Planner:
             block=block,
         )
 
-    def _grain_that_fits(
+    def _fit(
         self,
-        rung: int,
-        grain: Grain,
+        grains: Sequence[Grain],
         served: list[tuple[float, float]],
         width: float,
         count_curves: CurveCount,
     ) -> tuple[float, float, Quality, int]:
-        """Spacing, tolerance, quality of the cover and steps of a block, within MOST_WORK."""
+        """Spacing, tolerance, cover quality and steps of a block, by the first grain within MOST_WORK."""
         times = self.game.times
-        while True:
+        for grain in grains:
             curves = count_curves(grain.quality)
             tolerance, coarsest = grain.tolerance, COARSER * grain.tolerance
             spacing = self._spacing(served, tolerance)
             while times * curves * width / spacing > grain.easy and tolerance < coarsest:
                 tolerance = min(1.4 * tolerance, coarsest)
                 spacing = self._spacing(served, tolerance)
-            cost = curves * width / spacing
-            fits = cost <= MOST_POINTS and times * cost <= MOST_WORK
-            if fits or grain.fallback is None:
-                break
-            grain = grain.fallback
-        # what a block's window needs beyond the run's is not known before its length: twice the cost is usual
-        block = times if fits else math.floor(MOST_WORK / cost / 2)
-        if cost > MOST_POINTS or block < min(times, SHORTEST_BLOCK):
-            raise self.refusal(rung)
+            points = curves * width / spacing
+            if points <= MOST_POINTS and times * points <= MOST_WORK:
+                return spacing, tolerance, grain.quality, times
+        # a block's window is longer than the run's, by how much its length decides: twice the cost is usual
+        block = math.floor(MOST_WORK / points / 2)
+        if points > MOST_POINTS or block < min(times, SHORTEST_BLOCK):
+            raise EngineDeclines
         return spacing, tolerance, grain.quality, block
 
     def end_of_block(self, layout: Layout, log_least: float) -> float:
@@ -223,3 +228,28 @@ class Planner:
                 live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
             found.append(spacing)
         return min(found)
+
+
+def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) -> float:
+    """About how long TIGHT takes for one answer, within a factor of 4 on two cores; milliseconds to ask.
+
+    Infinity where the game is refused, or bounds nothing from above because no cover is certified. Without a
+    delta it is the time at 1e-5.
+
+    >>> from tightrope.pairs.exchange import Exchange
+    >>> game = Game(Exchange(Noise.NORMAL, rate=0.05, distance=0.5), times=1000, others=Schedule([]))
+    >>> 3 < seconds_to_play(game, accuracy=1e-3) < 50
+    True
+    """
+    if not game.exchange.is_covered:
+        return math.inf
+    planner = Planner(game)
+    log_delta = USUAL_LOG_DELTA if delta is None else math.log(delta)
+    try:
+        rung = planner.rung_for_delta(log_delta)
+        layout = planner.layout(rung, grains_for(accuracy), lambda quality: quality.usual_size)
+    except NotPreciseEnough:
+        return math.inf
+    cover = COVER_SECONDS * math.sqrt(USUAL.quality.box / layout.quality.box)
+    curves = layout.quality.usual_size + POLICY_CURVES
+    return cover + curves * layout.points * (layout.block + STEPS_TO_PREPARE) * SECONDS_PER_POINT

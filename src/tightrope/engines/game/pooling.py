@@ -33,6 +33,7 @@ class Quality:
 
     box: float
     group: float
+    usual_size: int  # about how many curves such a cover has
 
     @property
     def coarseness(self) -> float:

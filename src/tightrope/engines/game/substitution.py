@@ -25,7 +25,7 @@ from tightrope.engines.game.below import (
     label_law,
     triangle_law,
 )
-from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grain_for
+from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
@@ -125,7 +125,7 @@ class Substitution:
 
     def play(self, rung: int, accuracy: float) -> Place:
         """Both ends at one rung of the ladder."""
-        return _play(_Question(self.game, rung, grain_for(accuracy), self.progress))
+        return _play(_Question(self.game, rung, grains_for(accuracy), self.progress))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Question:
 
     game: Game
     rung: int
-    grain: Grain
+    grains: tuple[Grain, ...]
     progress: Progress = field(compare=False)
 
 
@@ -148,10 +148,10 @@ class _Player:
     """Plays one question."""
 
     def __init__(self, question: _Question) -> None:
-        self.game, self.grain, self.progress = question.game, question.grain, question.progress
+        self.game, self.grains, self.progress = question.game, question.grains, question.progress
         self.exchange = question.game.exchange
         self.planner = Planner(question.game)
-        self.layout = self.planner.layout(question.rung, question.grain, self._count_curves)
+        self.layout = self.planner.layout(question.rung, question.grains, self._count_curves)
 
     def place(self) -> Place:
         """The cover's value above, if there is a cover, and the policy's below."""
@@ -231,7 +231,7 @@ class _Player:
         exchange, spacing = self.exchange, self.layout.spacing
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
         if exchange.is_covered:
-            between = self._cover(self.grain.quality).best_between
+            between = self._cover(self.grains[0].quality).best_between
             if between is not None:
                 laws.append(triangle_law(between, exchange.rate, exchange.square, spacing))
         return laws
