@@ -123,12 +123,7 @@ class Audit:
 
 
 def audit(
-    loader: object,
-    run: Run | Step,
-    *,
-    delta: float,
-    relation: Relation,
-    by: Certified = BY_DEFAULT,
+    loader: object, run: Run | Step, *, delta: float, relation: Relation, by: Certified = BY_DEFAULT
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
@@ -205,12 +200,7 @@ def _draw_afresh(
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return epsilon(
-            resample(run, sampling),
-            delta=delta,
-            relation=relation,
-            by=by,
-        )
+        return epsilon(resample(run, sampling), delta=delta, relation=relation, by=by)
     except (NoTheorem, NotPreciseEnough):
         return None
 

@@ -90,12 +90,7 @@ class _Claim:
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
-        return epsilon(
-            run,
-            delta=self.delta,
-            relation=self.relation,
-            by=self.by,
-        )
+        return epsilon(run, delta=self.delta, relation=self.relation, by=self.by)
 
     def reach(self, witness: LargestSum) -> float:
         """The epsilon that a witness reaches, from either side where the relation allows both."""
@@ -155,14 +150,8 @@ def reach(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) 
 def _bound_sampling(claim: _Claim, sampling: Sampling) -> Proven:
     watched = claim.finding.how is How.WATCHED
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
-    curves = [
-        privacy_curve(
-            resample(claim.run, end),
-            relation=claim.relation,
-            by=claim.by,
-        )
-        for end in ends
-    ]
+    runs = [resample(claim.run, end) for end in ends]
+    curves = [privacy_curve(run, relation=claim.relation, by=claim.by) for run in runs]
     low, high = curves[0].epsilon(claim.delta).lower, curves[-1].epsilon(claim.delta).upper
     return Proven(
         epsilon=Bracket(low, high),
