@@ -37,7 +37,8 @@ def measure(rate: float, noise: float, steps: int, accuracy: float) -> str:
     curves = cover_triangles(rate, exchange.square, layout.quality).size
     return (
         f"{rate:6g} {noise:6g} {steps:7,} {accuracy:8g}  {expected:8.1f} {cpu:8.1f} {wall:8.1f}"
-        f" {expected / cpu:6.2f}  {1 - lower / upper:8.5f}  {layout.points:8.0f} {curves:6d} {layout.block:7,}"
+        f" {expected / cpu:6.2f}  {1 - lower / upper:8.5f}  {layout.points:8.0f} {curves:6d}"
+        f" {layout.block:7,}"
     )
 
 
@@ -46,7 +47,9 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--long", action="store_true", help="also runs of 10,000 steps, some minutes each")
     settings = SETTINGS + LONG if parser.parse_args(words).long else SETTINGS
-    print("  rate  noise   steps accuracy  expected      CPU     wall  ratio  width    points curves   block")
+    print(
+        "  rate  noise   steps accuracy  expected      CPU     wall  ratio     width    points curves  block"
+    )
     for setting in settings:
         for accuracy in ACCURACIES:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

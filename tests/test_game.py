@@ -1,4 +1,4 @@
-"""The substitution game: every triangle is dominated, the policy is an adversary, the ends enclose the truth."""
+"""The substitution game: triangles are dominated, the policy is an adversary, the ends enclose the truth."""
 
 import math
 from dataclasses import replace
@@ -179,7 +179,7 @@ def test_the_convex_minorant_is_convex_and_below() -> None:
 
 
 def best_two_steps(rate: float, noise: float, epsilon: float) -> float:
-    """V_2 by brute force: V_1 is the worse direction's closed form, the first step any of a grid of triangles."""
+    """V_2 by brute force: V_1 is the worse direction in closed form, the first step runs over a grid."""
     losses = np.linspace(-60, 60, 24001)
     orders = np.exp(losses)
     shift = 2 / noise
