@@ -116,7 +116,7 @@ def test_an_empty_array_of_questions_has_an_empty_answer() -> None:
 
 
 def test_a_batch_larger_than_the_population_is_refused_with_both_numbers() -> None:
-    with pytest.raises(tr.InvalidSetting, match="batch=11 and population=10"):
+    with pytest.raises(tr.InvalidSetting, match="batch must be at most population=10, got 11"):
         tr.WithoutReplacement(batch=11, population=10)
 
 

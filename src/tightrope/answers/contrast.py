@@ -38,7 +38,7 @@ class ContrastRow:
     relation: Relation
     run: Run
     epsilons: tuple[Bracket, ...]
-    refusal: str | None = None
+    refusal: NoTheorem | NotPreciseEnough | None = None
     why_not: str = ""
     curve: PrivacyCurve | None = field(default=None, repr=False, compare=False)
     ratios: tuple[Bracket, ...] = ()
@@ -160,9 +160,9 @@ def contrast(
                 found = tuple(curve.epsilon(d) for d in deltas)
                 rows.append(ContrastRow(sampling, relation, changed, found, curve=curve, effort=marked))
             except NoTheorem as refusal:
-                rows.append(ContrastRow(sampling, relation, changed, (), str(refusal), "no theorem"))
+                rows.append(ContrastRow(sampling, relation, changed, (), refusal, "no theorem"))
             except NotPreciseEnough as refusal:
-                rows.append(ContrastRow(sampling, relation, changed, (), str(refusal), "not certified"))
+                rows.append(ContrastRow(sampling, relation, changed, (), refusal, "not certified"))
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
     return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
 

@@ -11,7 +11,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Poisson, Sampling
 from tightrope.theorems.evidence import Evidence
@@ -103,7 +103,7 @@ def proven(
     finding: Finding,
     *,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     by: Certified = BY_DEFAULT,
     starts: int = 1,
 ) -> Proven:
@@ -116,7 +116,7 @@ def proven(
         run=run,
         finding=finding,
         delta=check.open_probability(delta=delta),
-        relation=relation,
+        relation=as_relation(relation),
         by=by,
         starts=check.whole(least=1, starts=starts),
     )
