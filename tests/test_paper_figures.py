@@ -191,14 +191,7 @@ def test_other_numbers_give_other_verdicts_in_figure_3() -> None:
 
 def test_the_verdicts_of_figure_4(quick: Callable[[int], Quick]) -> None:
     claims = quick(4).made.claims
-    assert [claim.verdict for claim in claims] == [
-        AGREES,
-        CORRECTED,
-        AGREES,
-        AGREES,
-        AGREES,
-        SHARPENED,
-    ]
+    assert [claim.verdict for claim in claims] == [AGREES, CORRECTED, AGREES, AGREES, AGREES, SHARPENED]
     assert "61 of 61" in claims[0].certified
     assert "[0.000174098, 0.000174099]" in claims[1].certified
     assert "[0.149590, 0.149591]" in claims[1].certified

@@ -286,19 +286,20 @@ def _by_steps(outcomes: Sequence[Outcome]) -> str:
 
 
 RETOLD = f"""**Why it is true** ([the proof in full]({PROOF})). Let Q = N(0, I) on R^k, one coordinate per step, and let P be the
-law with the record: multiplying out, a mixture of Gaussians with the same covariance. REMOVE is H_t(P||Q) and ADD is H_t(Q||P),
-with t = e^epsilon >= 1.
+law with the record: multiplying out, a mixture of Gaussians with the same covariance. REMOVE is H_t(P||Q) and
+ADD is H_t(Q||P), with t = e^epsilon >= 1.
 
-1. The loss X = ln dP/dQ is the logarithm of an average of exponentials of linear functions of the output, so it is *convex*.
-2. Hence the sets {{X <= c}} are convex, and moving between two of them moves c linearly. Ehrhard's inequality turns that into:
-   under Q, X is distributed as q(Z), Z standard normal, with q nondecreasing and *convex*, and E e^q(Z) = 1.
-3. For one Gaussian against another, q is a straight line r(z) = l z - l^2/2. Choose its slope l such that both have the same
-   divergence at order t: E(e^r - t)_+ = E(e^q - t)_+.
-4. Let D(K) = E(K - e^q)_+ - E(K - e^r)_+. It is 0 at K = 0, at infinity (both means are 1) and at t. A convex function and a
-   line cross at most twice: q - r has signs +, -, + (fewer crossings would leave D no zero inside, unless q = r), so D falls,
-   rises and falls. Hence D <= 0 up to a single zero, which is t, and D >= 0 after it.
-5. As 1/t <= t, D(1/t) <= 0. Multiplied by t: H_t(Q||P) = E(1 - t e^q)_+ <= E(1 - t e^r)_+. The right side is a divergence of
-   two Gaussians, which a reflection exchanges, so it equals E(e^r - t)_+ = E(e^q - t)_+ = H_t(P||Q). That is ADD <= REMOVE.
+1. The loss X = ln dP/dQ is the logarithm of an average of exponentials of linear functions of the output, so
+it is *convex*. 2. Hence the sets {{X <= c}} are convex, and moving between two of them moves c linearly.
+Ehrhard's inequality turns that into: under Q, X is distributed as q(Z), Z standard normal, with q
+nondecreasing and *convex*, and E e^q(Z) = 1. 3. For one Gaussian against another, q is a straight line r(z) =
+l z - l^2/2. Choose its slope l such that both have the same divergence at order t: E(e^r - t)_+ = E(e^q -
+t)_+. 4. Let D(K) = E(K - e^q)_+ - E(K - e^r)_+. It is 0 at K = 0, at infinity (both means are 1) and at t. A
+convex function and a line cross at most twice: q - r has signs +, -, + (fewer crossings would leave D no zero
+inside, unless q = r), so D falls, rises and falls. Hence D <= 0 up to a single zero, which is t, and D >= 0
+after it. 5. As 1/t <= t, D(1/t) <= 0. Multiplied by t: H_t(Q||P) = E(1 - t e^q)_+ <= E(1 - t e^r)_+. The
+right side is a divergence of two Gaussians, which a reflection exchanges, so it equals E(e^r - t)_+ = E(e^q -
+t)_+ = H_t(P||Q). That is ADD <= REMOVE.
 
 Where the loss is not convex, as for Laplace noise and randomized response, step 1 fails, and so does the statement."""
 
