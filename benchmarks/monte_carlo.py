@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 import tightrope as tr
 from measuring import aligned, in_own_process, on_one_thread, progress, versions
-from tightrope.accountants.monte_carlo import simulated_curve
-from tightrope.engines.draws.simulation import HOEFFDING, PLAIN, Simulation, draws_needed
+from tightrope.engines.draws.simulation import HOEFFDING, PLAIN, draws_needed
 
 STEPS = (2, 5, 10, 20)
 POINTS, ALPHA, BETA, RATE = 40, 0.001, 0.01, 0.5
@@ -82,9 +81,9 @@ def off(steps: int, relation: str, values: Sequence[float]) -> float:
 
 
 def ours(steps: int, relation: str, draws: int) -> Measured:
-    simulation = Simulation(draws=draws, drawing=PLAIN, interval=HOEFFDING, confidence=1 - BETA)
-    curve = simulated_curve(laplace_run(steps), relation=RELATIONS[relation], simulation=simulation)
-    simulated_curve(laplace_run(1), relation=tr.ADD, simulation=Simulation(draws=1000)).delta(0.1)  # warm-up
+    simulation = tr.MonteCarlo(draws=draws, drawing=PLAIN, interval=HOEFFDING, confidence=1 - BETA)
+    curve = tr.privacy_curve(laplace_run(steps), relation=RELATIONS[relation], by=simulation)
+    tr.privacy_curve(laplace_run(1), relation=tr.ADD, by=tr.MonteCarlo(draws=1000)).delta(0.1)  # warm-up
     begun = time.process_time()
     found = curve.delta(epsilons_of(steps))
     seconds = time.process_time() - begun
@@ -112,8 +111,8 @@ def reach(rare: Rare) -> Reached:
     run = tr.Step(tr.Gaussian(noise_multiplier=rare.noise), tr.Poisson(rate=rare.rate)) * rare.steps
     certified = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
     epsilon = certified.epsilon(SMALL_DELTA).upper
-    curve = simulated_curve(
-        run, relation=tr.ADD_OR_REMOVE, simulation=Simulation(draws=rare.draws, confidence=1 - BETA)
+    curve = tr.privacy_curve(
+        run, relation=tr.ADD_OR_REMOVE, by=tr.MonteCarlo(draws=rare.draws, confidence=1 - BETA)
     )
     begun = time.process_time()
     found = curve.delta(epsilon)

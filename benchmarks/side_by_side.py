@@ -177,7 +177,7 @@ def _around(centre: float, count: int) -> list[float]:
 
 def _curve(case: Case) -> tr.PrivacyCurve:
     run = tr.Step(tr.Gaussian(noise_multiplier=case.noise), tr.Poisson(rate=case.rate)) * case.steps
-    return tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accuracy=ACCURACY)
+    return tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=ACCURACY))
 
 
 def _seconds(work: Callable[[], object]) -> float:

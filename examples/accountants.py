@@ -87,8 +87,8 @@ def shown(questions: Questions, columns: Sequence[str]) -> str:
 
 def wang() -> str:
     """Three Rényi bounds on the paper's Fig. 4, beside the certified ends."""
-    bracket = tr.epsilon(WANG, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK)
-    (bounds,) = tr.privacy_curve(WANG, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(1e-5)
+    bracket = tr.epsilon(WANG, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
+    (bounds,) = tr.privacy_curve(WANG, relation=tr.SUBSTITUTE, by=tr.Renyi()).bounds(1e-5)
     names = [
         "the envelope's own moments",
         "Wang, Balle, Kasiviswanathan 2020, Thm 27",

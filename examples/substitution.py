@@ -66,7 +66,7 @@ def solved(rate: float, noise: float, steps: int) -> Case:
     """One row of the grid."""
     run = run_of(rate, noise, steps)
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     start = time.perf_counter()
     tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
     return Case(
@@ -114,13 +114,11 @@ def figure_4() -> str:
     """The paper's Fig. 4."""
     run = run_of(*FIGURE_4)
     remove, quick, tight = (
-        tr.privacy_curve(run, relation=relation, effort=effort)
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(effort=effort))
         for relation, effort in ((tr.REMOVE, tr.QUICK), (tr.SUBSTITUTE, tr.QUICK), (tr.SUBSTITUTE, tr.TIGHT))
     )
     found = tight.epsilon(DELTA)
-    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, accountant=tr.RENYI).bounds(
-        DELTA
-    )
+    ((ours, central, plain),) = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Renyi()).bounds(DELTA)
     epsilons = table(
         ["accountant", "epsilon at delta 1e-5"],
         [
@@ -209,8 +207,8 @@ def counterexample() -> str:
     rows = []
     for epsilon in (0.0, 0.02):
         brackets = [
-            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-8),
-            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, accuracy=1e-8),
+            tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
+            tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
             tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE),
         ]
         shown = [f"[{b.lower:.10f}, {b.upper:.10f}]" for b in brackets[:2]] + [

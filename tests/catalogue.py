@@ -136,7 +136,7 @@ BRANCHES = (tr.ADD, tr.REMOVE)
 @cache
 def curve(run: tr.Run, relation: tr.Relation, accuracy: float = 1e-3) -> tr.PrivacyCurve:
     """The curve of a run, kept so that the laws share what the engines built."""
-    return tr.privacy_curve(run, relation=relation, accuracy=accuracy)
+    return tr.privacy_curve(run, relation=relation, by=tr.Certified(accuracy=accuracy))
 
 
 @cache

@@ -30,7 +30,7 @@ GAUSSIAN = tr.Gaussian(noise_multiplier=NOISE)
 
 def asked(run: tr.Run, relation: tr.Relation) -> tr.Bracket:
     """What the core says, with the effort of an accountant."""
-    return tr.epsilon(run, delta=DELTA, relation=relation, effort=tr.QUICK)
+    return tr.epsilon(run, delta=DELTA, relation=relation, by=tr.Certified(effort=tr.QUICK))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.curve.privacy_curve import Composed
+from tightrope.curve.privacy_curve import ComposedCurve
 from tightrope.engines.choose import Composition
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
@@ -110,10 +110,10 @@ def answer(case: Case, accuracy: float) -> Answer:
     """Tightrope's answer to `case`, computed once per accuracy."""
     epsilon = float(case.epsilon)
     if case.witness is not None:
-        composed: Composed = Composition(witness_schedule(case))
+        composed: ComposedCurve = Composition(witness_schedule(case))
         bounds = composed.log_bounds(epsilon, accuracy)
         return Answer(tr.Bracket(bounds.lower, bounds.upper))
-    curve = tr.privacy_curve(case.run, relation=case.relation, accuracy=accuracy)
+    curve = tr.privacy_curve(case.run, relation=case.relation, by=tr.Certified(accuracy=accuracy))
     if case.asked == "eps_at_delta":
         return Answer(curve.log_delta(epsilon), epsilon=curve.epsilon(float(case.delta)))
     return Answer(curve.log_delta(epsilon), delta=curve.delta(epsilon))

@@ -13,7 +13,7 @@ import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, record, watch
 from tightrope.audit.loaders.rates import float32_rate
-from tightrope.curve.bracket import rounded
+from tightrope.curve.bracket import round_to
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 
 ANCHOR = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -48,7 +48,7 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
     assert result.without_replacement.lower > 15.2
     claim = "Accounted as Poisson sampling at rate 0.001, epsilon 0.95 at delta 1e-06 under ADD_OR_REMOVE. This loader shuffles."
     assert result.sentence.startswith(claim)
-    assert f"Epsilon is certainly at least {rounded(result.truly.lower, 4, down=True)}; " in result.sentence
+    assert f"Epsilon is certainly at least {round_to(result.truly.lower, 4, down=True)}; " in result.sentence
     assert (
         "no bound better than 80.28 is proved, provided that every pass over the loader is run to its end"
         in result.sentence

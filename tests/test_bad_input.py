@@ -50,7 +50,7 @@ ARGUMENTS: dict[str, tuple[Ask, str, list[object]]] = {
     ),
     "delta of contrast": (lambda x: tr.contrast(RUN, delta=x), "delta", [0, 1, -0.1, 1.1]),
     "accuracy": (
-        lambda x: tr.privacy_curve(RUN, relation=tr.ADD, accuracy=x),
+        lambda x: tr.privacy_curve(RUN, relation=tr.ADD, by=tr.Certified(accuracy=x)),
         "accuracy",
         [0, -1e-3, 1, 2.0, 1e-300],
     ),
@@ -182,32 +182,30 @@ def test_an_unknown_relation_is_refused(value: Any) -> None:
     assert repr(value) in str(refusal.value)
 
 
-@pytest.mark.parametrize("value", [None, "PROVED", 1, tr.REFUTED], ids=repr)
-def test_nobody_can_trust_what_is_not_a_standing_or_is_refuted(value: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="trusting") as refusal:
-        tr.delta(RUN, epsilon=1, relation=tr.ADD, trusting=value)
-    assert repr(value) in str(refusal.value)
-
-
 ASKED_WITH_EFFORT: dict[str, Ask] = {
-    "epsilon": lambda x: tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, effort=x),
-    "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, effort=x),
-    "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, effort=x),
-    "contrast": lambda x: tr.contrast(RUN, delta=1e-6, effort=x),
+    "epsilon": lambda x: tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)),
+    "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, by=tr.Certified(effort=x)),
+    "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, by=tr.Certified(effort=x)),
+    "contrast": lambda x: tr.contrast(RUN, delta=1e-6, by=tr.Certified(effort=x)),
     "smallest_noise": lambda x: tr.smallest_noise(
-        poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+        poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
     ),
-    "most_steps": lambda x: tr.most_steps(STEP, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x),
+    "most_steps": lambda x: tr.most_steps(
+        STEP, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
+    ),
     "largest_rate": lambda x: tr.largest_rate(
-        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
     ),
     "largest_batch": lambda x: tr.largest_batch(
-        STEP.mechanism, population=9, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, effort=x
+        STEP.mechanism,
+        population=9,
+        steps=9,
+        epsilon=1,
+        delta=1e-6,
+        relation=tr.ADD,
+        by=tr.Certified(effort=x),
     ),
-    "a ledger's epsilon": lambda x: tr.Ledger(relation=tr.ADD).epsilon(1e-6, effort=x),
-    "a ledger's delta": lambda x: tr.Ledger(relation=tr.ADD).delta(1, effort=x),
-    "a ledger's curve": lambda x: tr.Ledger(relation=tr.ADD).curve(effort=x),
-    "a ledger's remaining": lambda x: tr.Ledger(relation=tr.ADD).remaining(1, 1e-6, STEP, effort=x),
+    "a ledger": lambda x: tr.Ledger(relation=tr.ADD, by=tr.Certified(effort=x)),
 }
 
 

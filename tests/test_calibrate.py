@@ -36,7 +36,12 @@ def check_both_sides(
     assert tr.delta(run_at(found.value), epsilon=epsilon, relation=relation).upper <= delta
     assert found.epsilon.upper <= epsilon
     if found.beyond is not None:
-        assert tr.delta(run_at(found.beyond), epsilon=epsilon, relation=relation, accuracy=FINE).lower > delta
+        assert (
+            tr.delta(
+                run_at(found.beyond), epsilon=epsilon, relation=relation, by=tr.Certified(accuracy=FINE)
+            ).lower
+            > delta
+        )
         assert found.gap <= closest or (isinstance(found.value, int) and abs(found.beyond - found.value) == 1)
         assert found.gap == abs(found.beyond - found.value) / found.value
 
@@ -123,7 +128,7 @@ def test_smallest_noise_is_safe_and_closest_wherever_one_looks(
 def test_a_finer_accuracy_brings_few_steps_close_too() -> None:
     sampling = tr.Poisson(rate=1 / 128)
     ask = {"steps": 2, "epsilon": 1.0, "delta": 1e-3, "relation": tr.REMOVE}
-    found = tr.smallest_noise(sampling, accuracy=1e-4, **ask)  # type: ignore[arg-type]
+    found = tr.smallest_noise(sampling, by=tr.Certified(accuracy=1e-4), **ask)  # type: ignore[arg-type]
     assert found.gap <= 5e-5
 
 
@@ -413,7 +418,7 @@ def test_the_logarithm_of_the_target_is_charged_on_both_sides() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord()) * 3
     spent = tr.privacy_curve(run, relation=tr.ADD).log_delta(1.0)
     for end in (spent.lower, spent.upper):
-        target = Target.of(1.0, math.exp(end), tr.ADD, tr.Run(), 1e-3, tr.PROVED)
+        target = Target.check(1.0, math.exp(end), tr.ADD, tr.Run(), tr.Certified(), None)
         found = target.excess(run, 1e-3)
         assert found.lower < 0 < found.upper
 
@@ -428,11 +433,16 @@ def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
     """Both sides hold, whoever asks again with the same effort; and neither is contradicted by the other effort."""
     assert found.beyond is not None
     for harder in (effort, tr.TIGHT):
-        spent = tr.epsilon(run(found.value), delta=1e-5, relation=tr.SUBSTITUTE, effort=harder)
+        spent = tr.epsilon(
+            run(found.value), delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=harder)
+        )
         assert spent.upper <= found.target.epsilon
     for harder in (effort, tr.TIGHT):
         missed = tr.delta(
-            run(found.beyond), epsilon=found.target.epsilon, relation=tr.SUBSTITUTE, effort=harder
+            run(found.beyond),
+            epsilon=found.target.epsilon,
+            relation=tr.SUBSTITUTE,
+            by=tr.Certified(effort=harder),
         )
         assert missed.upper > 1e-5
     assert missed.lower > 1e-5
@@ -440,7 +450,10 @@ def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
 
 def test_the_most_steps_are_safe_with_either_effort_and_more_with_the_greater() -> None:
     goal: Any = {"epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
-    quick, tight = tr.most_steps(EXCHANGED, **goal), tr.most_steps(EXCHANGED, **goal, effort=tr.TIGHT)
+    quick, tight = (
+        tr.most_steps(EXCHANGED, **goal),
+        tr.most_steps(EXCHANGED, **goal, by=tr.Certified(effort=tr.TIGHT)),
+    )
     assert quick.value < tight.value < tight.beyond == tight.value + 1 <= quick.beyond  # type: ignore[operator]
     wide(quick, lambda steps: EXCHANGED * steps, tr.QUICK)
     wide(tight, lambda steps: EXCHANGED * steps, tr.TIGHT)
@@ -450,7 +463,7 @@ def test_the_smallest_noise_is_safe_with_either_effort_and_less_with_the_greater
     goal: Any = {"steps": 5, "epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
     quick, tight = (
         tr.smallest_noise(FIXED_SIZE, **goal),
-        tr.smallest_noise(FIXED_SIZE, **goal, effort=tr.TIGHT),
+        tr.smallest_noise(FIXED_SIZE, **goal, by=tr.Certified(effort=tr.TIGHT)),
     )
     assert quick.value > tight.value > tight.beyond >= quick.beyond  # type: ignore[operator]
     assert tight.gap < 5e-3 < quick.gap < 0.1
@@ -480,4 +493,7 @@ def test_a_gap_in_what_is_released_besides_is_no_reason_to_look_on() -> None:
 def test_effort_elsewhere_changes_nothing() -> None:
     goal: Any = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
     step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
-    assert tr.most_steps(step, **goal, effort=tr.TIGHT).value == tr.most_steps(step, **goal).value
+    assert (
+        tr.most_steps(step, **goal, by=tr.Certified(effort=tr.TIGHT)).value
+        == tr.most_steps(step, **goal).value
+    )

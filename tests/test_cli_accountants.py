@@ -22,7 +22,7 @@ SMALL = "--noise 2 --sampling poisson --rate 0.1 --steps 10 --relation remove"
 def test_renyi_prints_a_bound_its_order_and_its_theorems(shell: Shell) -> None:
     out = answered(shell, f"epsilon {ASKED} --delta 1e-6 --accountant renyi")
     at, upper, order = last_row(out.split("\n\nThe upper bound")[0])
-    found = tr.epsilon(RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI)
+    found = tr.epsilon(RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE, by=tr.Renyi())
     assert at == "1e-06"
     assert found.upper <= float(upper) <= found.upper * (1 + 1e-5)
     assert float(order) == pytest.approx(found.order, rel=1e-5)

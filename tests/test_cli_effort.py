@@ -173,5 +173,5 @@ def test_every_round_counts_from_one_to_the_number_of_steps() -> None:
     tr.delta(step * 4, epsilon=0.1, **asked)  # type: ignore[call-overload]
     assert calls[:2] == [(1, 4), (2, 4)]
     calls.clear()
-    tr.epsilon(step * 6, delta=1e-5, effort=tr.QUICK, **asked)  # type: ignore[call-overload]
+    tr.epsilon(step * 6, delta=1e-5, by=tr.Certified(effort=tr.QUICK), **asked)  # type: ignore[call-overload]
     assert not calls

@@ -224,7 +224,10 @@ def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
     calls: list[tuple[int, int]] = []
     quick = tr.contrast(FEW, delta=1e-5)
     tight = tr.contrast(
-        FEW, delta=1e-5, effort=tr.TIGHT, progress=lambda done, steps: calls.append((done, steps))
+        FEW,
+        delta=1e-5,
+        by=tr.Certified(effort=tr.TIGHT),
+        progress=lambda done, steps: calls.append((done, steps)),
     )
     assert calls[0] == (1, 7)
     assert tight.row(*EXCHANGED).effort is tr.TIGHT

@@ -103,22 +103,28 @@ def test_answers_are_the_upper_ends_of_the_core_to_the_last_digit(
 ) -> None:
     spent = accountant().compose(event, 7)
     assert spent.run == run
-    expected = tr.epsilon(run, delta=1e-5, relation=relation, effort=tr.QUICK)
+    expected = tr.epsilon(run, delta=1e-5, relation=relation, by=tr.Certified(effort=tr.QUICK))
     assert spent.get_epsilon(1e-5) == expected.upper
     assert spent.epsilon_bracket(1e-5) == expected
-    assert spent.get_delta(0.5) == tr.delta(run, epsilon=0.5, relation=relation, effort=tr.QUICK).upper
+    assert (
+        spent.get_delta(0.5)
+        == tr.delta(run, epsilon=0.5, relation=relation, by=tr.Certified(effort=tr.QUICK)).upper
+    )
     assert spent.delta_bracket(0.5).lower <= spent.get_delta(0.5)
 
 
 def test_accuracy_and_effort_are_those_of_the_core() -> None:
     step = gaussian(4, tr.WithoutReplacement(batch=1, population=4))
     event = SampledWithoutReplacementDpEvent(4, 1, GaussianDpEvent(4.0))
-    tight = per_record(effort=tr.TIGHT).compose(event, 2).epsilon_bracket(1e-3)
-    assert tight == tr.epsilon(step * 2, delta=1e-3, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
+    tight = per_record(by=tr.Certified(effort=tr.TIGHT)).compose(event, 2).epsilon_bracket(1e-3)
+    assert tight == tr.epsilon(step * 2, delta=1e-3, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
     assert tight.upper < per_record().compose(event, 2).get_epsilon(1e-3)
-    fine = add_or_remove(accuracy=1e-6).compose(POISSON, 100).epsilon_bracket(1e-6)
+    fine = add_or_remove(by=tr.Certified(accuracy=1e-6)).compose(POISSON, 100).epsilon_bracket(1e-6)
     assert fine == tr.epsilon(
-        gaussian(0.8, tr.Poisson(rate=0.001)) * 100, delta=1e-6, relation=tr.ADD_OR_REMOVE, accuracy=1e-6
+        gaussian(0.8, tr.Poisson(rate=0.001)) * 100,
+        delta=1e-6,
+        relation=tr.ADD_OR_REMOVE,
+        by=tr.Certified(accuracy=1e-6),
     )
 
 

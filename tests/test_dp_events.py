@@ -163,7 +163,7 @@ def test_coordinates_of_a_laplace_release_lose_less_than_one_that_moves_as_far(
         tr.Run(),
     )
     together = tr.Step(tr.Laplace(noise_multiplier=1 / (first + second)), tr.EveryRecord())
-    split = tr.delta(coordinates, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-2)
+    split = tr.delta(coordinates, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-2))
     assert split.lower <= tr.delta(together, epsilon=epsilon, relation=tr.REMOVE).upper
 
 

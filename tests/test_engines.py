@@ -38,9 +38,10 @@ from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair, exact_log_ratio
+from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
+from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
 
 COARSE = 1e-3
@@ -49,7 +50,7 @@ ONE_WAY = pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
 
 def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     """The one schedule of pairs that decides a run under a relation with one branch."""
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     ((schedule,),) = (cover.schedules for cover in analysis.covers)
     assert isinstance(schedule, Schedule)
     return schedule
@@ -492,3 +493,29 @@ def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose
         truth, found = OneFormula(pair).bounds(epsilon), laws.bounds(epsilon)
         assert found.lower <= truth.upper
         assert truth.lower <= found.upper
+
+
+# -- infinite losses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 2, 300])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_an_infinite_mass_that_rounds_to_one_is_no_domain_error(steps: int, rate: float) -> None:
+    """All but 1e-20 of P is where Q is not."""
+    mechanism = tr.Finite(observed=[0.0, 1.0], alternative=[1.0, 1e-20])
+    run = tr.Step(mechanism, tr.Poisson(rate=rate)) * steps
+    curve = tr.privacy_curve(run, relation=tr.REMOVE)
+    truth = 1 - (1 - Fraction(rate) * (1 - Fraction(1e-20) / (1 + Fraction(1e-20)))) ** steps
+    assert Fraction(curve.delta(40.0).lower) <= truth <= Fraction(curve.delta(40.0).upper)
+    assert curve.epsilon(0.1).lower == math.inf
+
+
+@pytest.mark.parametrize("mass", [Fraction(1, 10**400), Fraction(1, 7), 1 - Fraction(1, 10**30)])
+@pytest.mark.parametrize("times", [1, 3, 10_000])
+def test_the_composed_infinite_mass_is_bracketed(mass: Fraction, times: int) -> None:
+    pair = FinitePair(FiniteSupport((mass, 1 - mass)), FiniteSupport((Fraction(0), Fraction(1))))
+    lower, upper = Schedule([(pair, times)]).log_infinite_mass
+    with mp.workdps(500):
+        finite = mp.log(mpf((1 - mass).numerator) / mpf((1 - mass).denominator))
+        assert lower <= mp.log(-mp.expm1(times * finite)) <= upper
+    assert upper - lower < 1e-13 * (1 - lower)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import tightrope as tr
 from catalogue import MIRRORED, batch, finite, gaussian, laplace, poisson, response
 from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
+from tightrope.curve.privacy_curve import ComposedCover, ComposedWitness
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import Composition
 from tightrope.engines.contour.envelope import EnvelopeTransform
@@ -25,10 +27,11 @@ from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.envelope import Envelope, finite_envelope
 from tightrope.pairs.exchange import Game
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse
@@ -49,7 +52,7 @@ def one_step(noise: Noise, rate: float, scale: float, epsilon: float) -> mpf:
 
 
 def quick(run: tr.Run, accuracy: float = 1e-3) -> tr.PrivacyCurve:
-    return tr.privacy_curve(run, relation=tr.SUBSTITUTE, effort=tr.QUICK, accuracy=accuracy)
+    return tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=accuracy, effort=tr.QUICK))
 
 
 # one step ------------------------------------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ FINITE += [finite([0.5, 0.5, 0], [0, 0.5, 0.5], batch(1, 4), 1)]
 def test_the_envelope_of_finite_supports_is_exact(run: tr.Run) -> None:
     remove = remove_pair(run)
     assert isinstance(remove, FinitePair)
-    pair = finite_envelope(remove)
+    pair = remove.envelope
     assert pair.is_symmetric
     for order in ORDERS:
         both = [exact_delta(Schedule([(one, 1)]), order) for one in (remove, remove.reverse)]
@@ -149,7 +152,7 @@ def test_finite_answers_hold_the_exact_fractions(run: tr.Run) -> None:
     assert isinstance(remove, FinitePair)
     for order in (Fraction(1), Fraction(7, 6), Fraction(3, 2)):
         found = quick(run * 3).delta(math.log(order))
-        exact = exact_delta(Schedule([(finite_envelope(remove), 3)]), order)
+        exact = exact_delta(Schedule([(remove.envelope, 3)]), order)
         splits = [exact_delta(Schedule([(remove, i), (remove.reverse, 3 - i)]), order) for i in range(4)]
         assert found.upper == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
         assert found.lower == pytest.approx(float(max(splits)), rel=1e-9, abs=1e-14)
@@ -361,10 +364,10 @@ def test_published_adversaries_lie_below_and_the_lower_end_is_as_good(case: Case
 
 def test_mixed_runs_compose() -> None:
     run = gaussian(2, batch(1, 20), 30) + laplace(4, batch(1, 20), 5) + gaussian(5, tr.EveryRecord(), 1)
-    parts = analyse(run, tr.SUBSTITUTE, effort=tr.QUICK)[0].covers[0].schedules[0]
+    parts = analyse(run, tr.SUBSTITUTE, tr.QUICK)[0].covers[0].schedules[0]
     assert isinstance(parts, Schedule)
     assert sorted(type(pair).__name__ for pair, _ in parts) == ["Envelope", "Envelope", "ShiftPair"]
-    removing = tr.delta(run, epsilon=1, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    removing = tr.delta(run, epsilon=1, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     alone = quick(gaussian(2, batch(1, 20), 30)).delta(1)
     assert alone.upper < removing.upper
     assert 0 < removing.lower < removing.upper < 1
@@ -373,10 +376,10 @@ def test_mixed_runs_compose() -> None:
 # effort, reasons and refusals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("effort", ["quick", None, 1, True])
-def test_what_is_not_an_effort_is_refused(effort: object) -> None:
+@pytest.mark.parametrize("effort", ["QUICK", None, 1, True])
+def test_what_is_not_an_effort_is_refused(effort: Any) -> None:
     with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
-        tr.delta(gaussian(1, poisson(0.1), 2), epsilon=1, relation=tr.ADD, effort=effort)  # type: ignore[call-overload]
+        tr.delta(gaussian(1, poisson(0.1), 2), epsilon=1, relation=tr.ADD, by=tr.Certified(effort=effort))
     assert repr(effort) in str(refusal.value)
     assert (tr.QUICK, tr.TIGHT) == (Effort.QUICK, Effort.TIGHT)
 
@@ -389,7 +392,7 @@ def test_effort_changes_no_other_question() -> None:
         (gaussian(1, batch(0, 10), 20), tr.SUBSTITUTE),
         (gaussian(1, batch(1, 10), 1), tr.SUBSTITUTE),
     ):
-        assert analyse(run, relation, effort=tr.QUICK) == analyse(run, relation, effort=tr.TIGHT)
+        assert analyse(run, relation, tr.QUICK) == analyse(run, relation, tr.TIGHT)
 
 
 def names(reasons: tuple[object, ...]) -> list[str]:
@@ -403,7 +406,7 @@ def test_the_analysis_of_a_gaussian_run_has_an_envelope_and_a_game() -> None:
         + laplace(3, batch(1, 9), 2)
         + gaussian(2, poisson(0.1), 3)
     )
-    (analysis,) = analyse(run, tr.SUBSTITUTE)
+    (analysis,) = analyse(run, tr.SUBSTITUTE, tr.TIGHT)
     assert [names(cover.because)[0] for cover in analysis.covers] == [
         "substitution_envelope",
         "substitution_game_cover",
@@ -424,17 +427,17 @@ def test_the_analysis_of_a_gaussian_run_has_an_envelope_and_a_game() -> None:
     assert all(
         not isinstance(witness.schedule, Game) for witness in analysis.witnesses
     )  # other steps may come between
-    (rough,) = analyse(run, tr.SUBSTITUTE, effort=tr.QUICK)
+    (rough,) = analyse(run, tr.SUBSTITUTE, tr.QUICK)
     assert rough.covers == analysis.covers[:1]
     assert rough.witnesses == analysis.witnesses
-    (alone,) = analyse(gaussian(4, batch(1, 20), 100), tr.SUBSTITUTE)
+    (alone,) = analyse(gaussian(4, batch(1, 20), 100), tr.SUBSTITUTE, tr.TIGHT)
     last = alone.witnesses[-1]
     assert last.schedule == alone.covers[1].schedules[0]
     assert "chosen from all earlier outputs" in last.datasets
 
 
 def test_laplace_has_a_game_below_but_none_above() -> None:
-    (analysis,) = analyse(laplace(2, batch(1, 2), 3), tr.SUBSTITUTE)
+    (analysis,) = analyse(laplace(2, batch(1, 2), 3), tr.SUBSTITUTE, tr.TIGHT)
     assert len(analysis.covers) == 1
     assert isinstance(analysis.witnesses[-1].schedule, Game)
     assert len(analysis.witnesses) == 5  # four splits and the game
@@ -442,9 +445,9 @@ def test_laplace_has_a_game_below_but_none_above() -> None:
 
 def test_huge_and_tiny_steps_overflow_nothing() -> None:
     far = gaussian(1e-6, batch(1, 10), 2) + gaussian(1e9, batch(1, 10), 5)
-    (analysis,) = analyse(far, tr.SUBSTITUTE)
+    (analysis,) = analyse(far, tr.SUBSTITUTE, tr.TIGHT)
     assert names(analysis.covers[0].because)[-1] == "substitution_envelope_alone"
-    (analysis,) = analyse(far + gaussian(10, batch(1, 10), 3), tr.SUBSTITUTE)
+    (analysis,) = analyse(far + gaussian(10, batch(1, 10), 3), tr.SUBSTITUTE, tr.TIGHT)
     (game,) = analysis.covers[1].schedules
     assert isinstance(game, Game)
     assert game.times == 3
@@ -460,20 +463,23 @@ class Refuses:
         raise NotPreciseEnough("out of reach")
 
 
+NO_COVER, NO_WITNESS = ComposedCover((Refuses(),), ()), ComposedWitness(Refuses(), "nobody")
+
+
 def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> None:
     curve = quick(gaussian(4, batch(50, 1000), 1000))
     (branch,) = curve.branches
     fewer = replace(
         curve,
         branches=(
-            replace(branch, covers=((Refuses(),), *branch.covers), witnesses=(Refuses(), *branch.witnesses)),
+            replace(branch, covers=(NO_COVER, *branch.covers), witnesses=(NO_WITNESS, *branch.witnesses)),
         ),
     )
     assert fewer.delta(2) == curve.delta(2)
     assert fewer.epsilon(1e-5) == curve.epsilon(1e-5)
     for nothing in (
-        replace(curve, branches=(replace(branch, covers=((Refuses(),), (Refuses(),))),)),
-        replace(curve, branches=(replace(branch, witnesses=(Refuses(),)),)),
+        replace(curve, branches=(replace(branch, covers=(NO_COVER, NO_COVER)),)),
+        replace(curve, branches=(replace(branch, witnesses=(NO_WITNESS,)),)),
     ):
         with pytest.raises(NotPreciseEnough, match="out of reach"):
             nothing.delta(2)
@@ -484,7 +490,7 @@ def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> No
 class StandIn:
     """A game whose curve is known: ln delta = -4.5 - epsilon."""
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, progress: object) -> None:
         self.game = game
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
@@ -501,25 +507,36 @@ def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(
     monkeypatch.setattr(module, "Substitution", StandIn, raising=False)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     run = gaussian(4, batch(50, 1000), 1000)
-    tight, rough = tr.privacy_curve(run, relation=tr.SUBSTITUTE), quick(run)
+    by = tr.Certified(effort=tr.TIGHT)
+    tight, rough = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=by), quick(run)
     assert names(tight.because) == [
         "substitution_envelope",
         "dominating_pairs_compose",
         "substitution_game_cover",
     ]
     assert names(rough.because) == ["substitution_envelope", "dominating_pairs_compose"]
-    assert tight.witnessed_by[:-1] == rough.witnessed_by
+    assert [w.datasets for b in tight.branches for w in b.witnesses][:-1] == [
+        w.datasets for b in rough.branches for w in b.witnesses
+    ]
+    assert names(tight.decided_by(epsilon=3).because) == [
+        "substitution_game_cover",
+        "dominating_pairs_compose",
+    ]
+    assert "chosen from all earlier outputs" in tight.decided_by(epsilon=3).reached_by
+    assert names(rough.decided_by(epsilon=3).because) == ["substitution_envelope", "dominating_pairs_compose"]
     assert rough.log_delta(3).lower < -8 < -7 < rough.log_delta(3).upper
     assert tight.log_delta(3) == tr.Bracket(-7.5 - 1e-6, -7.5)
     assert tight.log_delta(8).upper == rough.log_delta(8).upper < -12.5  # where the game covers nothing
     delta = math.exp(-7.5)
     assert tight.epsilon(delta) == tr.Bracket(-4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta))
-    assert tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, effort=tr.TIGHT) == tight.epsilon(delta)
+    assert tr.epsilon(
+        run, delta=delta, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)
+    ) == tight.epsilon(delta)
 
 
 def test_a_plan_that_is_not_a_number_is_no_internal_error() -> None:
     run = gaussian(0.06281086022097172, batch(212, 311), 100)
     try:
-        assert tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).upper > 0
+        assert tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK)).upper > 0
     except tr.NotPreciseEnough as refusal:
         assert "Ask for" in str(refusal)  # noqa: PT017

@@ -144,14 +144,14 @@ RUN = tr.Step(tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, pop
 def test_adaptive_choices_beat_every_split_and_stay_below_the_envelope(epsilon: float) -> None:
     reached = splits.adaptive(epsilon, 1 << 16)
     assert reached.lower > max(split.delta(epsilon).upper for split in SPLITS.values())
-    found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
+    found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
     assert found.lower <= reached.upper
     assert reached.lower <= found.upper
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3, 0.4, 0.45, 0.5, 0.6, 0.65, 0.9])
 def test_the_game_from_below_is_the_best_adaptive_choice(epsilon: float) -> None:
-    found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT)
+    found = tr.delta(RUN, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
     assert found.lower >= splits.adaptive(epsilon, 1 << 16).upper * (1 - 1e-3)
 
 

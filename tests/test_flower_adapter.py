@@ -77,11 +77,14 @@ def test_every_model_answers_with_the_upper_end_of_the_core(
     accountant = TightropeAccountant(configured(sampling, relation))
     accountant.compose(EVENT, 3)
     accountant.compose(EVENT)
-    expected = tr.epsilon(step * 4, delta=1e-5, relation=asked, effort=tr.QUICK)
+    expected = tr.epsilon(step * 4, delta=1e-5, relation=asked, by=tr.Certified(effort=tr.QUICK))
     assert accountant.num_releases == 4
     assert accountant.get_epsilon(1e-5) == expected.upper
     assert accountant.epsilon_bracket(1e-5) == expected
-    assert accountant.get_delta(3.0) == tr.delta(step * 4, epsilon=3, relation=asked, effort=tr.QUICK).upper
+    assert (
+        accountant.get_delta(3.0)
+        == tr.delta(step * 4, epsilon=3, relation=asked, by=tr.Certified(effort=tr.QUICK)).upper
+    )
     spent = accountant.get_privacy_spent()
     assert (spent.epsilon, spent.delta, spent.num_releases, spent.accounting_method) == (
         expected.upper,

@@ -234,7 +234,7 @@ def test_the_game_lies_between_remove_and_the_envelope(
     sampling = tr.WithoutReplacement(batch=round(1000 * rate), population=1000)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
-    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     lower, upper = pure(rate, noise, steps).epsilon_bounds(delta, 1e-3)
     assert remove.lower < lower < upper < envelope.upper
 
@@ -255,7 +255,7 @@ def test_other_steps_are_composed_with_the_game() -> None:
     exchanged = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=20)) * 30
     run = exchanged + tr.Step(full, tr.EveryRecord()) * 2
     tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
-    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     alone = tr.epsilon(exchanged, delta=1e-5, relation=tr.SUBSTITUTE)
     assert alone.upper < tight.lower
     assert tight.upper < quick.upper * 0.99

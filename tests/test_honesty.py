@@ -107,7 +107,7 @@ EXACT = [pytest.param(case, id=case.id) for case in CASES if case.exact is not N
 
 @pytest.mark.parametrize("case", EXACT)
 def test_exact_fractions_are_reproduced_exactly(case: Case) -> None:
-    (analysis,) = analyse(case.run, case.relation)
+    (analysis,) = analyse(case.run, case.relation, tr.TIGHT)
     (cover,) = analysis.covers
     (schedule,) = cover.schedules
     assert isinstance(schedule, Schedule)
@@ -169,7 +169,9 @@ def test_brackets_of_two_steps_hold_the_integral(
     truth = two_step_delta(name, relation.name, mpf(rate), 1 / mpf(noise), mpf(epsilon))
     run = tr.Step(mechanism(noise_multiplier=noise), tr.Poisson(rate=rate)) * 2
     for accuracy in (DEFAULT, FINE):
-        found = tr.privacy_curve(run, relation=relation, accuracy=accuracy).log_delta(epsilon)
+        found = tr.privacy_curve(run, relation=relation, by=tr.Certified(accuracy=accuracy)).log_delta(
+            epsilon
+        )
         assert (
             mpf(found.lower) - mpf("1e-12") <= mp.log(truth) <= mpf(found.upper) + mpf("1e-12")
         )  # the integral's own error

@@ -42,7 +42,7 @@ def test_the_analysis_answers_with_the_certified_upper_end() -> None:
     run = gaussian(0.8, tr.Poisson(rate=0.001)) * 10_000
     for config, relation in ((ADDED, tr.ADD_OR_REMOVE), (REPLACED, tr.SUBSTITUTE)):
         found = accounting.DpsgdTrainingAccountant(config).compute_epsilon(10_000, TABLE_1)
-        assert found == tr.epsilon(run, delta=1e-6, relation=relation, effort=tr.QUICK).upper
+        assert found == tr.epsilon(run, delta=1e-6, relation=relation, by=tr.Certified(effort=tr.QUICK)).upper
     theirs = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
         10_000, TABLE_1
     )
@@ -128,7 +128,9 @@ def test_an_adaptive_adversary_exceeds_what_they_claim_for_replacement() -> None
     claimed = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
         3, fixed_batches(params)
     )
-    tight = TightropeAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_RECORD, effort=tr.TIGHT)
+    tight = TightropeAccountantConfig(
+        neighboring_relation=REPLACE_ONE, noise=PER_RECORD, by=tr.Certified(effort=tr.TIGHT)
+    )
     spent = tight.create_accountant().compose(events.fixed_dpsgd_event(4.0, 3, dataset_size=4, batch_size=1))
     assert claimed < spent.epsilon_bracket(1e-3).lower
     assert (claimed, spent.epsilon_bracket(1e-3).lower) == pytest.approx(
@@ -138,7 +140,7 @@ def test_an_adaptive_adversary_exceeds_what_they_claim_for_replacement() -> None
 
 def test_fixed_batches_are_accounted_for_replacement_by_the_accountant_made_for_them() -> None:
     run = gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 10_000
-    expected = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    expected = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     for params in (TABLE_1, fixed_batches(TABLE_1)):
         assert FixedBatchTrainingAccountant(REPLACED).compute_epsilon(10_000, params) == expected.upper
     assert expected.lower > 15
@@ -158,11 +160,18 @@ def test_calibration_for_fixed_batches_goes_through_the_same_door() -> None:
     ours = accounting.calibrate_noise_multiplier(accountant=FixedBatchTrainingAccountant(REPLACED), **setting)
     fixed = tr.WithoutReplacement(batch=10, population=1000)
     assert (
-        tr.epsilon(gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).upper
+        tr.epsilon(
+            gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK)
+        ).upper
         <= 1
     )
     assert (
-        tr.epsilon(gaussian(theirs, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+        tr.epsilon(
+            gaussian(theirs, fixed) * 100,
+            delta=1e-5,
+            relation=tr.SUBSTITUTE,
+            by=tr.Certified(effort=tr.QUICK),
+        ).lower
         > 1
     )
 
@@ -180,7 +189,7 @@ def test_a_bad_config_is_refused_where_it_is_written() -> None:
     with pytest.raises(tr.InvalidSetting, match="noise must be PER_RECORD"):
         TightropeAccountantConfig(neighboring_relation=REPLACE_ONE)
     with pytest.raises(tr.InvalidSetting, match="accuracy"):
-        TightropeAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE, accuracy=2.0)
+        TightropeAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE, by=tr.Certified(accuracy=2.0))
     with pytest.raises(tr.NoTheorem, match="REPLACE_SPECIAL"):
         TightropeAccountantConfig(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
 

@@ -300,11 +300,11 @@ def test_add_and_remove_agree_at_epsilon_zero(entry: Entry) -> None:
 @ONE_WAY
 def test_the_reverse_of_the_reverse_is_the_pair(entry: Entry, relation: tr.Relation) -> None:
     opposite = tr.REMOVE if relation is tr.ADD else tr.ADD
-    for analysis in analyse(entry.run, relation):
+    for analysis in analyse(entry.run, relation, tr.TIGHT):
         for schedule in analysis.covers[0].schedules:
             assert isinstance(schedule, Schedule)
             assert schedule.reverse.reverse == schedule
-            assert schedule.reverse in analyse(entry.run, opposite)[0].covers[0].schedules
+            assert schedule.reverse in analyse(entry.run, opposite, tr.TIGHT)[0].covers[0].schedules
             for pair, _ in schedule:
                 assert pair.reverse.reverse == pair
                 low, high = pair.loss_range
@@ -344,7 +344,7 @@ def test_one_step_has_its_formula_at_every_real_epsilon(
 @ONE_WAY
 def test_negative_epsilon_agrees_with_exact_fractions(order: Fraction, relation: tr.Relation) -> None:
     run = response(0.75, poisson(0.25), 7)
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     schedule = analysis.covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
     truth = exact_delta(schedule, order)
@@ -464,7 +464,7 @@ def test_finite_brackets_hold_the_exact_fraction(
     laws: tuple[list[float], list[float]], relation: tr.Relation, epsilon: float, steps: int
 ) -> None:
     run = finite(*laws, poisson(0.25), steps)
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     schedule = analysis.covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
     order = mp.exp(mpf(epsilon))
@@ -555,10 +555,12 @@ def test_arrays_of_questions_are_answered_like_single_ones(entry: Entry) -> None
 
 def test_functions_answer_like_the_curve() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000)
-    fine = tr.privacy_curve(run, relation=tr.REMOVE, accuracy=FINE)
-    assert tr.delta(run, epsilon=1, relation=tr.REMOVE, accuracy=FINE) == fine.delta(1)
-    again = tr.privacy_curve(run, relation=tr.REMOVE, accuracy=FINE)
-    assert tr.epsilon(run, delta=1e-6, relation=tr.REMOVE, accuracy=FINE) == again.epsilon(1e-6)
+    fine = tr.privacy_curve(run, relation=tr.REMOVE, by=tr.Certified(accuracy=FINE))
+    assert tr.delta(run, epsilon=1, relation=tr.REMOVE, by=tr.Certified(accuracy=FINE)) == fine.delta(1)
+    again = tr.privacy_curve(run, relation=tr.REMOVE, by=tr.Certified(accuracy=FINE))
+    assert tr.epsilon(run, delta=1e-6, relation=tr.REMOVE, by=tr.Certified(accuracy=FINE)) == again.epsilon(
+        1e-6
+    )
     assert tr.delta(tr.Step(tr.Gaussian(noise_multiplier=1), EVERY), epsilon=1, relation=tr.ADD) == tr.delta(
         gaussian(1, EVERY, 1), epsilon=1, relation=tr.ADD
     )

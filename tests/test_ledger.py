@@ -23,7 +23,9 @@ def test_the_answers_are_those_of_one_run_to_the_last_bit() -> None:
     assert kept.delta(0.5) == tr.delta(run, epsilon=0.5, relation=tr.ADD_OR_REMOVE)
     assert kept.curve().because == tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).because
     finer = ledger(STEP * 100, accuracy=1e-6, relation=tr.SUBSTITUTE)
-    assert finer.epsilon(1e-6) == tr.epsilon(STEP * 100, delta=1e-6, relation=tr.SUBSTITUTE, accuracy=1e-6)
+    assert finer.epsilon(1e-6) == tr.epsilon(
+        STEP * 100, delta=1e-6, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-6)
+    )
 
 
 def test_every_step_of_a_loop_is_answered_like_one_run() -> None:
@@ -198,16 +200,17 @@ def test_remaining_needs_a_step_and_a_target() -> None:
         ledger(STEP).remaining(1, 1e-6, step=wrong)
 
 
-def test_a_ledger_is_quick_unless_told_and_gives_the_one_shot_answer_of_the_same_effort() -> None:
+def test_a_ledger_gives_the_one_shot_answer_of_the_same_accountant_to_the_last_bit() -> None:
     step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
-    made = ledger(step * 5, relation=tr.SUBSTITUTE)
-    for effort in (tr.QUICK, tr.TIGHT):
-        assert made.epsilon(1e-5, effort=effort) == tr.epsilon(
-            step * 5, delta=1e-5, relation=tr.SUBSTITUTE, effort=effort
-        )
-        assert made.delta(0.2, effort=effort) == tr.delta(
-            step * 5, epsilon=0.2, relation=tr.SUBSTITUTE, effort=effort
-        )
-    assert made.epsilon(1e-5) == made.epsilon(1e-5, effort=tr.QUICK) == made.curve().epsilon(1e-5)
-    assert made.epsilon(1e-5, effort=tr.TIGHT).upper < made.epsilon(1e-5).upper
-    assert 0 < made.remaining(0.5, 1e-5) < made.remaining(0.5, 1e-5, effort=tr.TIGHT)
+    quick, tight = tr.Certified(), tr.Certified(effort=tr.TIGHT)
+    ledgers = {by: tr.Ledger(relation=tr.SUBSTITUTE, by=by) for by in (quick, tight)}
+    for by, made in ledgers.items():
+        made.record(step * 5)
+        assert made.by == by
+        assert made.epsilon(1e-5) == tr.epsilon(step * 5, delta=1e-5, relation=tr.SUBSTITUTE, by=by)
+        assert made.delta(0.2) == tr.delta(step * 5, epsilon=0.2, relation=tr.SUBSTITUTE, by=by)
+    unspecified = ledger(step * 5, relation=tr.SUBSTITUTE)
+    assert unspecified.epsilon(1e-5) == tr.epsilon(step * 5, delta=1e-5, relation=tr.SUBSTITUTE)
+    assert unspecified.epsilon(1e-5) == ledgers[quick].epsilon(1e-5)
+    assert ledgers[tight].epsilon(1e-5).upper < ledgers[quick].epsilon(1e-5).upper
+    assert 0 < ledgers[quick].remaining(0.5, 1e-5) < ledgers[tight].remaining(0.5, 1e-5)

@@ -92,7 +92,7 @@ def edited(change: Callable[[dict[str, Any]], object], path: Path) -> Path:
     document.pop("sha256")
     change(document)
     kind, version = document.pop("format", None), document.pop("version", None)
-    path.write_bytes(SealedJson(kind, version).sealed(document))
+    path.write_bytes(SealedJson(kind, version).seal(document))
     return path
 
 

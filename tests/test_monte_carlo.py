@@ -28,7 +28,8 @@ from catalogue import (
     poisson,
     response,
 )
-from tightrope.accountants.monte_carlo import simulated, simulated_curve
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.monte_carlo import simulate as simulate_curve
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import (
     BLOCK,
@@ -51,15 +52,16 @@ from tightrope.engines.draws.simulation import (
     TILTED,
     Drawing,
     Interval,
-    Simulation,
     draws_needed,
 )
 from tightrope.engines.draws.tilts import best_tilts
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.theorems.lookup import analyse
@@ -107,6 +109,7 @@ def fine_law(pair: Pair, tilt: float) -> tuple[Floats, Floats]:
             np.concatenate([up, down, [pair.log_atom]]),
         )
     else:
+        assert isinstance(pair, ShiftPair)
         losses, log_masses = pair.loss(middles), pair.observed.log_between(x[:-1], x[1:])
     log_tilted = log_masses + tilt * losses
     weights = np.exp(log_tilted - log_tilted.max())
@@ -152,7 +155,7 @@ def test_infinite_losses_are_drawn_plainly_and_left_out_of_tilts() -> None:
 
 
 def schedule_of(run: tr.Run, relation: tr.Relation = tr.REMOVE) -> Schedule:
-    found = analyse(run, relation, effort=QUICK)[0].covers[0].schedules[0]
+    found = analyse(run, relation, QUICK)[0].covers[0].schedules[0]
     assert isinstance(found, Schedule)
     return found
 
@@ -190,13 +193,17 @@ def test_estimates_hold_as_often_as_they_say(
     run: tr.Run, relation: tr.Relation, epsilon: float, drawing: Drawing, interval: Interval
 ) -> None:
     repetitions, beta = 150, 0.2
-    analysis = replace(analyse(run, relation, effort=QUICK)[0], witnesses=())
-    simulation = Simulation(draws=400, confidence=1 - beta, drawing=drawing, interval=interval)
+    analysis = replace(analyse(run, relation, QUICK)[0], witnesses=())
+    simulation = MonteCarlo(draws=400, confidence=1 - beta, drawing=drawing, interval=interval)
     found = [
-        simulated([analysis], "", replace(simulation, seed=seed)).delta(epsilon)
+        simulate_curve([analysis], "", replace(simulation, seed=seed)).delta(epsilon)
         for seed in range(repetitions)
     ]
-    truth = tr.privacy_curve(run, relation=relation, effort=QUICK, accuracy=1e-4).delta(epsilon).upper
+    truth = (
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(accuracy=1e-4, effort=QUICK))
+        .delta(epsilon)
+        .upper
+    )
     # each limit has half of beta; more failures than this happen once in 2000 tests
     allowed = beta / 2 * repetitions + 3.3 * math.sqrt(repetitions * beta / 2)
     assert sum(truth > each.upper for each in found) <= allowed
@@ -228,8 +235,24 @@ def estimated(
     drawing: Drawing = TILTED,
     interval: Interval = BETTING,
 ) -> SimulatedCurve:
-    simulation = Simulation(draws=draws, confidence=confidence, seed=seed, drawing=drawing, interval=interval)
-    return simulated_curve(run, relation=relation, simulation=simulation, spread=spread)
+    simulation = MonteCarlo(draws=draws, confidence=confidence, seed=seed, drawing=drawing, interval=interval)
+    question = f"{run!r} under {relation.name}"
+    opposite = relation.opposite
+    settings = {
+        "draws": draws,
+        "confidence": confidence,
+        "seed": seed,
+        "drawing": drawing,
+        "interval": interval,
+    }
+    made = simulate_curve(
+        analyse(run, relation, QUICK),
+        question,
+        simulation,
+        spread,
+        reverse=lambda: made if opposite is relation else estimated(run, opposite, spread, **settings),  # type: ignore[arg-type]
+    )
+    return made
 
 
 SHORT = tuple(entry for entry in CATALOGUE if entry.run.steps <= 1000)
@@ -288,7 +311,7 @@ def test_hoeffding_is_as_wide_as_asked_at_all_epsilons_together() -> None:
 
 def test_the_upper_end_is_the_covers_and_the_lower_end_the_witnesses() -> None:
     run = gaussian(4, batch(50, 1000), 100)
-    certified = tr.privacy_curve(run, relation=tr.SUBSTITUTE, effort=QUICK)
+    certified = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=QUICK))
     found = estimated(run, tr.SUBSTITUTE, draws=20_000)
     at = certified.delta(1.0)
     assert found.delta(1.0).lower < at.lower < at.upper < found.delta(1.0).upper
@@ -302,7 +325,7 @@ def test_negative_epsilons_ask_the_reversed_run() -> None:
         found = estimated(run, relation, draws=3000, confidence=1 - 1e-6).delta([-0.5, 0.5])
         for epsilon, estimate in zip([-0.5, 0.5], found, strict=True):
             assert tr.privacy_curve(run, relation=relation).delta(epsilon).upper in estimate
-    alone = simulated(analyse(run, tr.ADD, effort=QUICK), "", Simulation(draws=100))
+    alone = simulate_curve(analyse(run, tr.ADD, QUICK), "", MonteCarlo(draws=100))
     with pytest.raises(tr.InvalidSetting, match="at least 0"):
         alone.delta(-0.5)
 
@@ -365,9 +388,8 @@ def test_an_interrupt_leaves_what_was_done() -> None:
     assert (tally.sums == whole.sums[:4]).all()
     seen.clear()
     run = gaussian(1, poisson(0.1), 3)
-    stopped = simulated_curve(
-        run, relation=tr.REMOVE, simulation=Simulation(draws=100_000), progress=impatient
-    ).delta(1.0)
+    by = MonteCarlo(draws=100_000)
+    stopped = tr.privacy_curve(run, relation=tr.REMOVE, by=by, progress=impatient).delta(1.0)
     assert stopped.draws == 8192
     assert curve(run, tr.REMOVE).delta(1.0).upper in stopped
 
@@ -437,20 +459,16 @@ def test_other_bad_input_is_refused() -> None:
         estimated(run, tr.REMOVE, draws=10).epsilon([0.1, 1.0])
     with pytest.raises(tr.InvalidSetting, match="Pass floats"):
         estimated(run, tr.REMOVE, draws=10).delta(["a", "b"])  # type: ignore[list-item]
-    with pytest.raises(tr.InvalidSetting, match="simulation must be a Simulation"):
-        simulated_curve(run, relation=tr.REMOVE, simulation=1000)  # type: ignore[arg-type]
     with pytest.raises(tr.InvalidSetting, match="progress must be callable"):
-        simulated_curve(run, relation=tr.REMOVE, simulation=Simulation(), progress=3)  # type: ignore[arg-type]
+        tr.privacy_curve(run, relation=tr.REMOVE, by=MonteCarlo(), progress=3)  # type: ignore[call-overload]
     with pytest.raises(tr.InvalidSetting, match="draws"):
-        Simulation(draws=0)
+        MonteCarlo(draws=0)
 
 
 @pytest.mark.parametrize(("steps", "delta"), [(1, 0.101), (2, 0.191), (5, 0.40992)])
 def test_a_delta_just_above_the_infinite_mass_is_answered(steps: int, delta: float) -> None:
     run = tr.Step(tr.Finite(observed=[0.9, 0.1, 0.0], alternative=[0.5, 0.4, 0.1]), tr.EveryRecord()) * steps
-    found = tr.epsilon(
-        run, delta=delta, relation=tr.REMOVE, accountant=tr.MONTE_CARLO, simulation=Simulation(draws=5000)
-    )
+    found = tr.epsilon(run, delta=delta, relation=tr.REMOVE, by=MonteCarlo(draws=5000))
     certain = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
     assert found.lower <= certain.upper
     assert certain.lower <= found.upper

@@ -73,7 +73,7 @@ def test_a_trained_accountant_answers_like_the_core_to_the_last_digit(name: str)
     assert accountant.get_epsilon(DELTA) == asked(accountant.run, NAMES[name]).upper
     assert (
         accountant.get_delta(1.0)
-        == tr.delta(accountant.run, epsilon=1.0, relation=NAMES[name], effort=tr.QUICK).upper
+        == tr.delta(accountant.run, epsilon=1.0, relation=NAMES[name], by=tr.Certified(effort=tr.QUICK)).upper
     )
     assert accountant.ledger().run == accountant.run
     assert accountant.ledger().relation is NAMES[name]
@@ -119,7 +119,7 @@ def test_unknown_options_are_refused_by_name() -> None:
     with pytest.raises(InvalidSetting, match="eps_error is not an option"):
         accountant.get_epsilon(DELTA, eps_error=0.1)
     accountant.step(noise_multiplier=NOISE, sample_rate=0.25)
-    assert accountant.get_epsilon(DELTA, effort=tr.TIGHT, accuracy=1e-2) > 0
+    assert accountant.get_epsilon(DELTA, by=tr.Certified(accuracy=1e-2, effort=tr.TIGHT)) > 0
 
 
 def test_without_noise_epsilon_is_infinite_and_not_an_error() -> None:

@@ -25,8 +25,8 @@ from opacus_training import (
     without_replacement,
 )
 from tightrope.audit import Verdict
-from tightrope.integrations.opacus import SamplerMismatch, TightropeEngine, audited
-from tightrope.statements.make import Facts, statement_of, verified
+from tightrope.integrations.opacus import SamplerMismatch, TightropeEngine, audit_training
+from tightrope.statements.make import Facts, state_audit, verify
 
 pytestmark = USUAL_WARNINGS
 
@@ -53,42 +53,42 @@ def test_an_engine_states_what_its_sampler_drew() -> None:
         max_grad_norm=1.0,
     )
     train(*parts)
-    found = audited(engine, delta=DELTA)
+    found = audit_training(engine, delta=DELTA)
     assert found.verdict is Verdict.MATCHES
-    made = statement_of(found, facts=FACTS)
+    made = state_audit(found, facts=FACTS)
     assert made.accounted == engine.ledger.run
     assert made.implemented.evidence == "inspected"
-    assert verified(made).holds
+    assert verify(made).holds
 
 
 def test_an_accountant_by_name_states_what_its_loader_drew() -> None:
     accountant = trained("tightrope", shuffled())
-    found = audited(accountant, delta=DELTA)
+    found = audit_training(accountant, delta=DELTA)
     assert found.verdict is Verdict.MATCHES
     assert found.run == accountant.run
-    assert statement_of(found, facts=FACTS).claim.epsilon >= accountant.get_epsilon(DELTA)
+    assert state_audit(found, facts=FACTS).claim.epsilon >= accountant.get_epsilon(DELTA)
 
 
 def test_a_mismatch_is_stated_as_one() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SamplerMismatch)
         accountant = trained("tightrope", shuffled(), poisson_sampling=False)
-    found = audited(accountant, delta=DELTA)
+    found = audit_training(accountant, delta=DELTA)
     assert not found.verdict.holds
     assert "shuffles" in found.sentence
-    assert not verified(statement_of(found, facts=FACTS, epsilon=1.0)).holds
+    assert not verify(state_audit(found, facts=FACTS, epsilon=1.0)).holds
 
 
 def test_accountants_of_opacus_know_nothing_of_the_loader() -> None:
     engine = PrivacyEngine(accountant="rdp")
     train(*made_private(engine, shuffled()))
-    found = audited(engine.accountant, delta=DELTA)
+    found = audit_training(engine.accountant, delta=DELTA)
     assert found.verdict is Verdict.UNKNOWN
     assert found.run == tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.Poisson(rate=1 / 10)) * 10
 
 
 def test_what_cannot_be_stated_is_refused() -> None:
     with pytest.raises(tr.InvalidSetting, match="trained must be a TightropeEngine or an accountant"):
-        audited(3, delta=DELTA)
+        audit_training(3, delta=DELTA)
     with pytest.raises(tr.InvalidSetting, match="relation must be ADD_OR_REMOVE, as it was recorded"):
-        audited(trained("tightrope", shuffled()), delta=DELTA, relation=tr.SUBSTITUTE)
+        audit_training(trained("tightrope", shuffled()), delta=DELTA, relation=tr.SUBSTITUTE)

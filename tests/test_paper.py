@@ -19,7 +19,7 @@ from tightrope.theorems.worst_pairs import step_laws
 
 
 def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
-    (analysis,) = analyse(run, relation)
+    (analysis,) = analyse(run, relation, tr.TIGHT)
     schedule = analysis.covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
     return schedule
@@ -153,7 +153,9 @@ TABLE_1 = [case for case in load() if case.id.startswith("table1")]
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in TABLE_1])
 def test_table_1_brackets_hold_the_exact_epsilon(case: Case) -> None:
-    ours = tr.epsilon(case.run, delta=float(case.delta), relation=case.relation, accuracy=1e-5)
+    ours = tr.epsilon(
+        case.run, delta=float(case.delta), relation=case.relation, by=tr.Certified(accuracy=1e-5)
+    )
     assert mpf(ours.lower) <= case.epsilon <= mpf(ours.upper)
     assert ours.relative_width <= 1e-5
 

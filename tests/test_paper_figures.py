@@ -215,7 +215,7 @@ def test_the_printed_pair_is_the_right_one_at_the_opposite_rate() -> None:
 
 def test_the_envelope_is_the_upper_end_that_the_public_interface_gives(quick: Callable[[int], Quick]) -> None:
     composed = figure_4_curves.envelope_curve([0.0, 3.0])
-    curve = tr.privacy_curve(figure_4_curves.RUN, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    curve = tr.privacy_curve(figure_4_curves.RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     for at, found in zip(composed.epsilons, composed.deltas, strict=True):
         assert found.upper == pytest.approx(curve.delta(at).upper, rel=1e-3)
         assert 0 < found.upper - found.lower < 1e-5 * found.upper

@@ -63,7 +63,9 @@ def test_one_step_on_the_lattice_encloses_the_formula(step: LaplaceStep, epsilon
 def test_the_lattice_agrees_with_the_engines(steps: int) -> None:
     lattice = Lattice(STEP, steps, 1 << 12)
     for relation, curve in ((tr.ADD, lattice.add), (tr.REMOVE, lattice.remove)):
-        engines = tr.privacy_curve(figure_1_curves.run_of(steps), relation=relation, accuracy=1e-6)
+        engines = tr.privacy_curve(
+            figure_1_curves.run_of(steps), relation=relation, by=tr.Certified(accuracy=1e-6)
+        )
         for epsilon in (0.0, 0.2, 0.9):
             here, there = curve(epsilon), engines.delta(epsilon)
             assert here.lower <= there.upper
@@ -114,7 +116,7 @@ def test_five_steps_cross_once_and_three_and_four_never() -> None:
     assert lead(STEP, 5, 1 << 15).crossing is not None
     assert [lead(STEP, steps, 1 << 13).crossing for steps in (1, 3, 4)] == [None] * 3
     add, remove = (
-        tr.privacy_curve(figure_1_curves.run_of(5), relation=each, accuracy=1e-6)
+        tr.privacy_curve(figure_1_curves.run_of(5), relation=each, by=tr.Certified(accuracy=1e-6))
         for each in (tr.ADD, tr.REMOVE)
     )
     assert add.delta(0.19).lower > remove.delta(0.19).upper

@@ -8,8 +8,8 @@ import tightrope as tr
 from tightrope.engines.closed_forms import OneFormula
 from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
 
 
@@ -18,12 +18,14 @@ def test_moments_that_explode_beside_the_minimum_do_not_mislead_the_tilt() -> No
         tr.Step(tr.Gaussian(noise_multiplier=1.3788385557875056), tr.Poisson(rate=2.4345535475592693e-06))
         * 648666
     )
-    found = tr.delta(run, epsilon=0, relation=tr.REMOVE, accuracy=1e-5)
+    found = tr.delta(run, epsilon=0, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-5))
     assert found.relative_width <= 1e-5
     # at epsilon 0 both directions have the same delta, the total variation
-    other = tr.delta(run, epsilon=0, relation=tr.ADD, accuracy=1e-3)
+    other = tr.delta(run, epsilon=0, relation=tr.ADD, by=tr.Certified(accuracy=1e-3))
     assert max(found.lower, other.lower) <= min(found.upper, other.upper)
-    assert tr.epsilon(run, delta=7e-4, relation=tr.ADD_OR_REMOVE, accuracy=1e-5) == tr.Bracket(0, 0)
+    assert tr.epsilon(
+        run, delta=7e-4, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=1e-5)
+    ) == tr.Bracket(0, 0)
 
 
 def test_many_steps_that_hardly_ever_draw_anybody_are_composed_on_a_lattice() -> None:
@@ -45,7 +47,8 @@ def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
     for scale in (0.0, 1.0, 4.0):
         epsilon = scale * 100 / (10 * noise)
         found, near = (
-            tr.privacy_curve(r, relation=tr.REMOVE, accuracy=1e-6).delta(epsilon) for r in (run, limit)
+            tr.privacy_curve(r, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-6)).delta(epsilon)
+            for r in (run, limit)
         )
         assert found.upper == pytest.approx(near.upper, rel=30 / noise)
 
@@ -53,7 +56,7 @@ def test_huge_noise_is_almost_a_full_batch_of_less(noise: float) -> None:
 def test_the_contour_reaches_low_rates_at_large_noise() -> None:
     # off the real axis the left tail weighs e^{t a y}: nodes that end too early on that side certify nothing
     run = tr.Step(tr.Gaussian(noise_multiplier=157), tr.Poisson(rate=6.6e-6)) * 736
-    (analysis,) = analyse(run, tr.REMOVE)
+    (analysis,) = analyse(run, tr.REMOVE, tr.TIGHT)
     schedule = analysis.covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
     line = ContourEngine(schedule, most_evaluations=1_000_000).near(2.5e-6, 1e-8)
@@ -64,7 +67,7 @@ def test_the_contour_reaches_low_rates_at_large_noise() -> None:
 def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) -> None:
     # delta is e^-526 to e^-2283: as plain numbers the tilted jumps underflow, and what is left of them is wrong
     step = tr.Step(tr.Gaussian(noise_multiplier=5.8583540169650785), tr.Poisson(rate=0.0014884157019607806))
-    (analysis,) = analyse(step * 1, tr.REMOVE)
+    (analysis,) = analyse(step * 1, tr.REMOVE, tr.TIGHT)
     schedule = analysis.covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
     ((pair, _),) = schedule

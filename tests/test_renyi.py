@@ -32,14 +32,15 @@ from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.engines.moments.step import cells_above, log_moment_above, log_psi, unsampled_above
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.pair import Envelope, FinitePair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 ALL_RELATIONS = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
 DELTAS = (0.3, 1e-2, 1e-5, 1e-9, 1e-30)
 
 
 def renyi(run: tr.Run | tr.Step, relation: tr.Relation = tr.ADD_OR_REMOVE) -> tr.RenyiCurve:
-    return tr.privacy_curve(run, relation=relation, accountant=tr.RENYI)
+    return tr.privacy_curve(run, relation=relation, by=tr.Renyi())
 
 
 def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
@@ -94,7 +95,7 @@ def test_epsilon_and_delta_are_the_same_bound(entry: Entry) -> None:
 )
 def test_every_theorem_on_exchanged_records_is_above_what_datasets_reach(run: tr.Run) -> None:
     curve = renyi(run, tr.SUBSTITUTE)
-    lower = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+    lower = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK)).lower
     (bounds,) = curve.bounds(1e-5)
     assert len(bounds) >= 2
     for bound in bounds:
@@ -374,7 +375,7 @@ def test_no_cover_is_concentrated_beyond_the_orders_it_bounds(run: tr.Run, large
 @pytest.mark.parametrize(("noise", "steps"), [(100, 1), (1000, 1), (50, 3)])
 def test_orders_beyond_a_published_bound_do_not_disturb_the_search(noise: float, steps: int) -> None:
     run = gaussian(noise, batch(1, 1000), steps)
-    lower = tr.epsilon(run, delta=1e-9, relation=tr.SUBSTITUTE, effort=tr.QUICK).lower
+    lower = tr.epsilon(run, delta=1e-9, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK)).lower
     for bound in renyi(run, tr.SUBSTITUTE).bounds(1e-9)[0]:
         assert lower <= bound.upper < math.inf
 

@@ -297,14 +297,14 @@ def test_other_bad_questions_are_refused_by_name() -> None:
     ):
         WithoutReplacementSampler(records=10, batch=11, steps=1)
     unseeded = PoissonSampler(records=10, rate=0.5, steps=1)
-    with pytest.raises(InvalidSetting, match=r"batch_at\(0\) needs a sampler with a seed.*fresh_seed"):
+    with pytest.raises(InvalidSetting, match=r"seed must be given for batch_at\(0\), got None.*fresh_seed"):
         unseeded.batch_at(0)
     with pytest.raises(InvalidSetting, match=r"call fresh_seed\(\) on one rank, broadcast it"):
         unseeded.share(rank=0, ranks=2)
     with pytest.raises(InvalidSetting, match="most must be at least 1, got 0"):
         unseeded.pieces(most=0)
     seeded = PoissonSampler(records=10, rate=0.5, steps=1, seed=1)
-    with pytest.raises(InvalidSetting, match="rank must be below ranks, got rank=2 and ranks=2"):
+    with pytest.raises(InvalidSetting, match="rank must be below ranks=2, got 2"):
         seeded.share(rank=2, ranks=2)
     with pytest.raises(InvalidSetting, match="number must be at least 0, got -1"):
         seeded.batch_at(-1)

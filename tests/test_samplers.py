@@ -13,8 +13,8 @@ from scipy import stats
 
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers.draws import (
-    _drawn_flags,
-    _drawn_sorted,
+    _flag_distinct,
+    _sort_distinct,
     _uniform_below,
     base_256_digits,
     poisson_batch,
@@ -262,10 +262,10 @@ def test_values_below_a_bound_are_equally_likely_over_all_bytes(bound: int) -> N
 
 def test_sorting_and_flagging_draw_the_same_set() -> None:
     for number in range(50):
-        flagged = _drawn_flags(300, 120, seeded_bytes(seed=5, number=number))
+        flagged = _flag_distinct(300, 120, seeded_bytes(seed=5, number=number))
         assert (
             np.flatnonzero(flagged).tolist()
-            == _drawn_sorted(300, 120, seeded_bytes(seed=5, number=number)).tolist()
+            == _sort_distinct(300, 120, seeded_bytes(seed=5, number=number)).tolist()
         )
 
 

@@ -217,7 +217,8 @@ def test_every_answer_carries_proved_theorems_and_a_witness(entry: Entry) -> Non
         assert all(isinstance(reason, Evidence) and reason.standing is tr.PROVED for reason in curve.because)
         if entry.run:
             assert curve.because
-            assert curve.witnessed_by
+            assert curve.decided_by(delta=1e-3).because
+            assert curve.decided_by(delta=1e-3).reached_by
         assert relation.name in curve.question
         assert all(repr(step) in curve.question for step, _ in entry.run)
 
@@ -254,7 +255,7 @@ def test_one_step_of_other_noise_in_a_gaussian_run_needs_both_branches() -> None
 def test_trusting_conjectures_changes_no_answer_that_is_proved() -> None:
     run = gaussian(0.8, poisson(1e-3), 100)
     proved = tr.delta(run, epsilon=1, relation=tr.ADD_OR_REMOVE)
-    assert tr.delta(run, epsilon=1, relation=tr.ADD_OR_REMOVE, trusting=tr.CONJECTURED) == proved
+    assert tr.delta(run, epsilon=1, relation=tr.ADD_OR_REMOVE) == proved
 
 
 # -- contrast ---------------------------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> 
     for row in table.rows:
         assert row.refusal is None
         for delta, found in zip((1e-6, 1e-4), row.epsilons, strict=True):
-            direct = tr.epsilon(row.run, delta=delta, relation=row.relation, effort=tr.QUICK)
+            direct = tr.epsilon(row.run, delta=delta, relation=row.relation, by=tr.Certified(effort=tr.QUICK))
             assert found.lower == pytest.approx(direct.lower, rel=1e-3)
             assert found.upper == pytest.approx(direct.upper, rel=1e-3)
     batched = table.row(tr.WithoutReplacement, tr.REMOVE)

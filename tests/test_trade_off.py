@@ -29,7 +29,7 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, mp, mpf
-from tightrope.curve.privacy_curve import Branch
+from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness
 from tightrope.curve.trade_off import Floats, TradeOff
 from tightrope.engines.face import LogBounds
 
@@ -412,9 +412,10 @@ def rough_attack(error: float, farthest: float = math.inf) -> TradeOff:
     composed = Rough(error, farthest)
     asked = tr.PrivacyCurve(
         question="a rough curve",
-        branches=(Branch("REMOVE", ((composed,),), (composed,)),),
         because=(),
-        witnessed_by=(),
+        branches=(
+            Branch("REMOVE", (ComposedCover((composed,), ()),), (ComposedWitness(composed, "a pair"),)),
+        ),
         accuracy=max(error, 1e-9),
         reverse=lambda: asked,
     )

@@ -69,9 +69,9 @@ def fixed(epsilon: float) -> Fixed:
     alike = tr.Step(noise, tr.Poisson(rate=0.8)) * 2
     return Fixed(
         epsilon,
-        tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, accuracy=1e-8),
-        tr.delta(alike, epsilon=epsilon, relation=tr.SUBSTITUTE, accuracy=1e-8),
-        tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, effort=tr.TIGHT),
+        tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
+        tr.delta(alike, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
+        tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
     )
 
 

@@ -116,7 +116,7 @@ class Directions:
     def __init__(self, setting: Setting, accuracy: float) -> None:
         self.setting = setting
         self.add, self.remove = (
-            tr.privacy_curve(setting.run, relation=relation, accuracy=accuracy)
+            tr.privacy_curve(setting.run, relation=relation, by=tr.Certified(accuracy=accuracy))
             for relation in (tr.ADD, tr.REMOVE)
         )
         self._added_at_most = 0.0

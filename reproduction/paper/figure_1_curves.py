@@ -96,12 +96,12 @@ def make_panels(workload: Workload, making: Making) -> list[Panel]:
 
 
 def _make_curve(steps: int, last: float, relation: tr.Relation, workload: Workload) -> Curve:
-    certified = tr.privacy_curve(run_of(steps), relation=relation, accuracy=workload.accuracy)
+    certified = tr.privacy_curve(run_of(steps), relation=relation, by=tr.Certified(accuracy=workload.accuracy))
     bends = [*(each.epsilon for each in breaks(steps)), largest_loss_of_add(steps)]
     evenly = np.linspace(0, last, workload.on_a_line).tolist()
     along = sorted({*evenly, *(bend for bend in bends if bend < last)})
     at = np.linspace(0, last, POINTS).tolist()
-    paper = tr.Simulation(
+    paper = tr.MonteCarlo(
         draws=workload.draws,
         confidence=1 - BETA,
         seed=DIRECTIONS.index(relation),  # different ones: the errors of both directions are independent
@@ -109,9 +109,7 @@ def _make_curve(steps: int, last: float, relation: tr.Relation, workload: Worklo
         interval=tr.HOEFFDING,
         workers=1,
     )
-    simulated = tr.privacy_curve(
-        run_of(steps), relation=relation, accountant=tr.MONTE_CARLO, simulation=paper
-    )
+    simulated = tr.privacy_curve(run_of(steps), relation=relation, by=paper)
     brackets = (tuple(certified.delta(along)), tuple(at), tuple(certified.delta(at)))
     return Curve(tuple(along), *brackets, tuple(simulated.delta(at)))
 

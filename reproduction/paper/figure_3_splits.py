@@ -215,7 +215,8 @@ class SplitPoint:
 def compute_points(count: int, making: Making) -> list[SplitPoint]:
     """The curves at equally spaced epsilons from 0 to END."""
     run = tr.Step(MECHANISM, SAMPLING) * STEPS
-    curve, cells, found = tr.privacy_curve(run, relation=tr.SUBSTITUTE, effort=tr.TIGHT), CELLS[1], []
+    curve = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
+    cells, found = CELLS[1], []
     for epsilon in making.each("curves", np.linspace(0, END, count).tolist()):
         splits = {split: split.delta(epsilon, cells) for split in SPLITS}
         found.append(SplitPoint(epsilon, splits, adaptive(epsilon, cells), curve.delta(epsilon)))

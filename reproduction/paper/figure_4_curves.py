@@ -12,9 +12,8 @@ from tightrope.engines.choose import (
     Composition,
 )  # the envelope's own curve, from both sides, is no answer of the public interface
 from tightrope.engines.moments.renyi import RenyiBound
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 
@@ -80,7 +79,7 @@ class Answer:
 
 def remove_curve(epsilons: Sequence[float]) -> Answer:
     """A lower bound under SUBSTITUTE: its datasets exchange a record too."""
-    curve = tr.privacy_curve(RUN, relation=tr.REMOVE, accuracy=ACCURACY)
+    curve = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Certified(accuracy=ACCURACY))
     return Answer("REMOVE", tuple(epsilons), tuple(curve.delta(at) for at in epsilons), curve.epsilon(DELTA))
 
 
@@ -103,8 +102,8 @@ def _exponential(logarithm: float, towards: float) -> float:
 
 def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
     """By moments: of REMOVE (the paper's line of reference), of the envelope, and the published bounds of Wang et al."""
-    (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, accountant=tr.RENYI).branches
-    (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, accountant=tr.RENYI).branches
+    (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Renyi()).branches
+    (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Renyi()).branches
     found = [_by_moments("Rényi, REMOVE", removing.covers[0][0], epsilons)]
     for moments, because in exchanging.covers:
         name = "Rényi, envelope"
@@ -123,7 +122,7 @@ def _by_moments(name: str, moments: RenyiBound, epsilons: Sequence[float]) -> An
 
 def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> Answer:
     """Every adaptive adversary, from both sides: seconds for each epsilon with effort=TIGHT."""
-    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, effort=effort), []
+    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=effort)), []
     for done, at in enumerate(epsilons):
         progress("substitution game", done, len(epsilons) + 1)
         deltas.append(curve.delta(at))

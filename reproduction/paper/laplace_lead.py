@@ -74,7 +74,8 @@ def _proofs(lattice: Lattice, crossing: Bracket | None) -> list[bool]:
     step = lattice.step
     run = tr.Step(tr.Laplace(noise_multiplier=1 / step.shift), tr.Poisson(rate=step.rate)) * lattice.steps
     add, remove = (
-        tr.privacy_curve(run, relation=relation, accuracy=1e-4) for relation in (tr.ADD, tr.REMOVE)
+        tr.privacy_curve(run, relation=relation, by=tr.Certified(accuracy=1e-4))
+        for relation in (tr.ADD, tr.REMOVE)
     )
     return [*near, leads(remove.delta, add.delta, end, last)]
 

@@ -47,9 +47,12 @@ def solved(place: Place) -> Cell:
     sampling = tr.WithoutReplacement(batch=round(rate * POPULATION), population=POPULATION)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    envelope = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.QUICK)
+    envelope = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     return Cell(
-        *place, remove, tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, effort=tr.TIGHT), envelope
+        *place,
+        remove,
+        tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
+        envelope,
     )
 
 

@@ -60,12 +60,12 @@ class TableEntry:
 
 def certify(making: Making) -> list[TableEntry]:
     """The whole table."""
-    accuracy = QUICK_ACCURACY if making.quick else ACCURACY
+    by = tr.Certified(accuracy=QUICK_ACCURACY if making.quick else ACCURACY)
     printed = [(name, *entry) for name in PRINTED for entry in zip(DELTAS, PRINTED[name], strict=True)]
     found = []
     for sampling, delta, text in making.each("epsilons", printed):
         run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), SAMPLINGS[sampling]) * STEPS
-        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, accuracy=accuracy)
+        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, by=by)
         found.append(TableEntry(sampling, delta, text, bracket))
     return found
 

@@ -13,7 +13,6 @@ from reproduction.published.runs_file import (
     WINDOWED,
     PublishedRun,
 )
-from tightrope.accountants.certified import DEFAULT_ACCURACY
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream, found
@@ -60,8 +59,7 @@ def prove_as_implemented(run: PublishedRun, relation: tr.Relation) -> Proven:
     if isinstance(finding, str):
         return _nothing(finding)
     fewest, most = (
-        proven(step * count, finding, delta=delta, relation=relation, accuracy=DEFAULT_ACCURACY)
-        for count in (steps.least, steps.most)
+        proven(step * count, finding, delta=delta, relation=relation) for count in (steps.least, steps.most)
     )
     both = replace(most, epsilon=tr.Bracket(fewest.epsilon.lower, most.epsilon.upper))
     if run.implemented != SHUFFLE or run.last_batch not in _UNBOUNDED:

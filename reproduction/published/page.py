@@ -20,7 +20,7 @@ from reproduction.published.runs_file import (
     PublishedRun,
 )
 from tightrope.answers.verdict import written
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
 from tightrope.numerics.columns import aligned
 from tightrope.report.digits import ends
 from tightrope.setting.relation import SUBSTITUTE, Relation
@@ -126,8 +126,8 @@ def _proved(found: RecheckedRun) -> str:
 
 def _in_words(bracket: Bracket) -> str:
     """What is known about epsilon; empty where nothing is."""
-    least = [f"at least {rounded(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
-    most = [f"at most {rounded(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
+    least = [f"at least {round_to(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
+    most = [f"at most {round_to(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
     return ", ".join(least + most)
 
 

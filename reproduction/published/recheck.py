@@ -135,7 +135,7 @@ def _certify(run: PublishedRun, relation: tr.Relation) -> tr.Bracket | None:
         return None
     step = tr.Step(tr.Gaussian(noise_multiplier=run.noise_multiplier), sampling)
     fewest, most = (
-        tr.epsilon(step * steps, delta=run.delta, relation=relation, effort=tr.TIGHT)
+        tr.epsilon(step * steps, delta=run.delta, relation=relation, by=tr.Certified(effort=tr.TIGHT))
         for steps in (run.steps.least, run.steps.most)
     )
     return tr.Bracket(fewest.lower, most.upper)

@@ -4,34 +4,31 @@ State what is run (mechanism, sampling, steps) and who counts as a neighbour (re
 theorem behind it, or a refusal that says what is known.
 """
 
-from tightrope.accountants.names import CERTIFIED, GAUSSIAN_LIMIT, MONTE_CARLO, RENYI, Accountant
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.gaussian_limit import GaussianLimit
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.renyi import Renyi
 from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
-from tightrope.curve.bracket import Bracket
+from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.draws.simulation import (
-    BETTING,
-    CHERNOFF,
-    HOEFFDING,
-    PLAIN,
-    TILTED,
-    Simulation,
-    draws_needed,
-)
+from tightrope.engines.draws.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, draws_needed
 from tightrope.errors import (
     InvalidSetting,
     NoSuchValue,
     NoTheorem,
     NotPreciseEnough,
     TightropeError,
+    UnusableFile,
     WorkerDied,
 )
 from tightrope.setting.effort import QUICK, TIGHT, Effort
@@ -39,7 +36,8 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedRes
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
-from tightrope.sweeps.sweep import Grid, sweep
+from tightrope.sweeps.grid import Grid
+from tightrope.sweeps.sweep import sweep
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
 
@@ -65,11 +63,10 @@ __all__ = [  # noqa: RUF022
     "QUICK",
     "TIGHT",
     "Accountant",
-    "CERTIFIED",
-    "RENYI",
-    "GAUSSIAN_LIMIT",
-    "MONTE_CARLO",
-    "Simulation",
+    "Certified",
+    "Renyi",
+    "GaussianLimit",
+    "MonteCarlo",
     "draws_needed",
     "PLAIN",
     "TILTED",
@@ -92,6 +89,8 @@ __all__ = [  # noqa: RUF022
     "Ledger",
     "support_matrix",
     "Bracket",
+    "Decision",
+    "Gap",
     "PrivacyCurve",
     "TradeOff",
     "UpperBound",
@@ -110,6 +109,7 @@ __all__ = [  # noqa: RUF022
     "REFUTED",
     "TightropeError",
     "InvalidSetting",
+    "UnusableFile",
     "NoTheorem",
     "NoSuchValue",
     "NotPreciseEnough",

@@ -27,6 +27,17 @@ class Words:
 PYTHON = Words()
 
 
+class Described(str):
+    """A value that a refusal describes instead of printing it: it is secret, long, or not one value.
+
+    >>> print(InvalidSetting("seed", Described("a number of 129 bits"), "be below 2^128"))
+    seed must be below 2^128, got a number of 129 bits.
+    """
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 class TightropeError(Exception):
     """Any refusal: what is wrong and what to do about it.
 

@@ -1,130 +1,133 @@
 """From a run to its certified privacy curve: the whole pipeline on one screen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
-from tightrope.curve.privacy_curve import Branch, Composed, PrivacyCurve
+from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.curve.bracket import Bracket, Gap
+from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedCurve, ComposedWitness, PrivacyCurve
 from tightrope.engines.choose import Composition
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
-from tightrope.setting.effort import TIGHT, Effort
+from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.analysis import Analysis
-from tightrope.theorems.evidence import PROVED, Evidence, Standing
 from tightrope.theorems.lookup import analyse
 
-DEFAULT_ACCURACY = 1e-3
 FINEST_ACCURACY = 1e-9
 
-Progress = Callable[[int, int], None]
 
+@dataclass(frozen=True, kw_only=True)
+class Certified(Accountant[PrivacyCurve, Bracket]):
+    """Brackets: theorems from above, real datasets from below.
 
-def certified_curve(
-    run: Run,
-    *,
-    relation: Relation,
-    accuracy: float,
-    trusting: Standing,
-    effort: Effort,
-    progress: Progress | None,
-) -> PrivacyCurve:
-    """Brackets: covers from above, witnesses from below, each schedule composed once."""
-    accuracy = check.positive(
-        remedy="It is the relative width in delta, for example 1e-3.", accuracy=accuracy
-    )
-    if not FINEST_ACCURACY <= accuracy < 1:
-        raise InvalidSetting(
-            f"accuracy must be at least {FINEST_ACCURACY:g} and below 1, got {accuracy!r}. "
-            "It is the relative width in delta that the bracket may have; 1e-3 is the default."
-        )
-    effort = checked_effort(effort)
-    if progress is not None and not callable(progress):
-        raise InvalidSetting(
-            f"progress must be callable, got {progress!r}. Pass a function of two counts, done and steps."
-        )
-    analyses = analyse(run, relation, trusting=trusting, effort=effort)
-    compositions: dict[Schedule | Game, Composed] = {}
+    `accuracy` is the relative width in delta that a bracket may have. For batches without replacement under SUBSTITUTE
+    the theory itself leaves a gap; `effort` says how hard to work to close it. QUICK takes milliseconds; TIGHT plays a
+    game for seconds, or for minutes where there are 10,000 steps. A bracket that stays wider says so in `Bracket.gap`.
 
-    def composed(schedule: Schedule | Game) -> Composed:
-        if schedule not in compositions:
-            compositions[schedule] = _composed(schedule, progress)
-        return compositions[schedule]
+    >>> Certified(effort="tight")
+    Certified(accuracy=0.001, effort=TIGHT)
+    """
 
-    branches = tuple(
-        Branch(
-            analysis.branch.name,
-            tuple(tuple(composed(schedule) for schedule in cover.schedules) for cover in analysis.covers),
-            tuple(composed(witness.schedule) for witness in analysis.witnesses),
-        )
-        for analysis in analyses
-    )
-    opposite = relation.opposite
-    curve = PrivacyCurve(
-        question=f"{run!r} under {relation.name}",
-        branches=branches,
-        because=_because(analyses),
-        witnessed_by=tuple(dict.fromkeys(w.datasets for a in analyses for w in a.witnesses)),
-        accuracy=accuracy,
-        leaves_a_gap=leave_a_gap(analyses),
-        reverse=lambda: (
-            curve
-            if opposite is relation
-            else certified_curve(
-                run, relation=opposite, accuracy=accuracy, trusting=trusting, effort=effort, progress=progress
+    name: ClassVar[str] = "certified"
+    promise: ClassVar[str] = "a certified bracket"
+
+    accuracy: float = 1e-3
+    effort: Effort = QUICK
+
+    def __post_init__(self) -> None:
+        remedy = "It is the relative width in delta that the bracket may have; 1e-3 is the default."
+        accuracy = check.positive(remedy=remedy, accuracy=self.accuracy)
+        if not FINEST_ACCURACY <= accuracy < 1:
+            must = f"be at least {FINEST_ACCURACY:g} and below 1"
+            raise InvalidSetting("accuracy", self.accuracy, must, remedy)
+        object.__setattr__(self, "accuracy", accuracy)
+        object.__setattr__(self, "effort", as_effort(self.effort))
+
+    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> PrivacyCurve:
+        """Covers from above, witnesses from below, each schedule composed once.
+
+        `progress(done, steps)` is called after each step of a game; a question takes several rounds (from above, from
+        below, at several epsilons), and each counts from 1 to `steps`.
+        """
+        check_progress(progress)
+        analyses = analyse(run, relation, self.effort)
+        compositions: dict[Schedule | Game, ComposedCurve] = {}
+
+        def compose(schedule: Schedule | Game) -> ComposedCurve:
+            if schedule not in compositions:
+                compositions[schedule] = _compose(schedule, progress)
+            return compositions[schedule]
+
+        branches = tuple(
+            Branch(
+                analysis.branch.name,
+                tuple(ComposedCover(tuple(map(compose, c.schedules)), c.because) for c in analysis.covers),
+                tuple(ComposedWitness(compose(w.schedule), w.datasets) for w in analysis.witnesses),
             )
-        ),
-    )
-    return curve
-
-
-def checked_effort(effort: object) -> Effort:
-    """The effort, if it is one."""
-    if not isinstance(effort, Effort):
-        raise InvalidSetting(
-            f"effort must be QUICK or TIGHT, got {effort!r}. Pass for example effort=tightrope.QUICK."
+            for analysis in analyses
         )
-    return effort
+
+        def reverse() -> PrivacyCurve:
+            opposite = relation.opposite
+            return curve if opposite is relation else self.curve(run, opposite, progress)
+
+        def explain_gap(relative_width: float, delta: float | None) -> Gap:
+            return self._explain_gap(run, relation, relative_width, delta)
+
+        curve = PrivacyCurve(
+            question=f"{run!r} under {relation.name}",
+            because=tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because)),
+            branches=branches,
+            accuracy=self.accuracy,
+            explain_gap=explain_gap if leaves_a_gap(analyses) else None,
+            reverse=reverse,
+        )
+        return curve
+
+    def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
+        games = find_games(run, relation)
+        if not games:
+            why = "no upper bound tighter than the envelope is known for this noise"
+            return Gap(relative_width, self.accuracy, why)
+        if self.effort is TIGHT:
+            why = "that is how close the substitution game gets"
+            return Gap(relative_width, self.accuracy, why)
+        why = "the envelope above and the fixed directions below do not meet"
+        remedy = "{effort=TIGHT} plays the substitution game, which narrows the bracket"
+        return Gap(relative_width, self.accuracy, why, remedy)
 
 
-def effort_matters(run: Run, relation: Relation, *, trusting: Standing = PROVED) -> bool:
-    """Whether QUICK and TIGHT differ: whether there is a game to play."""
-    for analysis in analyse(run, relation, trusting=trusting, effort=TIGHT):
-        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
-        if any(
-            isinstance(schedule, Game) for schedule in (*covering, *(w.schedule for w in analysis.witnesses))
-        ):
-            return True
-    return False
-
-
-def leave_a_gap(analyses: Iterable[Analysis]) -> bool:
+def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
     """Whether no witness plays just what a cover plays, in a run of more than one step."""
     for analysis in analyses:
         covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
-        played = [
-            witness.schedule for witness in analysis.witnesses if isinstance(witness.schedule, Schedule)
-        ]
-        if not any(schedule in covering for schedule in played) and any(
-            schedule.steps > 1 for schedule in played
-        ):
+        witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
+        if not any(s in covering for s in witnesses) and any(s.steps > 1 for s in witnesses):
             return True
     return False
 
 
-def _composed(schedule: Schedule | Game, progress: Progress | None) -> Composed:
+def find_games(run: Run, relation: Relation) -> list[Game]:
+    """The games that TIGHT plays; where there are none, effort does not matter."""
+    schedules = [
+        schedule
+        for analysis in analyse(run, relation, TIGHT)
+        for schedule in (
+            *(s for cover in analysis.covers for s in cover.schedules),
+            *(witness.schedule for witness in analysis.witnesses),
+        )
+    ]
+    return [schedule for schedule in schedules if isinstance(schedule, Game)]
+
+
+def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
         return Composition(schedule)
-    from tightrope.engines.game.substitution import (
-        Substitution,
-    )  # only asked for where there is a game to play
+    from tightrope.engines.game.substitution import Substitution  # only where there is a game to play
 
-    return Substitution(schedule) if progress is None else Substitution(schedule, progress)
-
-
-def _because(analyses: tuple[Analysis, ...]) -> tuple[Evidence, ...]:
-    """All theorems the upper end rests on, once each."""
-    return tuple(
-        dict.fromkeys(e for analysis in analyses for cover in analysis.covers for e in cover.because)
-    )
+    return Substitution(schedule, progress)

@@ -1,36 +1,13 @@
-"""Which accountant answers. The question stays the same; what kind of answer comes back does not."""
+"""The accountants by the names people write."""
 
-from enum import Enum
-from typing import Final
+from typing import Any
 
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.gaussian_limit import GaussianLimit
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.renyi import Renyi
 
-class Accountant(Enum):
-    """CERTIFIED gives brackets, RENYI upper bounds, GAUSSIAN_LIMIT approximations and MONTE_CARLO estimates."""
-
-    CERTIFIED = "certified"
-    RENYI = "renyi"
-    GAUSSIAN_LIMIT = "gaussian-limit"
-    MONTE_CARLO = "monte-carlo"
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-CERTIFIED: Final = Accountant.CERTIFIED
-RENYI: Final = Accountant.RENYI
-GAUSSIAN_LIMIT: Final = Accountant.GAUSSIAN_LIMIT
-MONTE_CARLO: Final = Accountant.MONTE_CARLO
-
-
-def promise_of(accountant: Accountant) -> str:
-    """What an answer of this accountant is worth, in words.
-
-    >>> promise_of(GAUSSIAN_LIMIT)
-    'an approximation: it can be too small'
-    """
-    return {
-        CERTIFIED: "a certified bracket",
-        RENYI: "a certified upper bound, and no lower one",
-        GAUSSIAN_LIMIT: "an approximation: it can be too small",
-        MONTE_CARLO: "an interval that holds with the stated confidence",
-    }[accountant]
+ACCOUNTANTS: dict[str, type[Accountant[Any, Any]]] = {
+    kind.name: kind for kind in (Certified, Renyi, GaussianLimit, MonteCarlo)
+}

@@ -3,22 +3,23 @@
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, FINEST_ACCURACY, Progress
+from tightrope.accountants.accountant import Progress
+from tightrope.accountants.certified import FINEST_ACCURACY, Certified
 from tightrope.answers.frontier import Frontier, V
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, TIGHT, Effort
+from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import Poisson, Sampling, WithoutReplacement
-from tightrope.theorems.evidence import PROVED, Standing
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.worst_pairs import sum_moves_by
 
@@ -28,7 +29,6 @@ CLOSE_TO_A_GAP = {
     QUICK: 1e-4,
     TIGHT: 1e-3,
 }  # the same where the theory keeps the sides apart; games take long
-NOT_CERTIFIED = "could not be certified: delta near the answer is out of reach of every engine. Ask for a coarser accuracy or another target."
 MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
 MOST_TRIES = 12  # to get past the width of the brackets that verify
 HALVINGS = 2  # to take back what was too much of that
@@ -80,18 +80,16 @@ def smallest_noise(
     steps: int,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     mechanism: type[Gaussian] | type[Laplace] = Gaussian,
     besides: Run | Step = NOTHING,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps are (epsilon, delta)-private, together with `besides`.
 
-    `effort` matters for batches without replacement under SUBSTITUTE: TIGHT plays a game for each of some ten trials, which
-    takes minutes and brings `value` and `beyond` closer together; `progress` is told as by `privacy_curve`.
+    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game for each of some ten trials,
+    which takes minutes and brings `value` and `beyond` closer together; `progress` is called as by `privacy_curve`.
 
     >>> import tightrope as tr
     >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
@@ -99,13 +97,12 @@ def smallest_noise(
     (0.7876, True, True)
     """
     if mechanism not in (Gaussian, Laplace):
-        raise InvalidSetting(
-            f"mechanism must be Gaussian or Laplace, got {mechanism!r}. Only these have a noise multiplier."
-        )
+        remedy = "Only these have a noise multiplier."
+        raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
     count = check.whole(
         least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps
     )
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(noise: float) -> Run:
         return Step(mechanism(noise_multiplier=noise), sampling) * count
@@ -115,12 +112,12 @@ def smallest_noise(
         _refuse_if_no_noise_is_needed(first.sampling, count, target)
     # what full batches would need, thinned by the sampling: a start, which the search corrects
     spread = sampling.rate * math.sqrt(2 * count * math.log(1.25 / target.delta)) / max(target.epsilon, 1e-3)
-    start = min(max(sum_moves_by(sampling, relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
-    found = _calibrated("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
+    start = min(max(sum_moves_by(sampling, target.relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
+    found = _calibrate("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
     if found is None:
         raise NoSuchValue(
-            f"{target} is out of reach: even noise_multiplier {MOST_NOISE:g} misses it. "
-            "Accept a larger epsilon or delta, or take fewer steps.",
+            f"{target.named} is out of reach: even {{noise_multiplier}} {MOST_NOISE:g} misses it",
+            "Accept a larger {epsilon} or {delta}, or take fewer steps.",
             limit=math.inf,
         )
     return found
@@ -131,11 +128,9 @@ def most_steps(
     *,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     besides: Run | Step = NOTHING,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
     """How many times `step` can be taken within (epsilon, delta), together with `besides`; 0 where not even once.
@@ -147,15 +142,16 @@ def most_steps(
     (11397, 11398)
     """
     if not isinstance(step, Step):
-        raise InvalidSetting(f"step must be a Step, got {step!r}. Write Step(mechanism, sampling).")
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
+        raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling).")
+    target = Target.check(epsilon, delta, relation, besides, by, progress)
     most = MOST_STEPS - dict(target.besides).get(step, 0)
-    found = _calibrated("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
+    found = _calibrate("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
     if found is None:
         return Calibration("steps", 0, 1, target, target.besides, target.curve(NOTHING))
     if found.beyond is None:
         raise NoSuchValue(
-            f"there is no largest number of steps: even {MOST_STEPS:.0e} steps meet {target}. Any number you can run does.",
+            f"there is no largest number of steps: even {MOST_STEPS:.0e} steps meet {target.named}",
+            "Any number you can run does.",
             limit=math.inf,
         )
     return found
@@ -167,11 +163,9 @@ def largest_rate(
     steps: int,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     besides: Run | Step = NOTHING,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
     """The largest Poisson sampling rate with which `steps` steps are (epsilon, delta)-private; 1 where every record may join.
@@ -183,18 +177,20 @@ def largest_rate(
     0.001054
     """
     count = check.whole(least=1, remedy="Without steps every rate is fine.", steps=steps)
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(rate: float) -> Run:
         return Step(mechanism, Poisson(rate=rate)) * count
 
-    everybody = target.verified(run(1.0), target.accuracy)
+    everybody = target.verify(run(1.0), target.by.accuracy)
     if everybody is not None:
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
-    found = _calibrated("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
+    found = _calibrate("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
     if found is None:
         raise NoSuchValue(
-            f"{target} is out of reach: even rate {LEAST_RATE:g} misses it. Accept a larger delta.", limit=0.0
+            f"{target.named} is out of reach: even {{rate}} {LEAST_RATE:g} misses it",
+            "Accept a larger {delta}.",
+            limit=0.0,
         )
     return found
 
@@ -206,11 +202,9 @@ def largest_batch(
     steps: int,
     epsilon: float,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     besides: Run | Step = NOTHING,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
     """The largest batch without replacement with which `steps` steps are (epsilon, delta)-private.
@@ -225,97 +219,124 @@ def largest_batch(
     """
     size = check.whole(least=1, population=population)
     count = check.whole(least=1, remedy="Without steps every batch is fine.", steps=steps)
-    target = Target.of(epsilon, delta, relation, besides, accuracy, trusting, effort, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(batch: int) -> Run:
         return Step(mechanism, WithoutReplacement(batch=batch, population=size)) * count
 
     largest = size
     try:
-        analyse(run(size), relation, trusting=trusting, effort=QUICK)
+        analyse(run(size), target.relation, QUICK)
     except NoTheorem:  # a batch that holds everybody has no room for a neighbour's record
         largest = size - 1
         if not largest:
             raise
-    found = _calibrated("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
+    found = _calibrate("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
     if found is None:
         raise NoSuchValue(
-            f"{target} is out of reach: even a batch of 1 out of {size} misses it. "
-            "Add noise, take fewer steps, or accept a larger epsilon or delta.",
+            f"{target.named} is out of reach: even a batch of 1 out of {size} misses it",
+            "Add noise, take fewer steps, or accept a larger {epsilon} or {delta}.",
             limit=0.0,
         )
     return found
 
 
-def _calibrated(
+def _calibrate(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
     """The frontier of `target`, its safe side verified by a curve of its own; None where even the safest value misses it."""
-    start, slope = _better_start(target, run, start, safest=safest, riskiest=riskiest)
-    leaves_a_gap = target.leaves_a_gap(run(start))
-    close = CLOSE_TO_A_GAP[target.effort] if leaves_a_gap else CLOSE
-    accuracy, failures = target.accuracy, 0
-
-    def excess(value: V) -> Bracket:
-        nonlocal failures
-        try:
-            return target.excess(run(value), accuracy)
-        except OutOfReach:
-            failures += 1
-            if failures > MOST_FAILURES:
-                raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}") from None
-            return Bracket(-math.inf, -math.log(target.delta))
-
-    blur = 2 * target.accuracy if leaves_a_gap else math.inf
-    frontier = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope, blur=blur)
-    if leaves_a_gap and target.effort is TIGHT:
-        frontier.search_within(_quick_frontier(target, run, frontier, start))
+    start, slope = _improve_start(target, run, start, safest=safest, riskiest=riskiest)
+    trials = _Trials(parameter, target, run)
+    if target.leaves_a_gap(run(start)):
+        frontier = _search_a_gap(trials, start, safest=safest, riskiest=riskiest, slope=slope)
     else:
+        frontier = Frontier(trials.excess, safest=safest, riskiest=riskiest, close=CLOSE, slope=slope)
         frontier.search(start)
-    while not leaves_a_gap and frontier.is_wide(PROMISED / 2) and accuracy > 100 * FINEST_ACCURACY:
-        accuracy /= 6  # the brackets' own width keeps the sides apart
-        with contextlib.suppress(NotPreciseEnough):
-            frontier.search_again()
-            continue
-        break
+        _narrow(trials, frontier)
     if frontier.beyond == safest:
         return None
     # At the accuracy that was asked for, so that who asks again finds the target met; else at the finer one.
-    for certain_to in dict.fromkeys((target.accuracy, accuracy)):
-        found = _verified(target, run, frontier, certain_to)
+    for accuracy in dict.fromkeys((target.by.accuracy, trials.accuracy)):
+        found = _verify(target, run, frontier, accuracy)
         if found is not None:
             value, curve = found
             if frontier.beyond is None and value != riskiest:
                 break  # safe, but nobody knows how far from the best
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
-    raise NotPreciseEnough(f"{parameter} for {target} {NOT_CERTIFIED}")
+    raise trials.refusal
 
 
-def _quick_frontier(target: Target, run: Callable[[V], Run], like: Frontier[V], start: V) -> Frontier[V]:
-    """Both sides as told without a game, which are certain too."""
-    quick = replace(target, effort=QUICK)
+class _Trials(Generic[V]):
+    """Brackets of how far a value exceeds the target; gives up where engines fail too often."""
 
-    def excess(value: V) -> Bracket:
+    def __init__(self, parameter: str, target: Target, run: Callable[[V], Run]) -> None:
+        self.parameter, self.target = parameter, target
+        self.run: Callable[[V], Run] = run
+        self.accuracy = target.by.accuracy
+        self.failures = 0
+
+    def excess(self, value: V) -> Bracket:
+        """ln delta - ln target at `value`."""
         try:
-            return quick.excess(run(value), quick.accuracy)
+            return self.target.excess(self.run(value), self.accuracy)
+        except OutOfReach:
+            self.failures += 1
+            if self.failures > MOST_FAILURES:
+                raise self.refusal from None
+            return self.target.nothing_known
+
+    def quick_excess(self, value: V) -> Bracket:
+        """The same without a game, which is certain too."""
+        try:
+            return self.target.quick.excess(self.run(value), self.accuracy)
         except (OutOfReach, NotPreciseEnough):
-            return Bracket(-math.inf, -math.log(target.delta))
+            return self.target.nothing_known
 
-    close = CLOSE_TO_A_GAP[QUICK]
-    frontier = Frontier(
-        excess, safest=like.safest, riskiest=like.riskiest, close=close, slope=like.slope, blur=like.blur
-    )
-    frontier.search(start)
-    return frontier
+    @property
+    def refusal(self) -> NotPreciseEnough:
+        """Why there is no answer."""
+        return NotPreciseEnough(
+            f"{{{self.parameter}}} for {self.target.named} could not be certified: delta near the answer is out of reach "
+            "of every engine",
+            "Ask for a coarser {accuracy} or another target.",
+        )
 
 
-def _verified(
+def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
+    """Where theory keeps the ends of every bracket apart: close in quickly, and then with games if TIGHT is asked for."""
+    effort = trials.target.by.effort
+
+    def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
+        made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)
+        made.most_varying_width = 2 * trials.accuracy
+        return made
+
+    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, CLOSE_TO_A_GAP[QUICK])
+    quick.search(start)
+    if effort is QUICK:
+        return quick
+    tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
+    tight.search_within(quick)
+    return tight
+
+
+def _narrow(trials: _Trials[V], frontier: Frontier[V]) -> None:
+    """Search again with narrower brackets while their own width keeps the sides apart."""
+    while frontier.is_wide(PROMISED / 2) and trials.accuracy > 100 * FINEST_ACCURACY:
+        trials.accuracy /= 6
+        try:
+            frontier.search_again()
+        except NotPreciseEnough:
+            break
+
+
+def _verify(
     target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float
 ) -> tuple[V, PrivacyCurve] | None:
     """The safe value, or one a little safer, with the curve that verifies it."""
     value, unverified, curve = frontier.safe, frontier.safe, None
     for tries in range(MOST_TRIES):
-        curve = None if value is None else target.verified(run(value), accuracy)
+        curve = None if value is None else target.verify(run(value), accuracy)
         if value is None or curve is not None:
             break
         unverified, value = value, frontier.safer(value, tries)
@@ -325,7 +346,7 @@ def _verified(
         middle = frontier.between(value, unverified)
         if middle is None:
             break
-        finer = target.verified(run(middle), accuracy)
+        finer = target.verify(run(middle), accuracy)
         if finer is None:
             unverified = middle
         else:
@@ -333,11 +354,11 @@ def _verified(
     return value, curve
 
 
-def _better_start(
+def _improve_start(
     target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> tuple[V, float]:
     """Where the saddle-point approximation meets the target, if it can tell, and how steeply."""
-    frontier = Frontier(lambda v: target.guess(run(v)), safest=safest, riskiest=riskiest, close=0.01)
+    frontier = Frontier(lambda v: target.estimate(run(v)), safest=safest, riskiest=riskiest, close=0.01)
     with contextlib.suppress(ArithmeticError):
         frontier.search(start)
     return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start), frontier.slope
@@ -352,7 +373,7 @@ def _refuse_if_no_noise_is_needed(sampling: Sampling, steps: int, target: Target
         return  # then the search itself has to find out
     if found.upper <= target.delta:
         raise NoSuchValue(
-            f"no noise is needed for {target}: even if every drawn record were published, delta would be {found}. "
-            "Such a guarantee is empty; choose a smaller delta, well below 1 / population.",
+            f"no noise is needed for {target.named}: even if every drawn record were published, delta would be {found}",
+            "Such a guarantee is empty; choose a smaller {delta}, well below 1 / population.",
             limit=0.0,
         )

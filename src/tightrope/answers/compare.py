@@ -3,40 +3,49 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress
-from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant, promise_of
-from tightrope.answers.spend import Answer, Curve, privacy_curve
+from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.gaussian_limit import GaussianLimit
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.renyi import Renyi
+from tightrope.answers.spend import BY_DEFAULT, privacy_curve
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.limit_curve import Approximation
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
-from tightrope.curve.simulated_curve import Estimate
-from tightrope.engines.draws.simulation import Simulation
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import aligned
-from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.theorems.evidence import PROVED, Standing
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
+
+AnyAccountant = Accountant[Any, Any]
+AnyCurve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve
+Answer = Bracket | UpperBound | Approximation | Estimate
 
 SECONDS_WORTH = 10**8  # losses, drawn in two or three seconds on one core
 FEWEST_DRAWS, USUAL_DRAWS = 1_000, 100_000
 
 
 @dataclass(frozen=True)
-class Row:
-    """What one accountant says: an epsilon at each delta, or why it says nothing. `by` tells several Rényi theorems apart."""
+class ComparisonRow:
+    """What one accountant says: an epsilon at each delta, or why it says nothing.
 
-    accountant: Accountant
-    by: str
+    `theorem` tells several Rényi bounds apart.
+    """
+
+    by: AnyAccountant
+    theorem: str
     epsilons: tuple[Answer, ...]
-    refusal: str | None = None
+    refusal: NotPreciseEnough | None = None
 
     @property
     def name(self) -> str:
         """The accountant, with the theorem where there are several."""
-        return f"{self.accountant.value} ({self.by})" if self.by else self.accountant.value
+        return f"{self.by.name} ({self.theorem})" if self.theorem else self.by.name
 
 
 @dataclass(frozen=True)
@@ -45,13 +54,13 @@ class Comparison:
 
     question: str
     deltas: tuple[float, ...]
-    rows: tuple[Row, ...]
-    curves: dict[Accountant, Curve] = field(repr=False)
+    rows: tuple[ComparisonRow, ...]
+    curves: dict[AnyAccountant, AnyCurve] = field(repr=False)
 
-    def beside_certified(self, row: Row, place: int) -> str:
+    def beside_certified(self, row: ComparisonRow, place: int) -> str:
         """Where an answer lies relative to the certified bracket, in words; empty where there is no bracket, or it is it."""
-        certified = next((r for r in self.rows if r.accountant is CERTIFIED and r.epsilons), None)
-        if certified is None or row.accountant is CERTIFIED or not row.epsilons:
+        certified = next((r for r in self.rows if isinstance(r.by, Certified) and r.epsilons), None)
+        if certified is None or isinstance(row.by, Certified) or not row.epsilons:
             return ""
         bracket = certified.epsilons[place]
         assert isinstance(bracket, Bracket)
@@ -63,80 +72,69 @@ class Comparison:
             answers = [
                 f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))
             ]
-            rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), promise_of(row.accountant)])
+            rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), row.by.promise])
         return aligned(rows)
 
 
 def compare(
     run: Run | Step,
     *,
-    relation: Relation,
+    relation: Relation | str,
     delta: float | Sequence[float],
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
-    simulation: Simulation | None = None,
+    by: Sequence[AnyAccountant] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Epsilon at each delta by every accountant: brackets, upper bounds, an approximation and estimates side by side.
 
-    Without `simulation` as many sums of losses are drawn as take seconds, and none where that would be too few to say
-    anything. An accountant that refuses is a row with its reason; the others answer all the same.
+    `by` lists the accountants; by default all four, with as many draws as take seconds, and none where that would be too
+    few to say anything. An accountant that refuses is a row with its reason; the others answer all the same.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 100
-    >>> table = tr.compare(run, relation=tr.ADD_OR_REMOVE, delta=1e-6, simulation=tr.Simulation(draws=20_000))
+    >>> table = tr.compare(run, relation=tr.ADD_OR_REMOVE, delta=1e-6)
     >>> [row.name for row in table.rows]
     ['certified', 'renyi', 'gaussian-limit', 'monte-carlo']
     """
-    run = as_run(run)
+    run, relation = as_run(run), as_relation(relation)
     deltas = tuple(delta) if isinstance(delta, Sequence) else (delta,)
     if not deltas:
-        raise InvalidSetting("delta must hold at least one value, got none. Pass for example delta=1e-6.")
-    rows: list[Row] = []
-    curves: dict[Accountant, Curve] = {}
-    for accountant in Accountant:
+        raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
+    rows: list[ComparisonRow] = []
+    curves: dict[AnyAccountant, AnyCurve] = {}
+    for accountant in every_accountant(run.steps * len(deltas)) if by is None else by:
         try:
-            simulated = (
-                _simulation(run.steps * len(deltas), simulation) if accountant is MONTE_CARLO else None
-            )
-            curves[accountant] = privacy_curve(
-                run,
-                relation=relation,
-                accountant=accountant,
-                accuracy=accuracy,
-                trusting=trusting,
-                effort=effort,
-                simulation=simulated,
-                progress=progress,
-            )
+            _refuse_few_draws(accountant, run, by)
+            curves[accountant] = privacy_curve(run, relation=relation, by=accountant, progress=progress)
             rows.extend(_rows(accountant, curves[accountant], deltas))
         except NotPreciseEnough as refusal:  # where there is no theorem, no accountant has an answer
-            rows.append(Row(accountant, "", (), str(refusal)))
+            rows.append(ComparisonRow(accountant, "", (), refusal))
     return Comparison(f"{run!r} under {relation.name}", deltas, tuple(rows), curves)
 
 
-def _simulation(losses: int, stated: Simulation | None) -> Simulation:
-    """What was stated, or as many draws as take seconds where each draw needs so many losses."""
-    if stated is not None:
-        return stated
-    draws = min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS)
-    if draws < FEWEST_DRAWS:
+def every_accountant(losses: int, certified: Certified = BY_DEFAULT) -> tuple[AnyAccountant, ...]:
+    """One of each, with as many draws as take seconds where each needs so many losses."""
+    draws = max(min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS), 1)
+    return certified, Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
+
+
+def _refuse_few_draws(accountant: AnyAccountant, run: Run, by: object) -> None:
+    """Draws that nobody asked for and that are too few to say anything are not made."""
+    if by is None and isinstance(accountant, MonteCarlo) and accountant.draws < FEWEST_DRAWS:
         raise NotPreciseEnough(
-            f"so many steps leave time for {draws} draws, which say little. State how many, for example "
-            f"simulation=Simulation(draws={FEWEST_DRAWS}, workers=None)."
+            f"so many steps leave time for {accountant.draws} draws, which say little",
+            f"State how many: {{draws={FEWEST_DRAWS}}}.",
         )
-    return Simulation(draws=draws)
 
 
-def _rows(accountant: Accountant, curve: Curve, deltas: tuple[float, ...]) -> Iterator[Row]:
-    yield Row(accountant, "", tuple(curve.epsilon(list(deltas))))
+def _rows(by: AnyAccountant, curve: AnyCurve, deltas: tuple[float, ...]) -> Iterator[ComparisonRow]:
+    yield ComparisonRow(by, "", tuple(curve.epsilon(list(deltas))))
     if (
         isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1
     ):  # the published theorems, one by one
         found = [curve.bounds(delta)[0] for delta in deltas]
         for each in range(1, len(found[0])):
-            yield Row(accountant, _theorem(found[0][each].because), tuple(bounds[each] for bounds in found))
+            theorem = _theorem(found[0][each].because)
+            yield ComparisonRow(by, theorem, tuple(bounds[each] for bounds in found))
 
 
 def _theorem(because: tuple[object, ...]) -> str:

@@ -8,25 +8,25 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, Progress, checked_effort, effort_matters
-from tightrope.answers.spend import privacy_curve
+from tightrope.accountants.accountant import Progress
+from tightrope.accountants.certified import Certified, find_games
+from tightrope.answers.spend import BY_DEFAULT, privacy_curve
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
-from tightrope.setting.effort import QUICK, TIGHT, Effort, meaning_of
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.theorems.evidence import PROVED, Standing
 
 _ONE_NUMBER = 5e-3  # relative width up to which a ratio is written as one number
 
 
 @dataclass(frozen=True)
-class Row:
+class ContrastRow:
     """One sampling x relation: an epsilon per delta, or why there is none.
 
     `ratios` are those epsilons divided by the claimed ones, [0, inf] where nothing is known: 0 / 0 or infinity / infinity.
@@ -51,10 +51,10 @@ class Contrast:
 
     run: Run
     deltas: tuple[float, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ContrastRow, ...]
     claimed: Claim | None
 
-    def row(self, sampling: type[Sampling], relation: Relation) -> Row:
+    def row(self, sampling: type[Sampling], relation: Relation) -> ContrastRow:
         """The row of one sampling x relation."""
         return next(row for row in self.rows if row.sampling is sampling and row.relation is relation)
 
@@ -78,28 +78,28 @@ class Contrast:
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         note = (
             "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
-            "Row.epsilons and Row.ratios have both ends, Row.refusal the reason where there is none."
+            "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
         )
         return "\n".join([aligned([heading, *body]), note, *self._notes(), self.verdict])
 
     def _notes(self) -> list[str]:
         """What is open where the theory leaves a gap."""
-        told = {QUICK: f"{meaning_of(QUICK)}; effort=TIGHT narrows the bracket", TIGHT: meaning_of(TIGHT)}
         return [
-            f"{row.sampling.__name__} under {row.relation.name} is {told[row.effort]}."
+            f"{row.sampling.__name__} under {row.relation.name} is {row.effort.meaning}"
+            f"{'; effort=TIGHT narrows the bracket' if row.effort is QUICK else ''}."
             for row in self.rows
             if row.effort is not None and row.refusal is None
         ]
 
-    def _cells(self, row: Row) -> list[str]:
+    def _cells(self, row: ContrastRow) -> list[str]:
         if row.refusal is not None:
             return [row.why_not] * len(self.deltas)
         return [
-            _shown(epsilon) + beside
+            _show(epsilon) + beside
             for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)
         ]
 
-    def ratios_in_words(self, row: Row) -> list[str]:
+    def ratios_in_words(self, row: ContrastRow) -> list[str]:
         """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known.
 
         Where little is known both ends are said: " (16.1x to 17.2x)".
@@ -118,7 +118,7 @@ def _times(ratio: Bracket) -> str:
     )
 
 
-def _shown(bracket: Bracket) -> str:
+def _show(bracket: Bracket) -> str:
     """The upper end to four decimals, rounded up."""
     return f"{math.ceil(bracket.upper * 1e4) / 1e4:.4f}" if math.isfinite(bracket.upper) else "infinite"
 
@@ -128,52 +128,43 @@ def contrast(
     *,
     delta: float | Sequence[float],
     claimed: Claim | None = None,
-    accuracy: float = DEFAULT_ACCURACY,
-    trusting: Standing = PROVED,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Contrast:
     """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation.
 
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE); by default
-    the run's own sampling, if its steps share one, under ADD_OR_REMOVE. `effort` is QUICK by default: it matters for one
-    row, WithoutReplacement under SUBSTITUTE, which takes seconds to minutes if it is TIGHT (see `privacy_curve`, also for
-    `progress`).
+    the run's own sampling, if its steps share one, under ADD_OR_REMOVE. The effort of `by` matters for one row,
+    WithoutReplacement under SUBSTITUTE, which takes seconds to minutes if it is TIGHT.
     """
     run = as_run(run)
-    claim = _own_claim(run) if claimed is None else _checked(claimed)
+    claim = _own_claim(run) if claimed is None else _check_claim(claimed)
     deltas = tuple(
         check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
     )
     if not deltas:
-        raise InvalidSetting("delta must hold at least one value, got none. Pass for example delta=1e-6.")
-    effort = checked_effort(effort)
+        raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
+    if not isinstance(by, Certified):
+        raise InvalidSetting("by", by, "be {Certified}", "`compare` puts one run to every accountant.")
     rows = []
     for sampling in get_args(Sampling):
         for relation in RELATIONS.values():
             changed = Run(
                 tuple(
-                    (Step(step.mechanism, _resampled(step.sampling, sampling)), times) for step, times in run
+                    (Step(step.mechanism, _resample(step.sampling, sampling)), times) for step, times in run
                 )
             )
             try:
-                curve = privacy_curve(
-                    changed,
-                    relation=relation,
-                    accuracy=accuracy,
-                    trusting=trusting,
-                    effort=effort,
-                    progress=progress,
-                )
-                marked = effort if effort_matters(changed, relation, trusting=trusting) else None
+                curve = privacy_curve(changed, relation=relation, by=by, progress=progress)
+                marked = by.effort if find_games(changed, relation) else None
                 found = tuple(curve.epsilon(d) for d in deltas)
-                rows.append(Row(sampling, relation, changed, found, curve=curve, effort=marked))
+                rows.append(ContrastRow(sampling, relation, changed, found, curve=curve, effort=marked))
             except NoTheorem as refusal:
-                rows.append(Row(sampling, relation, changed, (), str(refusal), "no theorem"))
+                rows.append(ContrastRow(sampling, relation, changed, (), str(refusal), "no theorem"))
             except NotPreciseEnough as refusal:
-                rows.append(Row(sampling, relation, changed, (), str(refusal), "not certified"))
+                rows.append(ContrastRow(sampling, relation, changed, (), str(refusal), "not certified"))
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
-    return Contrast(run, deltas, tuple(_with_ratios(row, compared_with) for row in rows), claim)
+    return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
 
 
 def _own_claim(run: Run) -> Claim | None:
@@ -181,7 +172,7 @@ def _own_claim(run: Run) -> Claim | None:
     return (kinds.pop(), ADD_OR_REMOVE) if len(kinds) == 1 else None
 
 
-def _checked(claimed: object) -> Claim:
+def _check_claim(claimed: object) -> Claim:
     if isinstance(claimed, tuple) and len(claimed) == 2:
         sampling, relation = claimed
         if (
@@ -190,12 +181,11 @@ def _checked(claimed: object) -> Claim:
             and relation in RELATIONS.values()
         ):
             return sampling, relation
-    raise InvalidSetting(
-        f"claimed must be a kind of sampling and a relation, got {claimed!r}. Write for example claimed=(Poisson, ADD_OR_REMOVE)."
-    )
+    remedy = "Write for example claimed=(Poisson, ADD_OR_REMOVE)."
+    raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 
 
-def _with_ratios(row: Row, claimed: tuple[Bracket, ...]) -> Row:
+def _add_ratios(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
     if not (row.epsilons and claimed):
         return row
     same = row.epsilons is claimed  # a number is exactly once itself, however little is known about it
@@ -222,7 +212,7 @@ def _quotient(above: float, below: float, outwards: float) -> float:
     return math.nextafter(above / below, outwards)  # one unit in the last place for the division
 
 
-def _resampled(sampling: Sampling, kind: type[Sampling]) -> Sampling:
+def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
     """The same rate under another scheme."""
     if kind is EveryRecord:
         return EveryRecord()

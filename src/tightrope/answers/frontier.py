@@ -27,7 +27,6 @@ class Frontier(Generic[V]):
         riskiest: V,
         close: float,
         slope: float = 8.0,
-        blur: float = math.inf,
     ) -> None:
         self.excess: Callable[[V], Bracket] = excess
         self.safest: V = safest
@@ -39,7 +38,7 @@ class Frontier(Generic[V]):
         self._open: list[V] = []  # neither certain
         self._seen: dict[V, Bracket] = {}
         self.slope = slope  # of the excess over the risk, about
-        self.blur = blur  # how much of a bracket's width comes and goes; the rest is the theory's, and steady
+        self.most_varying_width = math.inf  # of a bracket's width: the rest is the theory's, and steady
 
     def search(self, start: V) -> None:
         """Close in from `start` until nothing worth trying lies between the two sides, or only what stays open."""
@@ -72,7 +71,7 @@ class Frontier(Generic[V]):
             trial = ends[0] if ends else self.safest
         else:
             apart = self._apart(self.safe, self.beyond)
-            trial = self._moved(self.beyond, -min(4 * self.close, apart / 2), down=True)
+            trial = self._move(self.beyond, -min(4 * self.close, apart / 2), down=True)
         if trial != self.safe:
             self.search(trial)
 
@@ -98,12 +97,12 @@ class Frontier(Generic[V]):
         return (
             max(value - 2**tries, self.safest)
             if self.whole
-            else self._moved(value, -self.close / 4 * 2**tries, down=True)
+            else self._move(value, -self.close / 4 * 2**tries, down=True)
         )
 
     def between(self, safer: V, riskier: V) -> V | None:
         """A value halfway; None where there is none."""
-        middle = self._moved(safer, self._apart(safer, riskier) / 2, down=True)
+        middle = self._move(safer, self._apart(safer, riskier) / 2, down=True)
         return None if middle in (safer, riskier) else middle
 
     def _risk(self, value: V) -> V:
@@ -114,7 +113,7 @@ class Frontier(Generic[V]):
         """How much more risk `other` takes, as a logarithm; of a quotient, so that twice both is exactly as far apart."""
         return math.log(other / value) if self.riskiest > self.safest else math.log(value / other)
 
-    def _moved(self, value: V, by: float, *, down: bool) -> V:
+    def _move(self, value: V, by: float, *, down: bool) -> V:
         """`value` with `by` added to its risk; whole numbers are rounded `down` to less risk, or up to more."""
         factor = math.exp(by if self.riskiest > self.safest else -by)
         # a product: from twice the value it leads to exactly twice the value
@@ -129,7 +128,7 @@ class Frontier(Generic[V]):
         if (
             math.isfinite(rise)
             and rise * run > 0
-            and abs(rise) > 10 * min(max(before.width, after.width), self.blur)
+            and abs(rise) > 10 * min(max(before.width, after.width), self.most_varying_width)
         ):
             self.slope = min(max(rise / run, 1e-2), 1e9)
 
@@ -143,7 +142,7 @@ class Frontier(Generic[V]):
                 and self._apart(low, high) <= self.close / (10 if self.whole else 1)
             ):
                 continue
-            trial = self._aimed(last, for_safe)
+            trial = self._aim(last, for_safe)
             creeps = (
                 len(self._seen) % 16 == 15 and low is not None and high is not None
             )  # Newton's steps may; halving does not
@@ -170,19 +169,19 @@ class Frontier(Generic[V]):
                 low = value if low is None else max(low, value, key=self._risk)
         return low, high
 
-    def _aimed(self, last: V, for_safe: bool) -> V:
+    def _aim(self, last: V, for_safe: bool) -> V:
         """Newton's step to where the upper end (or the lower end) crosses, and a little further."""
         found = self._seen[last]
         end = found.upper if for_safe else found.lower
         step = -end / self.slope if math.isfinite(end) else math.copysign(FURTHEST, -end)
         margin = 0.0 if self.whole else self.close / 4
         step = min(max(step, -FURTHEST), FURTHEST) + (-margin if for_safe else margin)
-        return self._moved(last, step, down=for_safe)
+        return self._move(last, step, down=for_safe)
 
     def _between(self, low: V | None, high: V | None, for_safe: bool) -> V:
         """The middle of a gap; further out than ever, as far as the axis goes, where the gap is open."""
         if low is not None and high is not None:
-            return self._moved(low, self._apart(low, high) / 2, down=for_safe)
+            return self._move(low, self._apart(low, high) / 2, down=for_safe)
         if low is None:
-            return self._moved(min(self._seen, key=self._risk), -FURTHEST, down=True)
-        return self._moved(max(self._seen, key=self._risk), FURTHEST, down=False)
+            return self._move(min(self._seen, key=self._risk), -FURTHEST, down=True)
+        return self._move(max(self._seen, key=self._risk), FURTHEST, down=False)

@@ -5,29 +5,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import Certified
 from tightrope.answers.calibrate import most_steps
 from tightrope.answers.sealed_json import SealedJson
-from tightrope.answers.spend import privacy_curve
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, NoSuchValue
+from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
 from tightrope.files import as_path, write_whole
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.plain import Plain, plain_run, run_of
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.spelling import RELATION_SPELLINGS, spelled
 from tightrope.setting.tables import Table, placed
-from tightrope.theorems.evidence import PROVED, Standing
 
-LEDGER_FILE = SealedJson(format="tightrope-ledger", version=1)
+LEDGER_FILE = SealedJson(format="tightrope-ledger", version=2)
 
-_STANDINGS = {standing.value: standing for standing in Standing}
-_KEYS = ("relation", "accuracy", "trusting", "parts", "last")
+_EFFORTS = {effort.value: effort for effort in Effort}
+_KEYS = ("relation", "accuracy", "effort", "parts", "last")
 
 
 class Ledger:
@@ -35,9 +34,6 @@ class Ledger:
 
     Recording costs microseconds however many steps there are; answers are kept until the next step is recorded. A ledger
     records what happened, also steps that no theorem covers: asking is what is refused then, so ask once before training.
-
-    A loop asks often, so the effort is QUICK unless another is asked for; it matters for batches without replacement under
-    SUBSTITUTE, where effort=TIGHT takes seconds to minutes and leaves more of the budget.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -52,16 +48,15 @@ class Ledger:
     11097
     """
 
-    def __init__(
-        self, *, relation: Relation, accuracy: float = DEFAULT_ACCURACY, trusting: Standing = PROVED
-    ) -> None:
-        nothing = privacy_curve(
-            Run(), relation=relation, accuracy=accuracy, trusting=trusting
-        )  # refuses what is no setting
-        self._relation, self._accuracy, self._trusting = relation, nothing.accuracy, trusting
+    def __init__(self, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> None:
+        if not isinstance(by, Certified):
+            raise InvalidSetting(
+                "by", by, "be {Certified}", "A budget needs a guarantee: pass by=Certified()."
+            )
+        self._relation, self._by = as_relation(relation), by
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
-        self._answers: dict[tuple[str, float, Effort], Bracket] = {}
+        self._answers: dict[tuple[str, float], Bracket] = {}
 
     def step(
         self,
@@ -73,10 +68,8 @@ class Ledger:
     ) -> None:
         """Record `times` steps of additive noise, each on a freshly drawn batch."""
         if mechanism not in (Gaussian, Laplace):
-            raise InvalidSetting(
-                f"mechanism must be Gaussian or Laplace, got {mechanism!r}. "
-                "Only these have a noise multiplier: record another one with record(Step(mechanism, sampling))."
-            )
+            remedy = "Only these have a noise multiplier: record another one with record(Step(mechanism, sampling))."
+            raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
         count = check.whole(remedy="It is how often the step was taken, 0 or more.", times=times)
         self.record(Step(mechanism(noise_multiplier=noise_multiplier), sampling) * count)
 
@@ -113,49 +106,39 @@ class Ledger:
         """Who counts as a neighbour."""
         return self._relation
 
-    def curve(self, *, effort: Effort = QUICK) -> PrivacyCurve:
+    @property
+    def by(self) -> Certified:
+        """Who answers."""
+        return self._by
+
+    def curve(self) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return privacy_curve(
-            self.run, relation=self._relation, accuracy=self._accuracy, trusting=self._trusting, effort=effort
-        )
+        return self._by.curve(self.run, self._relation)
 
-    def epsilon(self, delta: float, *, effort: Effort = QUICK) -> Bracket:
+    def epsilon(self, delta: float) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("epsilon", check.real(delta=delta), effort, lambda curve, at: curve.epsilon(at))
+        return self._answer("epsilon", check.real(delta=delta), lambda curve, at: curve.epsilon(at))
 
-    def delta(self, epsilon: float, *, effort: Effort = QUICK) -> Bracket:
+    def delta(self, epsilon: float) -> Bracket:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("delta", check.real(epsilon=epsilon), effort, lambda curve, at: curve.delta(at))
+        return self._answer("delta", check.real(epsilon=epsilon), lambda curve, at: curve.delta(at))
 
-    def _answer(
-        self, of: str, at: float, effort: Effort, ask: Callable[[PrivacyCurve, float], Bracket]
-    ) -> Bracket:
-        # each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on what
-        # it was asked before
-        asked = of, at, checked_effort(effort)
-        if asked not in self._answers:
-            self._answers[asked] = ask(self.curve(effort=effort), at)
-        return self._answers[asked]
+    def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
+        # Each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on
+        # what it was asked before.
+        if (of, at) not in self._answers:
+            self._answers[of, at] = ask(self.curve(), at)
+        return self._answers[of, at]
 
-    def remaining(
-        self, epsilon: float, delta: float, step: Step | None = None, *, effort: Effort = QUICK
-    ) -> int:
+    def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
         """How many more times `step` (by default the last one recorded) fits into the budget; 0 where it is spent."""
         step = self._last if step is None else step
         if step is None:
-            raise InvalidSetting(
-                "step must be given while nothing is recorded, got None. Pass the Step you plan to take."
-            )
+            must = "be given while nothing is recorded"
+            raise InvalidSetting("step", step, must, "Pass the Step you plan to take.")
         try:
             return most_steps(
-                step,
-                epsilon=epsilon,
-                delta=delta,
-                relation=self._relation,
-                besides=self.run,
-                accuracy=self._accuracy,
-                trusting=self._trusting,
-                effort=effort,
+                step, epsilon=epsilon, delta=delta, relation=self._relation, besides=self.run, by=self._by
             ).value
         except NoSuchValue as refusal:
             if refusal.limit == math.inf:
@@ -164,33 +147,29 @@ class Ledger:
 
     def save(self, path: str | Path) -> None:
         """Write a small JSON file; whatever goes wrong, the file is the old one or the new one, whole."""
-        write_whole(as_path(path), LEDGER_FILE.sealed(self._content()), what="the ledger")
+        write_whole(as_path(path), LEDGER_FILE.seal(self._content()), what="the ledger")
 
     @staticmethod
     def load(path: str | Path) -> "Ledger":
         """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
-        table = LEDGER_FILE.unsealed(as_path(path))
+        table = LEDGER_FILE.unseal(as_path(path))
         table.keep_to(_KEYS)
-        relation, trusting = (
-            table.choice("relation", RELATION_SPELLINGS),
-            table.choice("trusting", _STANDINGS),
-        )
+        relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
         accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")
         with placed(table.where):
-            ledger = Ledger(relation=relation, accuracy=accuracy, trusting=trusting)
+            ledger = Ledger(relation=relation, by=Certified(accuracy=accuracy, effort=effort))
         ledger.record(run_of(table, "parts"))
         ledger._last = _last(table, list(ledger._times))
         if ledger._content() != table.entries:
-            raise InvalidSetting(
-                f"{path}: parts must list each step once, with steps of at least 1. Merge equal parts."
-            )
+            problem = "must list each step once in parts, with steps of at least 1"
+            raise UnusableFile(path, problem, "Merge equal parts.")
         return ledger
 
     def _content(self) -> Plain:
         return {
             "relation": spelled(self._relation),
-            "accuracy": self._accuracy,
-            "trusting": self._trusting.value,
+            "accuracy": self._by.accuracy,
+            "effort": self._by.effort.value,
             "parts": plain_run(self.run),
             "last": None if self._last is None else list(self._times).index(self._last),
         }
@@ -201,7 +180,7 @@ class Ledger:
         return self._state() == other._state()
 
     def _state(self) -> tuple[object, ...]:
-        return self._relation, self._accuracy, self._trusting, self._times, self._last
+        return self._relation, self._by, self._times, self._last
 
     def __repr__(self) -> str:
         return f"<Ledger: {self.run!r} under {self._relation.name}>"

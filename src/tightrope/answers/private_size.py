@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass, field
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY
-from tightrope.answers.spend import epsilon as spent
-from tightrope.curve.bracket import rounded
-from tightrope.errors import InvalidSetting
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT
+from tightrope.answers.spend import epsilon as spend
+from tightrope.curve.bracket import round_to
+from tightrope.errors import InvalidSetting, TightropeError
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Mechanism, RandomizedResponse
-from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import EveryRecord, WithoutReplacement
 from tightrope.theorems.dataset_size import BIASED_DOWN
@@ -21,7 +22,6 @@ _KEPT = 1e-12  # of ln beta: many times what the logarithm of the tail and the s
 _EPSILON = f"It is what the size's own release costs: pass a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, for example 0.1."
 _BETA = "It is the probability that the estimate exceeds the true size, and is charged to delta: pass for example delta / 10."
 _BATCH = "It is how many records every batch holds: pass a whole number of at least 1."
-_NEEDS_OPENDP = "private_size needs OpenDP, which is not installed: install tightrope[opendp]."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,12 @@ class PrivateSize:
     def __post_init__(self) -> None:
         check.whole(remedy="It is the size that was released.", estimate=self.estimate)
         check.whole(remedy="It is by how much the estimate was biased down.", shift=self.shift)
-        object.__setattr__(self, "epsilon", _checked_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", _check_epsilon(self.epsilon))
         object.__setattr__(self, "beta", check.open_probability(remedy=_BETA, beta=self.beta))
         if self.shift < (needed := least_shift(epsilon=self.epsilon, beta=self.beta)):
-            raise InvalidSetting(
-                f"shift must be at least {needed} for epsilon={self.epsilon!r} and beta={self.beta!r}, got {self.shift}. "
-                "With less the estimate exceeds the true size more often than beta says."
-            )
+            must = f"be at least {needed} for {{epsilon={self.epsilon!r}}} and {{beta={self.beta!r}}}"
+            remedy = "With less, the estimate exceeds the true size more often than beta says."
+            raise InvalidSetting("shift", self.shift, must, remedy)
 
     @property
     def chance_above(self) -> float:
@@ -66,9 +65,11 @@ class PrivateSize:
         size = check.whole(least=1, remedy=_BATCH, batch=batch)
         if self.estimate <= size:
             raise InvalidSetting(
-                f"batch must be below the private estimate of the size, got batch={size} and estimate={self.estimate}. "
-                "Take smaller batches with this estimate (another one costs epsilon again), or release nothing more: that many "
-                "records may not be there."
+                "batch",
+                size,
+                f"be below the private estimate of the size, {self.estimate}",
+                "Take smaller batches with this estimate (another one costs epsilon again), or release nothing more: "
+                "that many records may not be there.",
             )
         return WithoutReplacement(batch=size, population=self.estimate)
 
@@ -79,8 +80,8 @@ class PrivateSize:
         batch: int,
         steps: int,
         delta: float,
-        relation: Relation = ADD_OR_REMOVE,
-        accuracy: float = DEFAULT_ACCURACY,
+        relation: Relation | str = ADD_OR_REMOVE,
+        by: Certified = BY_DEFAULT,
     ) -> "WholeEpsilon":
         """What the size and `steps` steps on batches without replacement cost together, at `delta`.
 
@@ -93,22 +94,21 @@ class PrivateSize:
         >>> print(size.epsilon_with(tr.Gaussian(noise_multiplier=2), batch=50, steps=10_000, delta=1e-6))
         at most 0.63881... (at most 0.66014... if chosen after seeing the estimate)
         """
-        if relation is SUBSTITUTE:
-            raise InvalidSetting(
-                "relation must be ADD, REMOVE or ADD_OR_REMOVE, got SUBSTITUTE. Neighbours have equally many records then: "
-                "the size is public, so account for WithoutReplacement(batch=..., population=...) with the true one."
+        if as_relation(relation) is SUBSTITUTE:
+            remedy = (
+                "Under {SUBSTITUTE} neighbours have equally many records: the size is public, so account for "
+                "{WithoutReplacement} with the true one."
             )
+            raise InvalidSetting("relation", relation, "be {ADD}, {REMOVE} or {ADD_OR_REMOVE}", remedy)
         wanted = check.open_probability(remedy="Pass the probability of failure you accept.", delta=delta)
         if wanted <= self.beta:
-            raise InvalidSetting(
-                f"delta must be above beta, got delta={wanted!r} and beta={self.beta!r}. "
-                "The estimate is too high with probability beta, which is part of delta: release the size with a smaller beta."
-            )
+            remedy = "The estimate is too high with probability beta, which is part of delta: release it with less beta."
+            raise InvalidSetting("delta", wanted, f"be above beta, {self.beta!r}", remedy)
         training = Step(mechanism, self.sampling(batch)) * steps
         rest = math.nextafter(wanted - self.beta, 0.0)
-        alone = spent(training, delta=rest, relation=relation, accuracy=accuracy).upper
+        alone = spend(training, delta=rest, relation=relation, by=by).upper
         added = math.nextafter(self.epsilon + alone, math.inf)
-        composed = spent(training + self.as_step, delta=rest, relation=relation, accuracy=accuracy).upper
+        composed = spend(training + self.as_step, delta=rest, relation=relation, by=by).upper
         return WholeEpsilon(
             upper=min(composed, added), chosen_after=added, delta=wanted, because=(BIASED_DOWN,)
         )
@@ -119,7 +119,7 @@ class PrivateSize:
         truth = 1 / (1 + math.exp(-self.epsilon))
         for _ in range(
             3
-        ):  # three roundings, each by at most half a unit in the last place: upwards by more than that
+        ):  # three roundings, each by at most half a unit in the last place: go up by more than that
             truth = math.nextafter(truth, 1.0)
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
@@ -145,7 +145,7 @@ class WholeEpsilon:
         )
 
     def __str__(self) -> str:
-        upper, after = rounded(self.upper, 9, down=False), rounded(self.chosen_after, 9, down=False)
+        upper, after = round_to(self.upper, 9, down=False), round_to(self.chosen_after, 9, down=False)
         return f"at most {upper} (at most {after} if chosen after seeing the estimate)"
 
 
@@ -159,15 +159,15 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     """
     count = check.whole(remedy="It is how many records the dataset has.", records=records)
     if count > MOST_COUNTED:
-        raise InvalidSetting(
-            f"records must be at most {MOST_COUNTED:g}, got {count}. Nobody has more records."
-        )
-    cost = _checked_epsilon(epsilon)
+        raise InvalidSetting("records", count, f"be at most {MOST_COUNTED:g}", "Nobody has more records.")
+    cost = _check_epsilon(epsilon)
     wrong = check.open_probability(remedy=_BETA, beta=beta)
     if batch is not None:
         check.whole(least=1, remedy=_BATCH, batch=batch)
     shift = least_shift(epsilon=cost, beta=wrong)
-    size = PrivateSize(estimate=max(0, _noisy(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift)
+    size = PrivateSize(
+        estimate=max(0, _add_noise(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift
+    )
     if batch is not None:
         size.sampling(batch)
     return size
@@ -179,7 +179,7 @@ def least_shift(*, epsilon: float, beta: float) -> int:
     >>> least_shift(epsilon=0.1, beta=0.05)
     23
     """
-    cost = _checked_epsilon(epsilon)
+    cost = _check_epsilon(epsilon)
     target = math.log(check.open_probability(remedy=_BETA, beta=beta)) - _KEPT
     shift = max(0, math.ceil((-target - math.log1p(math.exp(-cost))) / cost) - 1)
     while _log_tail(cost, shift) > target:
@@ -194,22 +194,22 @@ def _log_tail(epsilon: float, shift: int) -> float:
     return -epsilon * (shift + 1) - math.log1p(math.exp(-epsilon))
 
 
-def _checked_epsilon(epsilon: object) -> float:
+def _check_epsilon(epsilon: object) -> float:
     value = check.positive(remedy=_EPSILON, epsilon=epsilon)
     if not LEAST_EPSILON <= value <= MOST_EPSILON:
-        raise InvalidSetting(
-            f"epsilon must be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, got {epsilon!r}. {_EPSILON}"
-        )
+        raise InvalidSetting("epsilon", epsilon, f"be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}", _EPSILON)
     return value
 
 
-def _noisy(count: int, epsilon: float) -> int:
+def _add_noise(count: int, epsilon: float) -> int:
     """The count with noise, by a measurement of OpenDP that says itself that it costs at most `epsilon`."""
     try:
         import opendp.prelude as dp
         from opendp.mod import GLOBAL_FEATURES
     except ModuleNotFoundError:
-        raise InvalidSetting(_NEEDS_OPENDP) from None
+        raise TightropeError(
+            "private_size needs OpenDP, which is not installed", "Install tightrope[opendp]."
+        ) from None
     # OpenDP asks that parts which are not vetted be allowed, for the whole process: allowed for as long as it takes
     allowed = "contrib" in GLOBAL_FEATURES
     dp.enable_features("contrib")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 from tightrope.files import read_text
 from tightrope.setting.tables import Table
 
@@ -22,10 +22,10 @@ class SealedJson:
     format: str
     version: int
 
-    def sealed(self, content: Mapping[str, object]) -> bytes:
+    def seal(self, content: Mapping[str, object]) -> bytes:
         """The content as a readable file, the same bytes each time.
 
-        >>> print(SealedJson("count", 1).sealed({"steps": 3}).decode(), end="")
+        >>> print(SealedJson("count", 1).seal({"steps": 3}).decode(), end="")
         {
           "format": "count",
           "version": 1,
@@ -36,9 +36,9 @@ class SealedJson:
         whole = {"format": self.format, "version": self.version, **content}
         return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
 
-    def unsealed(self, path: str | Path) -> Table:
+    def unseal(self, path: str | Path) -> Table:
         """The content of the file; refused where it is not whole, not of this format and version, or not what was sealed."""
-        table = Table.of(_parsed(Path(path)), f"{path}: ")
+        table = Table.of(_parse(Path(path)), f"{path}: ")
         table.choice("format", {self.format: None})
         version = table.wanted("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or version != self.version:
@@ -68,14 +68,15 @@ def _checksum(content: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _parsed(path: Path) -> object:
+def _parse(path: Path) -> object:
     text = read_text(path)
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as problem:
-        raise InvalidSetting(
-            f"{path} must be a whole JSON file, got: {problem}. It is damaged, cut off or of another kind: "
-            "restore it from a copy."
+        raise UnusableFile(
+            path,
+            f"must be a whole JSON file, got: {problem}",
+            "It is damaged, cut off or of another kind: restore it from a copy.",
         ) from None
 
 

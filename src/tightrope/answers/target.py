@@ -4,19 +4,18 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.certified import Progress, checked_effort, leave_a_gap
-from tightrope.answers.spend import privacy_curve
+from tightrope.accountants.accountant import Progress
+from tightrope.accountants.certified import Certified, leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.estimate import log_delta_guess
-from tightrope.errors import InvalidSetting, NoSuchValue, NotPreciseEnough
+from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.schedule import Schedule
-from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.relation import Relation
+from tightrope.setting.effort import QUICK
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.theorems.evidence import Standing
 from tightrope.theorems.lookup import analyse
 
 NOTHING = Run()
@@ -36,60 +35,68 @@ class Target:
     delta: float
     relation: Relation
     besides: Run
-    accuracy: float
-    trusting: Standing
-    effort: Effort = QUICK
+    by: Certified
     progress: Progress | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
-    def of(
+    def check(
         epsilon: float,
         delta: float,
-        relation: Relation,
+        relation: Relation | str,
         besides: Run | Step,
-        accuracy: float,
-        trusting: Standing,
-        effort: Effort = QUICK,
-        progress: Progress | None = None,
+        by: Certified,
+        progress: Progress | None,
     ) -> "Target":
-        """Check the target; refuse one that `besides` alone misses."""
+        """The target, if it is one; one that `besides` alone misses is refused."""
         remedy = "Pass the privacy loss you accept, 0 or more."
         bound = check.real(remedy=remedy, epsilon=epsilon)
         if bound < 0:
-            raise InvalidSetting(f"epsilon must be at least 0, got {epsilon!r}. {remedy}")
+            raise InvalidSetting("epsilon", epsilon, "be at least 0", remedy)
         if not isinstance(besides, Run | Step):
-            raise InvalidSetting(
-                f"besides must be a Run or a Step, got {besides!r}. Pass what else is released, or leave it out."
-            )
-        at, effort = check.open_probability(delta=delta), checked_effort(effort)
-        target = Target(bound, at, relation, as_run(besides), accuracy, trusting, effort, progress)
+            remedy = "Pass what else is released, or leave it out."
+            raise InvalidSetting("besides", besides, "be a Run or a Step", remedy)
+        if not isinstance(by, Certified):
+            remedy = "Only brackets can tell values that certainly meet a target from values that certainly miss it."
+            raise InvalidSetting("by", by, "be {Certified}", remedy)
+        at = check.open_probability(delta=delta)
+        target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)
         # asked at delta, not at epsilon: while little is spent, delta there is too small for anything
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
             raise NoSuchValue(
-                f"{target} cannot be shown to be met: besides={target.besides!r} alone spends epsilon {spent}. "
-                "Release less besides, or accept a larger epsilon or delta.",
+                f"{target.named} cannot be shown to be met: what is released besides, {target.besides!r}, "
+                f"alone spends epsilon {spent}",
+                "Release less besides, or accept a larger {epsilon} or {delta}.",
                 limit=0.0,
             )
         return target
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon:g} at delta {self.delta:g} under {self.relation.name}"
+        return PYTHON.fill(self.named)
+
+    @property
+    def named(self) -> str:
+        """The target with its names in braces, for refusals."""
+        return f"{{epsilon}} {self.epsilon:g} at {{delta}} {self.delta:g} under {{{self.relation.name}}}"
 
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
         """The curve of `run` together with what is released besides."""
-        return privacy_curve(
-            run + self.besides,
-            relation=self.relation,
-            accuracy=accuracy or self.accuracy,
-            trusting=self.trusting,
-            effort=self.effort,
-            progress=self.progress,
-        )
+        by = self.by if accuracy is None else replace(self.by, accuracy=accuracy)
+        return by.curve(run + self.besides, self.relation, self.progress)
 
     def leaves_a_gap(self, run: Run) -> bool:
         """Whether the theory itself keeps the two ends apart, so that a finer accuracy brings them no closer."""
-        return leave_a_gap(analyse(run + self.besides, self.relation, trusting=self.trusting, effort=QUICK))
+        return leaves_a_gap(analyse(run + self.besides, self.relation, QUICK))
+
+    @property
+    def quick(self) -> "Target":
+        """The same target, told without a game."""
+        return replace(self, by=replace(self.by, effort=QUICK))
+
+    @property
+    def nothing_known(self) -> Bracket:
+        """An excess of which nothing is known but that delta is at most 1."""
+        return Bracket(-math.inf, -math.log(self.delta))
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
         """ln delta - ln target; far from the target a rough bracket tells enough, and is often much cheaper."""
@@ -112,22 +119,22 @@ class Target:
 
     def _excess(self, curve: PrivacyCurve) -> Bracket:
         found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
-        slack = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of that logarithm, and of the difference
-        return Bracket(found.lower - log_delta - slack, found.upper - log_delta + slack)
+        rounding = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of that logarithm, and of the difference
+        return Bracket(found.lower - log_delta - rounding, found.upper - log_delta + rounding)
 
-    def guess(self, run: Run) -> Bracket:
+    def estimate(self, run: Run) -> Bracket:
         """The same, about."""
         log_delta = math.log(self.delta)
         schedules = [
             schedule
-            for analysis in analyse(run + self.besides, self.relation, trusting=self.trusting, effort=QUICK)
+            for analysis in analyse(run + self.besides, self.relation, QUICK)
             for schedule in analysis.covers[0].schedules
             if isinstance(schedule, Schedule)
         ]
         about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
         return Bracket(about, about)  # NaN is refused here
 
-    def verified(self, run: Run, accuracy: float) -> PrivacyCurve | None:
+    def verify(self, run: Run, accuracy: float) -> PrivacyCurve | None:
         """The curve of the run if both its readings, each asked afresh, are certainly within the target."""
         curve = self.curve(run, accuracy)
         try:

@@ -167,32 +167,27 @@ Out = Annotated[
 
 def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
     """Make a privacy statement from a run, what is known of its batches and a few facts."""
+    from tightrope.statements import render
     from tightrope.statements.file import read_registry_facts, read_statement
 
     made = read_statement(file)
     if format == "json":
-        text = made.json_text()
+        text = made.write_json()
     elif format == "md":
-        from tightrope.statements.markdown import markdown
-
-        text = markdown(made)
+        text = render.render_markdown(made)
     elif format == "latex":
-        from tightrope.statements.latex import latex
-
-        text = latex(made)
+        text = render.render_latex(made)
     else:
-        from tightrope.statements.registry import registry
-
-        text = registry(made, **read_registry_facts(file))
+        text = render.render_registry(made, read_registry_facts(file))
     _write(text, out)
 
 
 def verify(file: Stated, *, json: Json = False) -> int:
-    """Compute a statement anew; exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not."""
-    from tightrope.statements.make import verified
-    from tightrope.statements.model import Statement
+    """Compute a statement anew; exit code 0 if it is proved for what runs and its numbers are right, else 3."""
+    from tightrope.statements.checks import parse_statement
+    from tightrope.statements.make import verify as compute_anew
 
-    found = verified(Statement.from_json(read_text(as_path(file)), where=str(file)))
+    found = compute_anew(parse_statement(read_text(as_path(file)), where=str(file)))
     if json:
         print_json(
             {
@@ -212,9 +207,9 @@ def verify(file: Stated, *, json: Json = False) -> int:
 
 def schema() -> None:
     """Print the JSON Schema of a statement."""
-    from tightrope.statements.model import json_schema
+    from tightrope.statements.model import build_schema
 
-    print(plain_json.dumps(json_schema(), indent=2))
+    print(plain_json.dumps(build_schema(), indent=2))
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -1,13 +1,55 @@
-"""A certified interval around a number nobody knows exactly."""
+"""A certified interval around a number nobody knows exactly, with what decided it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tightrope.errors import PYTHON, Words
+from tightrope.theorems.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What decided a bracket: the theorems its upper end rests on, and the datasets that reach its lower end.
+
+    `branch` is the direction of the relation that costs most. Covers and witnesses that were tried and did not decide
+    are not listed.
+    """
+
+    because: tuple[Evidence, ...]
+    reached_by: str
+    branch: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why the ends of a bracket are further apart than the accuracy asked for, and what narrows them.
+
+    `seconds` is about how long the remedy takes, None where nobody knows. Texts name settings in braces, as refusals do.
+    """
+
+    relative_width: float
+    accuracy: float
+    why: str
+    remedy: str = ""
+    seconds: float | None = None
+
+    def in_words(self, words: Words) -> str:
+        """The gap as a front end says it."""
+        said = f"The ends are {_percent(self.relative_width)} apart: {words.fill(self.why)}."
+        if not self.remedy:
+            return said
+        takes = "" if self.seconds is None else f", in about {_duration(self.seconds)}"
+        return f"{said} {words.fill(self.remedy)}{takes}."
+
+    def __str__(self) -> str:
+        return self.in_words(PYTHON)
 
 
 @dataclass(frozen=True)
 class Bracket:
     """`lower` <= truth <= `upper`. The upper end is the guarantee; the lower end is reached by real datasets.
 
+    `decided_by` says what decided each end. `gap` is there where the ends are further apart than the accuracy asked for.
     A bracket never turns itself into a float: say which end you mean.
 
     >>> b = Bracket(0.5, 0.75)
@@ -17,6 +59,8 @@ class Bracket:
 
     lower: float
     upper: float
+    decided_by: Decision | None = field(default=None, repr=False, compare=False, kw_only=True)
+    gap: Gap | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
@@ -47,11 +91,11 @@ class Bracket:
         if math.isinf(self.upper) or self.upper == 0:
             return f"[{self.lower:.6g}, {self.upper:.6g}]"
         digits = min(max(3, 2 - math.floor(math.log10(self.relative_width))), 15)
-        return f"[{rounded(self.lower, digits, down=True)}, {rounded(self.upper, digits, down=False)}]"
+        return f"[{round_to(self.lower, digits, down=True)}, {round_to(self.upper, digits, down=False)}]"
 
 
-def rounded(value: float, digits: int, *, down: bool) -> str:
-    """`value` to so many significant digits, rounded outwards."""
+def round_to(value: float, digits: int, *, down: bool) -> str:
+    """`value` to so many significant digits, rounded down or up."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     text = f"{value:.{digits}g}"
@@ -59,3 +103,13 @@ def rounded(value: float, digits: int, *, down: bool) -> str:
         unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
         text = f"{value - unit if down else value + unit:.{digits}g}"
     return text
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"

@@ -36,7 +36,7 @@ class Curve(ABC, Generic[Answer]):
     def delta(self, epsilon: Numbers) -> Answers: ...
     def delta(self, epsilon: ArrayLike) -> Answer | Answers:
         """The smallest delta at each epsilon."""
-        return _answer_all(self._deltas, _check_epsilon, epsilon, "epsilon")
+        return _answer_all(self._deltas, check_epsilon, epsilon, "epsilon")
 
     @overload
     def log_delta(self, epsilon: float) -> Answer: ...
@@ -44,7 +44,7 @@ class Curve(ABC, Generic[Answer]):
     def log_delta(self, epsilon: Numbers) -> Answers: ...
     def log_delta(self, epsilon: ArrayLike) -> Answer | Answers:
         """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
-        return _answer_all(self._log_deltas, _check_epsilon, epsilon, "epsilon")
+        return _answer_all(self._log_deltas, check_epsilon, epsilon, "epsilon")
 
     @overload
     def epsilon(self, delta: float) -> Answer: ...
@@ -109,6 +109,7 @@ def check_delta(delta: object) -> float:
     return check.open_probability(remedy=remedy, delta=delta)
 
 
-def _check_epsilon(epsilon: object) -> float:
+def check_epsilon(epsilon: object) -> float:
+    """The epsilon, if it is one at which delta can be asked for."""
     remedy = "Pass a finite epsilon; delta(infinity) is the chance of an infinite loss."
     return check.real(remedy=remedy, epsilon=epsilon)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tightrope.curve.curve import Curve, log_delta_from_reverse
-from tightrope.curve.privacy_curve import Composed
+from tightrope.curve.privacy_curve import ComposedCurve
 
 ACCURACY = 1e-3  # of the limit's own curve; nobody knows how far the limit is from the truth
 
@@ -32,7 +32,7 @@ class GaussianLimitCurve(Curve[Approximation]):
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=tr.GAUSSIAN_LIMIT)
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.GaussianLimit())
     >>> print(curve.epsilon(1e-6))  # the truth is 0.947
     about 0.80...
     >>> round(curve.mu, 4)
@@ -40,7 +40,7 @@ class GaussianLimitCurve(Curve[Approximation]):
     """
 
     mu: float
-    limit: Composed = field(repr=False)
+    limit: ComposedCurve = field(repr=False)
 
     def _deltas(self, epsilons: list[float]) -> list[Approximation]:
         return [Approximation(math.exp(self._log_delta(epsilon))) for epsilon in epsilons]

@@ -3,29 +3,26 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tightrope.curve.bracket import Bracket
-from tightrope.curve.curve import elementwise
+from tightrope.curve.bracket import Bracket, Decision, Gap
+from tightrope.curve.curve import Curve, check_delta, check_epsilon, log_delta_from_reverse
 from tightrope.engines.face import Errors, LogBounds
-from tightrope.errors import NotPreciseEnough
+from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.theorems.evidence import Evidence
 
 if TYPE_CHECKING:
     from tightrope.curve.trade_off import TradeOff
 
 Brackets = NDArray[np.object_]
-Answer = TypeVar("Answer")
+Bound = TypeVar("Bound")
 
 
-End = Callable[["Composed"], float]
-
-
-class Composed(Protocol):
+class ComposedCurve(Protocol):
     """The curve of one composed schedule, for epsilon >= 0."""
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
@@ -36,69 +33,98 @@ class Composed(Protocol):
 
 
 @dataclass(frozen=True)
-class Branch:
-    """One direction of a relation: covers bound its curve from above (each by its worst schedule), witnesses from below."""
+class ComposedCover:
+    """The worst of these curves bounds every neighbouring pair of datasets from above, by these theorems."""
 
-    name: str
-    covers: tuple[tuple[Composed, ...], ...]
-    witnesses: tuple[Composed, ...]
+    curves: tuple[ComposedCurve, ...]
+    because: tuple[Evidence, ...]
+
+    def worst(self, end: "End") -> float:
+        """The upper bound."""
+        return max(end(curve) for curve in self.curves)
 
 
 @dataclass(frozen=True)
-class PrivacyCurve:
-    """delta as a function of epsilon and back, as brackets. Scalars give a Bracket, arrays an array of Brackets.
+class ComposedWitness:
+    """A curve that these datasets reach."""
 
-    `leaves_a_gap` says whether theory, and not only arithmetic, may keep the two ends apart.
+    curve: ComposedCurve
+    datasets: str
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One direction of a relation. Covers and witnesses come cheapest first."""
+
+    name: str
+    covers: tuple[ComposedCover, ...]
+    witnesses: tuple[ComposedWitness, ...]
+
+
+End = Callable[[ComposedCurve], float]
+
+
+@dataclass(frozen=True)
+class _Ends:
+    lower: float
+    upper: float
+    decision: Decision
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyCurve(Curve[Bracket]):
+    """delta as a function of epsilon and back, as brackets: a number gives a Bracket, an array an array of Brackets.
+
+    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Below about 1e-308
+    the lower end of a delta is 0 and its upper end the smallest float: use `log_delta` there. `explain_gap(relative_width, delta)` says why the ends are apart where theory, and not only arithmetic, keeps them so;
+    it is None where theory is tight.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
     >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
     >>> print(curve.epsilon(1e-6))
     [0.94719..., 0.94719...]
+    >>> print(curve.decided_by(delta=1e-6).reached_by)
+    D = (0, ..., 0, 1) and D' = (0, ..., 0)
     >>> curve.delta([0.5, 1.0]).shape
     (2,)
     """
 
-    question: str
     branches: tuple[Branch, ...]
-    because: tuple[object, ...]
-    witnessed_by: tuple[str, ...]
     accuracy: float
     reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
-    leaves_a_gap: bool = False
+    explain_gap: Callable[[float, float | None], Gap] | None = field(default=None, repr=False)
 
-    @overload
-    def delta(self, epsilon: float) -> Bracket: ...
-    @overload
-    def delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
-        """The smallest delta at each epsilon.
+    @property
+    def leaves_a_gap(self) -> bool:
+        """Whether theory, and not only arithmetic, may keep the two ends apart."""
+        return self.explain_gap is not None
 
-        Below about 1e-308 the lower end is 0 and the upper end the smallest float: use log_delta there.
-        """
-        return elementwise(self._delta, epsilon, "epsilon")
-
-    @overload
-    def log_delta(self, epsilon: float) -> Bracket: ...
-    @overload
-    def log_delta(self, epsilon: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def log_delta(self, epsilon: ArrayLike) -> Bracket | Brackets:
-        """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
-        return elementwise(lambda e: Bracket(*self._log_ends(e)), epsilon, "epsilon")
-
-    @overload
-    def epsilon(self, delta: float) -> Bracket: ...
-    @overload
-    def epsilon(self, delta: Sequence[float] | NDArray[np.float64]) -> Brackets: ...
-    def epsilon(self, delta: ArrayLike) -> Bracket | Brackets:
-        """The smallest epsilon >= 0 with delta(epsilon) <= delta; 0 and infinity where those are the truth."""
-        return elementwise(self._epsilon, delta, "delta")
+    def decided_by(self, *, epsilon: float | None = None, delta: float | None = None) -> Decision:
+        """What decides the bracket at this epsilon or this delta: one cover's theorems above, one witness below."""
+        if (epsilon is None) == (delta is None):
+            must = "be given, or {delta}, and not both"
+            raise InvalidSetting("epsilon", epsilon, must, "Say at which point of the curve.")
+        if delta is not None:
+            return self._epsilon_ends(check_delta(delta)).decision
+        return self._log_ends(check_epsilon(epsilon)).decision
 
     def error(self, epsilon: float) -> Errors:
-        """How much each approximation (cells, tails, aliasing, cut-off, rounding) can have moved delta, relative to delta."""
+        """How much each approximation can have moved delta, relative to delta: cells, tails, aliasing, cut-off, rounding."""
         epsilon = abs(check.real(epsilon=epsilon))
-        found = [self._cover_bounds(branch, epsilon) for branch in self.branches]
-        return max(found, key=lambda bounds: bounds.upper).errors
+        found = []
+        for branch in self.branches:
+            bounds = [
+                max(
+                    (curve.log_bounds(epsilon, self.accuracy) for curve in cover.curves),
+                    key=lambda b: b.upper,
+                )
+                for cover, _ in _ask_all(
+                    branch.covers, lambda c: c.worst(lambda s: s.log_bounds(epsilon, self.accuracy).upper)
+                )
+            ]
+            found.append(min(bounds, key=lambda b: b.upper))
+        return max(found, key=lambda b: b.upper).errors
 
     def trade_off(self) -> "TradeOff":
         """What the best attack achieves: true against false positive rates, success, posteriors; the f of f-DP.
@@ -112,101 +138,107 @@ class PrivacyCurve:
 
         return TradeOff(self)
 
-    def _delta(self, epsilon: float) -> Bracket:
-        lower, upper = self._log_ends(epsilon)
-        # exp rounds to within a unit in the last place: step outwards, and never down to 0 unless delta is 0
-        high = 0.0 if upper == -math.inf else min(math.nextafter(math.exp(upper), 1.0), 1.0)
-        low = math.nextafter(math.exp(lower), 0.0) if lower > -700 else 0.0
-        return Bracket(min(low, high), high)
+    def _deltas(self, epsilons: list[float]) -> list[Bracket]:
+        return list(map(self._delta, epsilons))
 
-    def _log_ends(self, epsilon: float) -> tuple[float, float]:
-        epsilon = check.real(
-            remedy="Pass a finite epsilon; delta(infinity) is the chance of an infinite loss.",
-            epsilon=epsilon,
-        )
+    def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
+        return list(map(self._log_delta, epsilons))
+
+    def _epsilons(self, deltas: list[float]) -> list[Bracket]:
+        return list(map(self._epsilon, deltas))
+
+    def _delta(self, epsilon: float) -> Bracket:
+        ends = self._log_ends(epsilon)
+        # exp rounds to within a unit in the last place: step outwards, and never down to 0 unless delta is 0
+        high = 0.0 if ends.upper == -math.inf else min(math.nextafter(math.exp(ends.upper), 1.0), 1.0)
+        low = math.nextafter(math.exp(ends.lower), 0.0) if ends.lower > -700 else 0.0
+        return self._bracket(min(low, high), high, ends.decision)
+
+    def _log_delta(self, epsilon: float) -> Bracket:
+        ends = self._log_ends(epsilon)
+        width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
+        return Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=self._gap(width, None))
+
+    def _epsilon(self, delta: float) -> Bracket:
+        ends = self._epsilon_ends(delta)
+        return self._bracket(ends.lower, ends.upper, ends.decision, delta)
+
+    def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
+        plain = Bracket(lower, upper)
+        return Bracket(lower, upper, decided_by=decision, gap=self._gap(plain.relative_width, delta))
+
+    def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
+        if self.explain_gap is None or relative_width <= self.accuracy:
+            return None
+        return self.explain_gap(relative_width, delta)
+
+    def _log_ends(self, epsilon: float) -> _Ends:
         if epsilon < 0:
             return self._negative(epsilon)
-        lower, upper = self._ends(
+        ends = self._ends(
             lambda composed: composed.log_bounds(epsilon, self.accuracy).upper,
             lambda composed: composed.log_bounds(epsilon, self.accuracy).lower,
             lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)),
             -math.inf,
         )
-        upper = min(upper, 0.0)  # delta is at most 1
-        return min(lower, upper), upper
+        upper = min(ends.upper, 0.0)  # delta is at most 1
+        return _Ends(min(ends.lower, upper), upper, ends.decision)
 
-    def _negative(self, epsilon: float) -> tuple[float, float]:
-        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the exchanged pair loses at the opposite epsilon."""
-        lower, upper = self.reverse()._log_ends(-epsilon)
-        base = -math.expm1(epsilon)
-        return math.log(base + math.exp(lower + epsilon)) - 1e-15, min(
-            math.log(base + math.exp(upper + epsilon)) + 1e-15, 0.0
-        )
+    def _negative(self, epsilon: float) -> _Ends:
+        """What the exchanged pair loses at the opposite epsilon."""
+        ends = self.reverse()._log_ends(-epsilon)
+        lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
+        upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
+        return _Ends(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
 
-    def _cover_bounds(self, branch: Branch, epsilon: float) -> LogBounds:
-        """The best cover's worst schedule."""
-
-        def worst(cover: tuple[Composed, ...]) -> LogBounds:
-            return max(
-                (schedule.log_bounds(epsilon, self.accuracy) for schedule in cover), key=lambda b: b.upper
-            )
-
-        found = _answered([partial(worst, cover) for cover in branch.covers], needed=True)
-        return min(found, key=lambda b: b.upper)
-
-    def _ends(
-        self, above: End, below: End, enough: Callable[[float], float], least: float
-    ) -> tuple[float, float]:
-        """What the best witness attains and the best cover allows, in the worst branch.
-
-        Covers and witnesses come cheapest first: where the first of each meet to within `enough`, no other is asked.
-        """
-        ends = []
-        for branch in self.branches:
-            covers = [partial(_worst, above, cover) for cover in branch.covers]
-            witnesses = [partial(below, witness) for witness in branch.witnesses]
-            uppers, lowers = _answered(covers[:1]), _answered(witnesses[:1])
-            if not (uppers and lowers and lowers[0] >= enough(uppers[0])):
-                uppers = _answered(covers, needed=True)
-                lowers = _answered(witnesses, enough(min(uppers)), needed=True)
-            ends.append((max(lowers, default=least), min(uppers)))
-        return max((lower for lower, _ in ends), default=least), max(upper for _, upper in ends)
-
-    def _epsilon(self, delta: float) -> Bracket:
-        delta = check.open_probability(
-            remedy="Pass the probability of failure you accept, strictly between 0 and 1; it is usually below 1 / population.",
-            delta=delta,
-        )
-
-        lower, upper = self._ends(
+    def _epsilon_ends(self, delta: float) -> _Ends:
+        ends = self._ends(
             lambda composed: composed.epsilon_bounds(delta, self.accuracy)[1],
             lambda composed: composed.epsilon_bounds(delta, self.accuracy)[0],
             lambda upper: upper * (1 - self.accuracy / 10),
             0.0,
         )
-        return Bracket(min(lower, upper), upper)
+        return _Ends(min(ends.lower, ends.upper), ends.upper, ends.decision)
+
+    def _ends(self, above: End, below: End, enough: Callable[[float], float], least: float) -> _Ends:
+        """What the best witness attains and the best cover allows, in the worst branch.
+
+        Where the first cover and the first witness meet to within `enough`, no other is asked.
+        """
+        uppers: list[tuple[ComposedCover, float, str]] = []
+        lowers: list[tuple[str, float]] = [("", least)]
+        for branch in self.branches:
+            allowed = _ask_all(branch.covers[:1], lambda cover: cover.worst(above), needed=False)
+            attained = _ask_all(branch.witnesses[:1], lambda witness: below(witness.curve), needed=False)
+            if not (allowed and attained and attained[0][1] >= enough(allowed[0][1])):
+                allowed = _ask_all(branch.covers, lambda cover: cover.worst(above))
+                least_upper = enough(min(upper for _, upper in allowed))
+                attained = _ask_all(branch.witnesses, lambda witness: below(witness.curve), least_upper)
+            cover, upper = min(allowed, key=lambda answer: answer[1])
+            uppers.append((cover, upper, branch.name))
+            lowers += [(witness.datasets, lower) for witness, lower in attained]
+        _, upper, name = max(uppers, key=lambda answer: answer[1])
+        datasets, lower = max(reversed(lowers), key=lambda answer: answer[1])
+        because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
+        return _Ends(lower, upper, Decision(tuple(because), datasets, name))
 
 
-def _worst(above: End, cover: tuple[Composed, ...]) -> float:
-    return max(above(composed) for composed in cover)
-
-
-def _answered(
-    questions: Sequence[Callable[[], Answer]], enough: float = math.inf, *, needed: bool = False
-) -> list[Answer]:
+def _ask_all(
+    sources: Sequence[Bound], ask: Callable[[Bound], float], enough: float = math.inf, *, needed: bool = True
+) -> list[tuple[Bound, float]]:
     """The answers of those that can answer, up to the first that is `enough`; where one is needed, a refusal if none can.
 
     One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.
     """
-    answers: list[Answer] = []
+    answers: list[tuple[Bound, float]] = []
     refusal: NotPreciseEnough | None = None
-    for ask in questions:
+    for source in sources:
         try:
-            answers.append(ask())
+            answers.append((source, ask(source)))
         except NotPreciseEnough as refused:
             refusal = refusal or refused
             continue
-        if isinstance(answers[-1], float) and answers[-1] >= enough:
+        if answers[-1][1] >= enough:
             break
     if needed and refusal is not None and not answers:
         raise refusal

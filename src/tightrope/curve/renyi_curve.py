@@ -7,7 +7,7 @@ from typing import overload
 
 from numpy.typing import ArrayLike
 
-from tightrope.curve.bracket import rounded
+from tightrope.curve.bracket import round_to
 from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.errors import InvalidSetting
@@ -33,7 +33,7 @@ class UpperBound:
         raise TypeError("an UpperBound is one-sided: use .upper")
 
     def __str__(self) -> str:
-        return f"at most {rounded(self.upper, 9, down=False)}"
+        return f"at most {round_to(self.upper, 9, down=False)}"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RenyiCurve(Curve[UpperBound]):
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
-    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, accountant=tr.RENYI)
+    >>> curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.Renyi())
     >>> print(curve.epsilon(1e-6))
     at most 1.70...
     """

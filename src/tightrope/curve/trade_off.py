@@ -13,7 +13,7 @@ from scipy import special
 
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import elementwise
-from tightrope.curve.privacy_curve import Brackets, Composed, PrivacyCurve
+from tightrope.curve.privacy_curve import Brackets, ComposedCurve, PrivacyCurve
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
@@ -84,21 +84,21 @@ class TradeOff:
         It is (1 - p) + p delta(ln((1 - p) / p)); for even odds that is 1/2 + advantage / 2. Guessing without a look is
         right with probability max(p, 1 - p).
         """
-        p = Fraction(_checked_prior(prior))
+        p = Fraction(_check_prior(prior))
         # the likelier dataset is a safe guess; a look adds the rarer one's delta at the odds against it
         likelier, rarer, curve = (1 - p, p, self.curve) if p <= 1 - p else (p, 1 - p, self._reverse)
         delta = curve.delta(math.log(likelier) - math.log(rarer))
         # the logarithm is rounded, unless it is 0; success changes by at most the rarer prior times that
-        slack = 0 if likelier == rarer else Fraction(32 * UNIT_ROUNDOFF)
+        rounding = 0 if likelier == rarer else Fraction(32 * UNIT_ROUNDOFF)
         lower, upper = (likelier + rarer * Fraction(end) for end in (delta.lower, delta.upper))
-        return Bracket(_down(max(lower - slack, likelier)), _up(min(upper + slack, Fraction(1))))
+        return Bracket(_down(max(lower - rounding, likelier)), _up(min(upper + rounding, Fraction(1))))
 
     def posterior(self, prior: float, false_positive_rate: float) -> Bracket:
         """The largest chance that it is D once a test of that false positive rate says D, when `prior` was the chance before.
 
         It is p T / (p T + (1 - p) a), with the true positive rate T of the false positive rate a.
         """
-        p = Fraction(_checked_prior(prior))
+        p = Fraction(_check_prior(prior))
         rate = check.positive(
             remedy="Pass how often the test may be wrong; one that is never wrong may never say anything.",
             false_positive_rate=false_positive_rate,
@@ -128,9 +128,8 @@ class TradeOff:
             false_positive_rate=false_positive_rate,
         )
         if 0 < rate < SMALLEST_RATE:
-            raise NotPreciseEnough(
-                f"false_positive_rate={rate:g} is beyond what floats resolve. Ask for 0, or for at least {SMALLEST_RATE:g}."
-            )
+            what = f"{{false_positive_rate={rate:g}}} is beyond what floats resolve"
+            raise NotPreciseEnough(what, f"Ask for 0, or for at least {SMALLEST_RATE:g}.")
         if rate == 0:  # the infimum is the limit of large odds
             hits, misses = self._infinite, Bracket(0.0, 1.0)
         elif rate == 1:
@@ -140,8 +139,9 @@ class TradeOff:
         hits = _common(hits, Bracket(rate, 1.0), _complement(misses))
         if hits.relative_width > 4 * self.curve.accuracy and not self.curve.leaves_a_gap:
             raise NotPreciseEnough(
-                f"the true positive rate at false_positive_rate={rate:g} could not be certified to accuracy="
-                f"{self.curve.accuracy:g}, only to {hits.relative_width:.1e}. Ask for a coarser accuracy or another rate."
+                f"the true positive rate at {{false_positive_rate={rate:g}}} could not be certified to "
+                f"{{accuracy={self.curve.accuracy:g}}}, only to {hits.relative_width:.1e}",
+                "Ask for a coarser {accuracy} or another rate.",
             )
         return hits, _common(misses, Bracket(0.0, _complement(Bracket(rate, rate)).upper), _complement(hits))
 
@@ -230,7 +230,7 @@ def _best_known(curve: PrivacyCurve, epsilon: float) -> Bracket:
 
 
 @runtime_checkable
-class _KnowsInfiniteMass(Composed, Protocol):
+class _KnowsInfiniteMass(ComposedCurve, Protocol):
     @property
     def infinite_mass(self) -> float:
         """The probability of a loss no finite epsilon covers."""
@@ -239,16 +239,16 @@ class _KnowsInfiniteMass(Composed, Protocol):
 def _infinite_mass(curve: PrivacyCurve) -> Bracket:
     """D(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
     upper = max(
-        min(max(_mass(schedule).upper for schedule in cover) for cover in branch.covers)
+        min(max(_mass(curve).upper for curve in cover.curves) for cover in branch.covers)
         for branch in curve.branches
     )
     lower = max(
-        (_mass(witness).lower for branch in curve.branches for witness in branch.witnesses), default=0.0
+        (_mass(witness.curve).lower for branch in curve.branches for witness in branch.witnesses), default=0.0
     )
     return Bracket(min(lower, upper), upper)
 
 
-def _mass(composed: Composed) -> Bracket:
+def _mass(composed: ComposedCurve) -> Bracket:
     if not isinstance(composed, _KnowsInfiniteMass):
         return Bracket(0.0, 1.0)
     mass = abs(composed.infinite_mass)  # -0.0 is 0
@@ -354,7 +354,7 @@ def _distances(epsilons: Floats, odds: Floats, apart: int) -> Floats:
     return np.where(difference < 1, close, odds[apart:] - odds[:-apart])
 
 
-def _checked_prior(prior: float) -> float:
+def _check_prior(prior: float) -> float:
     return check.open_probability(
         remedy="Pass the chance of D before anything is seen, strictly between 0 and 1; 0.5 is a fair coin.",
         prior=prior,

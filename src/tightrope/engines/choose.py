@@ -3,14 +3,13 @@
 import math
 from contextlib import suppress
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from tightrope.engines.closed_forms import OneFormula
 from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.end_point import EndPoint
-from tightrope.engines.face import NOTHING, EngineDeclines, LogBounds
+from tightrope.engines.face import NO_HINT, NOTHING, Engine, EngineDeclines, Hint, LocalBounds, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes, outcomes
@@ -19,9 +18,9 @@ from tightrope.engines.saddle import epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.roots import crossing
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 
 KEPT_PLACES = 8
 NOTHING_CERTAIN, MOST_HOPELESS = (
@@ -31,26 +30,12 @@ NOTHING_CERTAIN, MOST_HOPELESS = (
 ROUGH = 0.1  # the accuracy of the first of two solutions for epsilon
 
 
-class Local(Protocol):
-    """Certified bounds at any epsilon, tight near the one they were made for."""
-
-    def bounds(self, epsilon: float) -> LogBounds:
-        """Bounds on ln delta(epsilon)."""
-
-
-class Engine(Protocol):
-    """A way to compose one schedule."""
-
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> Local:
-        """Bounds placed for `epsilon`, where ln delta is about `log_delta` if that is known."""
-
-
 class Composition:
     """The curve of one schedule of pairs, for epsilon >= 0."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self._places: list[Local] = []
+        self._places: list[LocalBounds] = []
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
@@ -72,7 +57,7 @@ class Composition:
 
     def _known(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, or no loss exceeds epsilon."""
-        if any(isinstance(pair, FinitePair) and pair.infinite_mass == 1 for pair, _ in self.schedule):
+        if self.schedule.log_finite_mass == -math.inf:
             return LogBounds(0.0, 0.0)  # P and Q share no outcome
         highest = self.schedule.loss_range[1]
         if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
@@ -82,9 +67,9 @@ class Composition:
             return LogBounds(-math.inf, math.log(32 * UNIT_ROUNDOFF * max(highest, 1e-300)))
         return None
 
-    def _place(self, epsilon: float, accuracy: float, log_delta: float | None = None) -> Local:
+    def _place(self, epsilon: float, accuracy: float, hint: Hint = NO_HINT) -> LocalBounds:
         """A local that certifies `epsilon` to `accuracy`, or the best there is; the last few are kept."""
-        best: tuple[float, Local] | None = None
+        best: tuple[float, LocalBounds] | None = None
         drowned = False  # a lattice in rounding: a longer one would not help, telling large losses apart may
         for engine in self._engines:
             if drowned and isinstance(engine, LatticeEngine):
@@ -93,7 +78,7 @@ class Composition:
                 try:
                     # An engine whose arithmetic overflows or loses its way certifies nothing here: on to the next.
                     with np.errstate(over="ignore", invalid="ignore"):
-                        local = engine.near(epsilon, tolerance, log_delta)
+                        local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)
                 except (
                     EngineDeclines,
@@ -119,19 +104,15 @@ class Composition:
     def _engines(self) -> list[Engine]:
         """The engines that can compose this schedule, fastest first; the slow ones again with more patience."""
         pairs = [pair for pair, _ in self.schedule]
-        normal = [pair for pair in pairs if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL]
-        separations = [pair.pure_separation for pair in normal]
         engines: list[Engine] = []
-        if len(normal) == len(pairs) and None not in separations:
-            square = sum(
-                times * (s or 0.0) ** 2 for s, (_, times) in zip(separations, self.schedule, strict=True)
-            )
-            engines.append(OneFormula.full_batch(math.sqrt(square)))
+        separation = self.schedule.gaussian_separation
+        if separation is not None:
+            engines.append(OneFormula.full_batch(separation))
         elif self.schedule.steps == 1:
             engines.append(one_step(pairs[0]))
         elif outcomes(self.schedule) <= MOST_OUTCOMES:
             engines.append(ExactOutcomes(self.schedule))
-        if all(EndPoint.applies(pair) for pair in pairs):
+        if self.schedule.is_bounded:
             engines.append(EndPoint(self.schedule))
         contour = all(pair.loss_range[0] < math.inf for pair in pairs)  # some loss of every step is finite
         if contour:
@@ -152,13 +133,7 @@ class Composition:
     @cached_property
     def infinite_mass(self) -> float:
         """The probability of a loss no finite epsilon covers."""
-        log_finite = 0.0
-        for pair, times in self.schedule:
-            if isinstance(pair, FinitePair) and pair.infinite_mass:
-                log_finite += (
-                    times * math.log1p(-float(pair.infinite_mass)) if pair.infinite_mass < 1 else -math.inf
-                )
-        return -math.expm1(log_finite)
+        return self.schedule.infinite_mass
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
@@ -190,9 +165,6 @@ class Composition:
             guess, tilt = epsilon_estimate(Plan(self.schedule, log_delta + math.log(accuracy) - 7), log_delta)
         except EngineDeclines:
             guess, tilt = 1.0, 1.0
-        for engine in self._engines:
-            if isinstance(engine, ContourEngine):
-                engine.last_saddle = tilt
         highest = self.schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
         for engine in self._engines:
             if isinstance(
@@ -206,7 +178,7 @@ class Composition:
         tried, hopeless = {guess}, 0
         # Roughly first: where few steps matter the guess is poor, and a lattice made for it would be wasted.
         for wanted in (max(accuracy, ROUGH), *[accuracy] * 6):
-            lower, upper, width = self._solve(guess, log_delta, wanted, highest)
+            lower, upper, width = self._solve(guess, log_delta, wanted, highest, tilt)
             if width <= accuracy or (math.isfinite(upper) and upper - lower <= accuracy / 10 * upper):
                 if lower == 0 and self._meets_at_zero(log_delta, accuracy):
                     upper = 0.0
@@ -242,16 +214,16 @@ class Composition:
         return math.log(total) + 1e-12 if total else -math.inf
 
     def _solve(
-        self, guess: float, log_delta: float, accuracy: float, highest: float
+        self, guess: float, log_delta: float, accuracy: float, highest: float, tilt: float
     ) -> tuple[float, float, float]:
         """Both crossings as one local sees them, and the local's relative width there."""
         if self._known(guess) is not None:
             return 0.0, guess, math.inf
-        near = None if accuracy >= ROUGH else log_delta  # a rough solution is behind the guess
-        return self._solve_on(self._place(guess, accuracy, near), guess, log_delta, accuracy, highest)
+        hint = Hint(tilt, None if accuracy >= ROUGH else log_delta)  # a rough solution is behind the guess
+        return self._solve_on(self._place(guess, accuracy, hint), guess, log_delta, accuracy, highest)
 
     def _solve_on(
-        self, local: Local, guess: float, log_delta: float, accuracy: float, highest: float
+        self, local: LocalBounds, guess: float, log_delta: float, accuracy: float, highest: float
     ) -> tuple[float, float, float]:
         """The same on a given local."""
 
@@ -282,8 +254,7 @@ class Composition:
 
 def one_step(pair: Pair) -> OneFormula | ExactOutcomes:
     """The curve of a single step, for epsilon >= 0: an envelope's is then that of its remove pair."""
-    if isinstance(pair, Envelope):
-        pair = pair.remove
+    pair = pair.one_step
     return OneFormula(pair) if isinstance(pair, ShiftPair) else ExactOutcomes(Schedule([(pair, 1)]))
 
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from tightrope.engines.face import NOTHING, Errors, LogBounds
+from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import mills_ratio
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OVERFLOW = -30.0  # mills_ratio is a plain float above this
@@ -31,7 +31,7 @@ class OneFormula:
         """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
         return OneFormula(ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL)))
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "OneFormula":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "OneFormula":
         """The formula is the same everywhere."""
         return self
 

@@ -2,12 +2,8 @@
 
 import math
 
-import numpy as np
-
-from tightrope.engines.face import EngineDeclines, Errors, LogBounds
+from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 
 
@@ -22,14 +18,7 @@ class EndPoint:
         self.schedule = schedule
         self.highest = schedule.loss_range[1]
 
-    @staticmethod
-    def applies(pair: Pair) -> bool:
-        """Whether the pair's loss has a largest value, taken with positive probability."""
-        if isinstance(pair, FinitePair):
-            return not pair.infinite_mass and bool(pair.levels)
-        return pair.noise is Noise.LAPLACE
-
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "EndPoint":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "EndPoint":
         """Itself, where it is tight enough."""
         if self.bounds(epsilon).width > tolerance:
             raise EngineDeclines("too far from the largest loss")
@@ -43,7 +32,7 @@ class EndPoint:
             return LogBounds(-math.inf, -math.inf)
         most = least = error = 0.0
         for pair, times in self.schedule:
-            log_top, log_near = _top(pair, gap + 2 * doubt)
+            log_top, log_near = pair.log_masses_at_top(gap + 2 * doubt)
             least += times * log_top
             most += times * log_near
             error += times * 16 * UNIT_ROUNDOFF * (4 + abs(log_top))
@@ -54,23 +43,3 @@ class EndPoint:
             upper,
             Errors(cells=-math.expm1(least - most), rounding=min(1.0, 2 * doubt / max(gap, doubt)) + error),
         )
-
-
-def _top(pair: Pair, gap: float) -> tuple[float, float]:
-    """ln P(loss = max) and ln P(loss > max - gap), the latter rounded up."""
-    if isinstance(pair, Envelope):
-        pair = pair.remove  # which has the same losses above 0
-    high = pair.loss_range[1]
-    if isinstance(pair, ShiftPair):
-        centre = np.array(pair.centres()[-1])
-        x = pair.output_at(np.array(high - gap))
-        near = float(
-            pair.observed.log_upper(np.minimum(x, centre) - 64 * UNIT_ROUNDOFF * (1 + np.abs(centre)))
-        )
-        return float(pair.observed.log_upper(centre)), min(near, 0.0)
-    levels = list(zip(pair.losses, pair.levels, strict=True))
-    near_mass = sum(p for loss, (p, _) in levels if loss > high - gap * (1 + 1e-9) - 1e-300)
-    (_, (top, _)) = levels[-1]
-    return exact_log_ratio(top, type(top)(1)), exact_log_ratio(
-        near_mass, type(top)(1)
-    ) if near_mass else -math.inf

@@ -45,7 +45,7 @@ NOTHING = LogBounds(-math.inf, -math.inf)
 
 
 class EngineDeclines(Exception):
-    """This engine cannot do it, or not in reasonable time: another one is asked."""
+    """Raised by an engine that cannot do it, or not in reasonable time; another one is asked."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """The mu of the central limit theorem: many small steps look like one unsampled Gaussian step. An approximation."""
 
 import math
+from functools import singledispatch
 
 from scipy import special
 
 from tightrope.engines.moments.step import log_moment_above
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 LARGEST_MU = 1e6  # beyond, the limit says nothing that a float could hold
 
@@ -29,18 +31,24 @@ def limiting_schedule(mu: float) -> Schedule:
     return Schedule([(ShiftPair(Mixture(Noise.NORMAL, 1.0, mu), Mixture(Noise.NORMAL)), 1)])
 
 
+@singledispatch
 def _share(pair: Pair) -> float:
-    if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
-        return pair.pure_separation**2
-    if isinstance(pair, Envelope) and pair.noise is Noise.NORMAL:
-        rate, d = pair.remove.observed.rate, pair.remove.observed.shift
-        if d**2 > 700:
-            return math.inf
-        return 2 * rate**2 * (math.exp(d**2) * _below(1.5 * d) + 3 * _below(-0.5 * d) - 2)
-    if isinstance(pair, FinitePair) and pair.infinite_mass:
+    if pair.gaussian_separation is not None:
+        return pair.gaussian_separation**2
+    if pair.infinite_mass:
         return math.inf
     log_moment = log_moment_above(pair, 1.0)
     return math.expm1(log_moment) if log_moment < 700 else math.inf
+
+
+@_share.register
+def _envelope_share(pair: Envelope) -> float:
+    if not pair.has_normal_noise:
+        return _share.dispatch(Pair)(pair)
+    rate, d = pair.remove.observed.rate, pair.remove.observed.shift
+    if d**2 > 700:
+        return math.inf
+    return 2 * rate**2 * (math.exp(d**2) * _below(1.5 * d) + 3 * _below(-0.5 * d) - 2)
 
 
 def _below(x: float) -> float:

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from tightrope.engines.face import NOTHING, Errors, LogBounds
+from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.pair import FinitePair, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 
 MOST_OUTCOMES = 1_100_000  # that are counted in floats
@@ -37,10 +37,8 @@ class ExactOutcomes:
     def __init__(self, schedule: Schedule) -> None:
         log_masses, losses, mass_sizes, loss_sizes = (np.zeros(1) for _ in range(4))
         additions = 0  # in the longest sum behind a log mass or a loss
-        log_finite = 0.0  # ln of the probability that no loss is infinite
         for pair, times in schedule:
             assert isinstance(pair, FinitePair)
-            log_finite += times * _log_finite_mass(pair)
             if not pair.levels:
                 log_masses = np.full(1, -np.inf)
                 continue
@@ -56,12 +54,9 @@ class ExactOutcomes:
         # terms themselves (a product, and a logarithm or gammaln) and for the exponential of a log mass.
         self.mass_rel_errors = (16 + additions) * UNIT_ROUNDOFF * mass_sizes[order]
         self.loss_abs_errors = (8 + additions) * UNIT_ROUNDOFF * loss_sizes[order]
-        self.log_infinite, self.infinite_rel_error = -math.inf, 0.0
-        if log_finite < 0:
-            self.log_infinite = math.log(-math.expm1(log_finite))
-            self.infinite_rel_error = UNIT_ROUNDOFF * (16 + len(schedule.parts) + 2 * abs(self.log_infinite))
+        self.infinite_below, self.infinite_above = schedule.log_infinite_mass
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ExactOutcomes":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ExactOutcomes":
         """The sum is the same everywhere."""
         return self
 
@@ -80,12 +75,13 @@ class ExactOutcomes:
             gain_abs_errors = self.loss_abs_errors[first:] + epsilon_abs_error
             value = float(np.sum(masses * gain))
             error = float(np.sum(masses * (gain_abs_errors + gain * rel_errors))) * (1 + 48 * UNIT_ROUNDOFF)
-        upper = _log_sum(top, value + error, self.log_infinite + self.infinite_rel_error)
+        upper = _log_sum(top, value + error, self.infinite_above)
         if upper == -math.inf:
             return NOTHING
-        lower = _log_sum(top, value - error, self.log_infinite - self.infinite_rel_error)
+        lower = _log_sum(top, value - error, self.infinite_below)
         log_abs_error = 8 * UNIT_ROUNDOFF * abs(upper)  # of taking the logarithms
-        share = 2 * (log_abs_error + math.exp(self.log_infinite - upper) * self.infinite_rel_error)
+        share = 2 * log_abs_error
+        share += math.exp(self.infinite_above - upper) - math.exp(self.infinite_below - upper)
         share += math.exp(top - upper) * 2 * error if error else 0.0
         upper = min(upper + log_abs_error, 0.0)
         return LogBounds(min(lower - log_abs_error, upper), upper, Errors(rounding=share))
@@ -94,10 +90,6 @@ class ExactOutcomes:
 def _log_sum(log_scale: float, value: float, log_more: float) -> float:
     """ln of e^log_scale * value + e^log_more, where a value that is not positive counts as 0."""
     return float(np.logaddexp(log_scale + math.log(value), log_more)) if value > 0 else log_more
-
-
-def _log_finite_mass(pair: FinitePair) -> float:
-    return exact_log_ratio(1 - pair.infinite_mass, Fraction(1)) if pair.infinite_mass < 1 else -math.inf
 
 
 def _multisets(pair: FinitePair, times: int) -> tuple[Floats, Floats, Floats, Floats]:

@@ -6,12 +6,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tightrope.engines.cells import cut
-from tightrope.engines.contour.envelope import EnvelopeTransform
-from tightrope.engines.contour.kept import KEPT_PAIRS, KEPT_TILTS, envelope_transform, normal_transform
-from tightrope.engines.contour.normal import NormalTransform
+from tightrope.engines.contour.kept import KEPT_PAIRS, KEPT_TILTS, kept_transform
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 
@@ -33,17 +30,9 @@ class Outline:
 
     def __init__(self, pair: Pair, log_cap: float = -math.inf) -> None:
         self.pair = pair
-        self.separation: float | None = None
-        self.transform: NormalTransform | EnvelopeTransform | None = None  # of unbounded losses that need one
-        if not isinstance(pair, FinitePair) and pair.noise is Noise.NORMAL:
-            if isinstance(pair, Envelope):
-                self.transform = envelope_transform(pair)
-            elif pair.pure_separation is None:
-                self.transform = normal_transform(pair)
-            else:
-                self.separation = pair.pure_separation
+        self.separation = pair.gaussian_separation
         # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
-        self.ceiling = upper_quantile(pair, log_cap) if self.transform and log_cap > -math.inf else math.inf
+        self.log_cap = log_cap
         self.tilted = lru_cache(maxsize=16)(self._tilted)
         self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
 
@@ -63,8 +52,8 @@ class Outline:
             z = np.linspace(-9, 9, 400)
             weights = np.exp(-(z**2) / 2)
             return v * z + v * v * (c + 0.5), weights / weights.sum(), v * v * c * (1 + c) / 2
-        if self.transform is not None:
-            nodes = self.transform.quick_nodes(c, self.ceiling)
+        if self.pair.has_normal_noise:
+            nodes = kept_transform(self.pair).transform.quick_nodes(c, self.log_cap)
             return nodes.losses, nodes.weights, nodes.log_moment
         losses, log_masses = self._bounded_atoms
         exponents = log_masses + c * losses
@@ -80,7 +69,7 @@ class Outline:
     def _bounded_atoms(self) -> tuple[Floats, Floats]:
         """Merged cells of a pair whose finite losses are bounded."""
         low, high = self.pair.loss_range
-        if isinstance(self.pair, FinitePair):
+        if self.pair.is_finite:
             return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
         cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800)
         return cells.merged, cells.log_masses
@@ -96,13 +85,9 @@ class Outline:
         least = min(
             least, (log_share + log_moment) / c
         )  # all mass below is raised to this loss on the side ABOVE
-        if isinstance(self.pair, FinitePair):
-            return max(least, low), min(high, max(self.pair.losses))
-        if self.pair.noise is Noise.NORMAL:
-            x = self.ceiling if self.ceiling < math.inf else upper_quantile(self.pair, log_mass)
-            most = max(most, float(self.pair.loss(np.array(x))))
-            return max(least, low), min(most, high)
-        return max(least, low), high
+        if self.log_cap > -math.inf and self.separation is None:
+            log_mass = self.log_cap
+        return max(least, low), min(max(most, self.pair.loss_quantile(log_mass)), high)
 
 
 _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
@@ -111,13 +96,3 @@ _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
 def outline(pair: Pair, log_cap: float) -> Outline:
     """The outline of a pair, kept for the next question; the cap is rounded so that runs of similar length share it."""
     return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
-
-
-def upper_quantile(pair: Pair, log_mass: float) -> float:
-    """An output above which P (of an envelope: the remove pair's) has at most e^log_mass, a little right of the first such."""
-    assert not isinstance(pair, FinitePair)
-    law = pair.remove.observed if isinstance(pair, Envelope) else pair.observed
-    plain = math.sqrt(2 * max(-log_mass, 1.0))
-    if law.rate == 0 or math.log(law.rate) < log_mass:
-        return plain
-    return max(plain, law.shift + math.sqrt(2 * max(math.log(law.rate) - log_mass, 1.0)))

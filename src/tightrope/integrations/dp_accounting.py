@@ -1,7 +1,8 @@
 """A certified accountant where dp_accounting expects one of its own."""
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import Certified
 from tightrope.answers.ledger import Ledger
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import TightropeError
 from tightrope.integrations.dp_events import (
@@ -16,7 +17,7 @@ from tightrope.integrations.dp_events import (
     step_of,
     to_dp_event,
 )
-from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.lookup import analyse
@@ -59,14 +60,12 @@ class TightropeAccountant(PrivacyAccountant):
         *,
         neighboring_relation: NeighboringRelation,
         noise: NoiseUnit | None = None,
-        accuracy: float = DEFAULT_ACCURACY,
-        effort: Effort = QUICK,
+        by: Certified = BY_DEFAULT,
     ) -> None:
         relation = relation_of(neighboring_relation)
         super().__init__(neighboring_relation)
         self._noise = noise_unit(relation, noise)
-        self._effort = checked_effort(effort)
-        self._spent = Ledger(relation=relation, accuracy=accuracy)
+        self._spent = Ledger(relation=relation, by=by)
 
     @property
     def relation(self) -> Relation:
@@ -88,11 +87,11 @@ class TightropeAccountant(PrivacyAccountant):
 
     def epsilon_bracket(self, target_delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
-        return self._spent.epsilon(target_delta, effort=self._effort)
+        return self._spent.epsilon(target_delta)
 
     def delta_bracket(self, target_epsilon: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
-        return self._spent.delta(target_epsilon, effort=self._effort)
+        return self._spent.delta(target_epsilon)
 
     def _maybe_compose(
         self, event: DpEvent, count: int, do_compose: bool
@@ -110,10 +109,10 @@ class TightropeAccountant(PrivacyAccountant):
             for release, times in releases(event):
                 refused = release
                 step = step_of(release, self.relation, self._noise)
-                analyse(step * 1, self.relation, effort=QUICK)
+                analyse(step * 1, self.relation, QUICK)
                 run += step * times
             refused = event
-            analyse(self.run + run * count, self.relation, effort=QUICK)
+            analyse(self.run + run * count, self.relation, QUICK)
         except TightropeError as why:
             return self.CompositionErrorDetails(invalid_event=refused, error_message=str(why))
         return None

@@ -4,13 +4,14 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import Certified
 from tightrope.answers.ledger import Ledger
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.answers.spend import epsilon as epsilon_of
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.plain import plain_run, run_of
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE
@@ -70,9 +71,7 @@ class TightropeAccountant:
     unless all take part.
     """
 
-    def __init__(
-        self, config: PrivacyConfig, *, accuracy: float = DEFAULT_ACCURACY, effort: Effort = QUICK
-    ) -> None:
+    def __init__(self, config: PrivacyConfig, *, by: Certified = BY_DEFAULT) -> None:
         if not isinstance(config, PrivacyConfig):
             raise InvalidSetting(
                 f"config must be a PrivacyConfig of Flower, got {config!r}. Pass PrivacyConfig(target_delta=...)."
@@ -83,8 +82,7 @@ class TightropeAccountant:
             if config.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
             else SUBSTITUTE
         )
-        self._accuracy, self._effort = accuracy, checked_effort(effort)
-        self._spent = Ledger(relation=self._relation, accuracy=accuracy)
+        self._spent = Ledger(relation=self._relation, by=by)
 
     @property
     def config(self) -> PrivacyConfig:
@@ -111,11 +109,11 @@ class TightropeAccountant:
 
     def get_delta(self, epsilon: float) -> float:
         """The smallest delta that is certain to hold at `epsilon`."""
-        return self._spent.delta(epsilon, effort=self._effort).upper
+        return self._spent.delta(epsilon).upper
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what the worst neighbours of the accounted releases reach."""
-        return self._spent.epsilon(delta, effort=self._effort)
+        return self._spent.epsilon(delta)
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """What is spent so far, at the configured delta unless another is given."""
@@ -139,9 +137,7 @@ class TightropeAccountant:
         limit = check.positive(max_epsilon=limit)
         projected = self.run + self._released(event, count)
         delta = self._config.target_delta
-        spent = epsilon_of(
-            projected, delta=delta, relation=self._relation, accuracy=self._accuracy, effort=self._effort
-        )
+        spent = epsilon_of(projected, delta=delta, relation=self._relation, by=self._spent.by)
         return spent.upper > limit
 
     def state_dict(self) -> dict[str, object]:
@@ -169,7 +165,7 @@ class TightropeAccountant:
                     f"{value!r}",
                     "It was written by another accountant: make one with that configuration.",
                 )
-        spent = Ledger(relation=self._relation, accuracy=self._accuracy)
+        spent = Ledger(relation=self._relation, by=self._spent.by)
         spent.record(run_of(table, "parts"))
         self._spent = spent
 
@@ -186,7 +182,7 @@ class TightropeAccountant:
             )
         times = check.whole(least=1, remedy="It is how many such releases are made.", count=count)
         run = self._step(event) * times
-        analyse(run, self._relation, effort=QUICK)
+        analyse(run, self._relation, QUICK)
         return run
 
     def _step(self, event: GaussianPrivacyEvent) -> Step:

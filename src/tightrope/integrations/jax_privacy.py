@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
 
 try:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
@@ -31,8 +31,7 @@ class TightropeAccountantConfig(DpAccountantConfig):
 
     neighboring_relation: NeighboringRelation
     noise: NoiseUnit | None = None
-    accuracy: float = DEFAULT_ACCURACY
-    effort: Effort = QUICK
+    by: Certified = BY_DEFAULT
 
     def __post_init__(self) -> None:
         self.create_accountant()  # so that a bad setting is refused where it is written
@@ -42,8 +41,7 @@ class TightropeAccountantConfig(DpAccountantConfig):
         return TightropeAccountant(
             neighboring_relation=self.neighboring_relation,
             noise=self.noise,
-            accuracy=self.accuracy,
-            effort=self.effort,
+            by=self.by,
         )
 
 

@@ -1,5 +1,7 @@
 """Tails and cell masses of unit-scale noise, as logarithms that stay accurate at 1e-300 and beyond."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -13,6 +15,15 @@ def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
         gap = smaller - larger
         result = larger + np.where(gap > -0.69, np.log(-np.expm1(gap)), np.log1p(-np.exp(gap)))
     return np.where(np.isneginf(larger) | (gap >= 0), -np.inf, result)
+
+
+def log_complement(log_probability: float) -> float:
+    """ln(1 - e^x) for x <= 0."""
+    if log_probability == 0:
+        return -math.inf
+    if log_probability < -1:
+        return math.log1p(-math.exp(log_probability))
+    return math.log(-math.expm1(log_probability))
 
 
 def log_of_sum(*terms: Floats | float) -> Floats:

@@ -1,15 +1,17 @@
 """Two distributions on finitely many outputs, exactly, and the privacy loss between them."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from tightrope.pairs.distribution import FiniteSupport
+from tightrope.pairs.pair import Pair
 
 
 @dataclass(frozen=True)
-class FinitePair:
+class FinitePair(Pair):
     """P = `observed`, Q = `alternative` on finitely many outputs, exactly."""
 
     observed: FiniteSupport
@@ -33,36 +35,53 @@ class FinitePair:
     @property
     def is_symmetric(self) -> bool:
         """Whether exchanging P and Q changes no divergence: the law of the likelihood ratio is its own mirror."""
-        forth: dict[Fraction | None, list[Fraction]] = {}
-        back: dict[Fraction | None, list[Fraction]] = {}
-        for p, q in self._outcomes:
-            for table, a, b in ((forth, p, q), (back, q, p)):
-                if a or b:
-                    total = table.setdefault(a / b if b else None, [Fraction(0), Fraction(0)])
-                    total[0] += a
-                    total[1] += b
-        return forth == back
+        outputs = [(p, q) for p, q in self._outputs if p or q]
+        return _merge(outputs) == _merge((q, p) for p, q in outputs)
 
-    @cached_property
-    def infinite_mass(self) -> Fraction:
-        """P-probability of outputs that Q cannot produce."""
-        return sum((p for p, q in self._outcomes if q == 0), Fraction(0))
+    @property
+    def envelope(self) -> "FinitePair":
+        """The pointwise worst of this pair and its reverse, exactly; only for pairs (mix, plain) that mirror themselves.
+
+        >>> half, quarter = Fraction(1, 2), Fraction(1, 4)
+        >>> coin = FinitePair(FiniteSupport((half, half)), FiniteSupport((3 * quarter, quarter)))
+        >>> coin.envelope.observed.masses
+        (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4))
+        """
+        above = [(p, q) for p, q in self._outputs if p > q]
+        rest = 1 - sum((p + q for p, q in above), Fraction(0))
+        if rest < 0:
+            raise ValueError("the declared pair does not mirror itself")
+        masses = [*above, *((q, p) for p, q in above), (rest, rest)]
+        return FinitePair(
+            FiniteSupport(tuple(p for p, _ in masses)), FiniteSupport(tuple(q for _, q in masses))
+        )
+
+    @property
+    def is_finite(self) -> bool:
+        """Always."""
+        return True
 
     @cached_property
     def levels(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """(P, Q) masses of outputs with a finite loss, those of equal likelihood ratio merged, in increasing order."""
-        merged: dict[Fraction, list[Fraction]] = {}
-        for p, q in self._outcomes:
-            if p > 0 and q > 0:
-                total = merged.setdefault(p / q, [Fraction(0), Fraction(0)])
-                total[0] += p
-                total[1] += q
-        return tuple((p, q) for _, (p, q) in sorted(merged.items()))
+        merged = _merge((p, q) for p, q in self._outputs if p > 0 and q > 0)
+        return tuple(masses for _, masses in sorted(merged.items()))
 
     @cached_property
     def losses(self) -> tuple[float, ...]:
         """ln(P/Q) of each level, to relative accuracy."""
         return tuple(exact_log_ratio(p, q) for p, q in self.levels)
+
+    @cached_property
+    def infinite_mass(self) -> Fraction:
+        """P-probability of outputs that Q cannot produce."""
+        return sum((p for p, q in self._outputs if q == 0), Fraction(0))
+
+    @cached_property
+    def log_finite_mass(self) -> float:
+        """ln P(loss < infinity); -inf if P and Q share no output."""
+        finite = 1 - self.infinite_mass
+        return exact_log_ratio(finite, Fraction(1)) if finite else -math.inf
 
     @cached_property
     def loss_range(self) -> tuple[float, float]:
@@ -71,15 +90,46 @@ class FinitePair:
         return self.losses[0] if self.losses else math.inf, high
 
     @property
-    def _outcomes(self) -> tuple[tuple[Fraction, Fraction], ...]:
+    def largest_finite_loss(self) -> float:
+        """The loss of the last level."""
+        return self.losses[-1] if self.losses else -math.inf
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether Q can produce every output of P."""
+        return not self.infinite_mass
+
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up."""
+        least = self.losses[-1] - gap * (1 + 1e-9) - 1e-300
+        near = sum(p for loss, (p, _) in zip(self.losses, self.levels, strict=True) if loss > least)
+        return (
+            exact_log_ratio(self.levels[-1][0], Fraction(1)),
+            exact_log_ratio(near, Fraction(1)) if near else -math.inf,
+        )
+
+    @property
+    def _outputs(self) -> tuple[tuple[Fraction, Fraction], ...]:
         return tuple(zip(self.observed.masses, self.alternative.masses, strict=True))
 
 
+def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> dict[Fraction | float, tuple[Fraction, Fraction]]:
+    """The (P, Q) masses of each likelihood ratio; infinity where Q has none."""
+    merged: dict[Fraction | float, tuple[Fraction, Fraction]] = {}
+    for p, q in outputs:
+        ratio = p / q if q else math.inf
+        more_p, more_q = merged.get(ratio, (Fraction(0), Fraction(0)))
+        merged[ratio] = p + more_p, q + more_q
+    return merged
+
+
 def exact_log_ratio(p: Fraction, q: Fraction) -> float:
-    """ln(p/q), accurate also where p and q nearly agree or differ beyond the range of floats."""
+    """ln(p/q) to a few units of roundoff, also where p and q nearly agree or differ beyond the range of floats."""
     ratio = p / q
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))
-    if Fraction(1, 10**300) < ratio < 10**300:
-        return math.log(float(ratio))  # the logarithms of huge numerators and denominators would cancel
-    return math.log(ratio.numerator) - math.log(ratio.denominator)
+    # Take out a power of 2: the logarithms of huge numerators and denominators would cancel.
+    power = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    if abs(power) < 1000:
+        return math.log(float(ratio))
+    return math.log(float(ratio / Fraction(2) ** power)) + power * math.log(2)

@@ -1,9 +1,108 @@
-"""An ordered pair of output distributions and its privacy loss ln dP/dQ: every kind that the engines compose."""
+"""The face of every pair: an ordered pair of output distributions that answers for itself."""
 
-from tightrope.pairs.envelope import Envelope
-from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
-from tightrope.pairs.shift_pair import ShiftPair
+from abc import ABC, abstractmethod
+from fractions import Fraction
 
-__all__ = ["Envelope", "FinitePair", "Pair", "ShiftPair", "exact_log_ratio"]
 
-Pair = ShiftPair | FinitePair | Envelope
+class Pair(ABC):
+    """P = observed, Q = alternative, and the privacy loss ln dP/dQ of an output drawn from P.
+
+    Engines ask a pair these questions instead of looking at its kind. The answers given here are those of a
+    continuum of outputs, all of which both P and Q can produce.
+    """
+
+    @property
+    @abstractmethod
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+
+    @property
+    @abstractmethod
+    def reverse(self) -> "Pair":
+        """(Q, P)."""
+
+    @property
+    @abstractmethod
+    def is_trivial(self) -> bool:
+        """Whether P = Q, so that nothing is lost."""
+
+    @property
+    def one_step(self) -> "Pair":
+        """The pair whose curve at epsilon >= 0 is the curve of one step of this pair."""
+        return self
+
+    # Losses
+
+    @property
+    @abstractmethod
+    def loss_range(self) -> tuple[float, float]:
+        """Infimum and supremum of the loss."""
+
+    @property
+    def largest_finite_loss(self) -> float:
+        """The supremum of the finite losses."""
+        return self.loss_range[1]
+
+    @property
+    @abstractmethod
+    def is_bounded(self) -> bool:
+        """Whether the loss has a finite largest value that P takes with positive probability."""
+
+    @abstractmethod
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up; for bounded pairs."""
+
+    def loss_quantile(self, log_mass: float) -> float:
+        """A finite loss above which P has at most e^log_mass on finite losses."""
+        return self.largest_finite_loss
+
+    @property
+    def has_atom_at_zero(self) -> bool:
+        """Whether a continuum of losses has an atom at loss 0, which a discretisation should keep there."""
+        return False
+
+    # Losses that no finite epsilon covers
+
+    @property
+    def infinite_mass(self) -> Fraction:
+        """P-probability of outputs that Q cannot produce, exactly."""
+        return Fraction(0)
+
+    @property
+    def log_finite_mass(self) -> float:
+        """ln P(loss < infinity), to a few units of roundoff relative to itself."""
+        return 0.0
+
+    # Finitely many outputs
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether P and Q live on finitely many outputs; then `levels` and `losses` list them."""
+        return False
+
+    @property
+    def levels(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """(P, Q) masses of finitely many outputs with a finite loss, in increasing order of the loss."""
+        return ()
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """The loss of each level, to relative accuracy."""
+        return ()
+
+    # Normal noise
+
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether the outputs are normal noise around two or three centres."""
+        return False
+
+    @property
+    def gaussian_separation(self) -> float | None:
+        """How far apart P and Q are, in noise scales, if both are a single normal; else None."""
+        return None
+
+    @property
+    def unsampled_separation(self) -> float:
+        """How far apart the normals of the same step without sampling would be; 0 without normal noise."""
+        return 0.0

@@ -1,8 +1,13 @@
 """Which pair is played how often."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
+from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.tails import log_complement
+from tightrope.pairs.finite_pair import exact_log_ratio
 from tightrope.pairs.pair import Pair
 
 
@@ -47,3 +52,46 @@ class Schedule:
         low = sum(times * pair.loss_range[0] for pair, times in self.parts)
         high = sum(times * pair.loss_range[1] for pair, times in self.parts)
         return low, high
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the total loss has a finite largest value, taken with positive probability."""
+        return all(pair.is_bounded for pair, _ in self.parts)
+
+    @property
+    def gaussian_square(self) -> float:
+        """The sum of the squared separations of all unsampled Gaussian steps."""
+        return sum((times * (pair.gaussian_separation or 0.0) ** 2 for pair, times in self.parts), 0.0)
+
+    @property
+    def gaussian_separation(self) -> float | None:
+        """The separation of the one unsampled Gaussian step that all of these are; None if any is another kind."""
+        if not self.parts or any(pair.gaussian_separation is None for pair, _ in self.parts):
+            return None
+        return math.sqrt(self.gaussian_square)
+
+    @property
+    def log_finite_mass(self) -> float:
+        """ln of the probability that no loss is infinite: each step's is (1 - its infinite mass)."""
+        return sum((times * pair.log_finite_mass for pair, times in self.parts), 0.0)
+
+    @property
+    def infinite_mass(self) -> float:
+        """The probability of a loss that no finite epsilon covers, up to rounding."""
+        return abs(math.expm1(self.log_finite_mass))
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of a lower and an upper bound on the infinite mass; -inf twice where there is none.
+
+        Every term of `log_finite_mass` has the same sign and is right to 4 units of roundoff u, so with n terms
+        the sum is right to (5 + n) u relative. |d ln(1 - e^x) / d ln x| <= 1, and two more functions are rounded.
+        """
+        union = sum((times * pair.infinite_mass for pair, times in self.parts), Fraction(0))
+        if union == 0:
+            return -math.inf, -math.inf
+        # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may underflow
+        small = union < Fraction(1, 2**60)
+        log_infinite = exact_log_ratio(union, Fraction(1)) if small else log_complement(self.log_finite_mass)
+        error = UNIT_ROUNDOFF * (16 + 2 * len(self.parts)) * (1 + abs(log_infinite))
+        return log_infinite - error, min(log_infinite + error, 0.0)

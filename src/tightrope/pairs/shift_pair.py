@@ -1,4 +1,4 @@
-"""Two mixtures of shifts of one noise and the privacy loss ln dP/dQ between them."""
+"""Pairs of additive noise: two mixtures of shifts of it, and the pointwise worst of such a pair and its reverse."""
 
 import math
 from dataclasses import dataclass
@@ -6,13 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_of_sum
 from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.pair import Pair
 
 
 @dataclass(frozen=True)
-class ShiftPair:
-    """P = `observed`, Q = `alternative`: mixtures of shifts of one noise, oriented so that the loss grows with the output.
+class ShiftPair(Pair):
+    """P = `observed`, Q = `alternative`: mixtures of shifts of one noise, so that the loss grows with the output.
 
     P may move right (shift >= 0) and Q left (shift <= 0). Mirroring the output line changes no divergence,
     so every pair of the theorem table has this form.
@@ -55,6 +57,26 @@ class ShiftPair:
             return self.observed.shift - self.alternative.shift
         return None
 
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether the noise is normal."""
+        return self.noise is Noise.NORMAL
+
+    @property
+    def gaussian_separation(self) -> float | None:
+        """How far apart two single normals are; None for genuine mixtures and for Laplace noise."""
+        return self.pure_separation if self.has_normal_noise else None
+
+    @property
+    def unsampled_separation(self) -> float:
+        """How far apart the outermost centres of normal noise are; 0 for Laplace noise."""
+        return self.observed.shift - self.alternative.shift if self.has_normal_noise else 0.0
+
+    @property
+    def envelope(self) -> "Envelope":
+        """The pointwise worst of this pair, which must be (mix, plain), and its reverse."""
+        return Envelope(self)
+
     def loss(self, x: Floats) -> Floats:
         """ln dP/dQ at output x, nondecreasing in x."""
         return self.observed.log_ratio(x) - self.alternative.log_ratio(x)
@@ -73,6 +95,32 @@ class ShiftPair:
         if self.observed.rate > 0 or self.alternative.rate == 1:
             return math.inf
         return -math.log1p(-self.alternative.rate)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the noise is Laplace: beyond every centre its density ratio is constant."""
+        return self.noise is Noise.LAPLACE
+
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up."""
+        centre = np.array(self.centres()[-1])
+        x = np.minimum(self.output_at(np.array(self.loss_range[1] - gap)), centre)
+        near = float(self.observed.log_upper(x - 64 * UNIT_ROUNDOFF * (1 + np.abs(centre))))
+        return float(self.observed.log_upper(centre)), min(near, 0.0)
+
+    def loss_quantile(self, log_mass: float) -> float:
+        """A loss that P exceeds with probability at most e^log_mass, a little above the smallest such loss."""
+        if not self.has_normal_noise:
+            return self.loss_range[1]
+        return float(self.loss(np.array(self.upper_quantile(log_mass))))
+
+    def upper_quantile(self, log_mass: float) -> float:
+        """An output of normal noise above which P has at most e^log_mass, a little right of the first such."""
+        plain = math.sqrt(2 * max(-log_mass, 1.0))
+        rate, shift = self.observed.rate, self.observed.shift
+        if rate == 0 or math.log(rate) < log_mass:
+            return plain
+        return max(plain, shift + math.sqrt(2 * max(math.log(rate) - log_mass, 1.0)))
 
     def centres(self) -> list[float]:
         """Where the noise of P or Q is centred, in increasing order."""
@@ -117,6 +165,101 @@ class ShiftPair:
         """ln P- and ln Q-mass of the cells (-inf, x_0], (x_0, x_1], ..., (x_n, inf)."""
         low, high = np.concatenate([[-np.inf], x]), np.concatenate([x, [np.inf]])
         return self.observed.log_between(low, high), self.alternative.log_between(low, high)
+
+
+@dataclass(frozen=True)
+class Envelope(Pair):
+    """The pair whose curve is that of `remove` = (mix, plain) where e^eps >= 1 and that of its reverse elsewhere.
+
+    Its losses above 0 are those of `remove`, with their masses; those below 0 are the reverse's; all other mass is at 0.
+    `remove` loses more than 0 exactly where the output is beyond the middle of its two centres, so by the symmetry of the
+    noise the mass at 0 is 1 - P(loss > 0) - Q(loss > 0) = (1 - rate) P(|noise| < shift / 2): nothing cancels.
+    """
+
+    remove: ShiftPair
+
+    def __post_init__(self) -> None:
+        if not 0 < self.remove.observed.rate < 1 or self.remove.alternative != Mixture(self.remove.noise):
+            raise ValueError("an envelope needs a genuine mixture against the plain noise")
+
+    @property
+    def add(self) -> ShiftPair:
+        """The other direction, (plain, mix)."""
+        return self.remove.reverse
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+        return "envelope", *self.remove.sort_key
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of both directions."""
+        return self.remove.noise
+
+    @property
+    def reverse(self) -> "Envelope":
+        """Itself: exchanging P and Q exchanges the two directions."""
+        return self
+
+    @property
+    def is_trivial(self) -> bool:
+        """Never: a genuine mixture differs from the plain noise."""
+        return False
+
+    @property
+    def middle(self) -> float:
+        """The output of `remove` whose loss is 0."""
+        return self.remove.observed.shift / 2
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Infimum and supremum of the loss."""
+        high = self.remove.loss_range[1]
+        return -high, high
+
+    @property
+    def one_step(self) -> ShiftPair:
+        """`remove`: the two agree where epsilon >= 0."""
+        return self.remove
+
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether the noise is normal."""
+        return self.remove.has_normal_noise
+
+    @property
+    def unsampled_separation(self) -> float:
+        """How far apart the centres of normal noise are; 0 for Laplace noise."""
+        return self.remove.unsampled_separation
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the loss of `remove` is."""
+        return self.remove.is_bounded
+
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """Those of `remove`, which has the same losses above 0."""
+        return self.remove.log_masses_at_top(gap)
+
+    def loss_quantile(self, log_mass: float) -> float:
+        """That of `remove`."""
+        return self.remove.loss_quantile(log_mass)
+
+    @property
+    def has_atom_at_zero(self) -> bool:
+        """Always."""
+        return True
+
+    @cached_property
+    def log_atom(self) -> float:
+        """ln of the mass at loss 0, the same under P and Q."""
+        ends = np.array([-self.middle]), np.array([self.middle])
+        return float(np.log1p(-self.remove.observed.rate) + self.noise.log_between(*ends)[0])
+
+    def loss(self, x: Floats) -> Floats:
+        """The loss at output x of `remove` beyond the middle."""
+        return self.remove.loss(x)
 
 
 def _log_needed_ratio(rate: float, loss: Floats) -> Floats:

@@ -1,9 +1,7 @@
 """Samplers that carry their accounting: what is drawn is what is accounted."""
 
 from tightrope.samplers.entropy import fresh_seed
-from tightrope.samplers.passes import Passes, Piece
-from tightrope.samplers.poisson import PoissonSampler
-from tightrope.samplers.sampler import Sampler, Share
-from tightrope.samplers.without_replacement import WithoutReplacementSampler
+from tightrope.samplers.sampler import Passes, Piece, Sampler, Share
+from tightrope.samplers.schemes import PoissonSampler, WithoutReplacementSampler
 
 __all__ = ["Passes", "Piece", "PoissonSampler", "Sampler", "Share", "WithoutReplacementSampler", "fresh_seed"]

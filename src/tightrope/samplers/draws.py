@@ -7,9 +7,7 @@ from tightrope.samplers.entropy import ByteSource
 
 Indices = NDArray[np.int64]
 
-RECORDS_AT_ONCE = (
-    1 << 20
-)  # a megabyte of bytes stays in the cache; part of what a seed means, so not to be changed
+RECORDS_AT_ONCE = 1 << 20  # a megabyte stays in the cache; part of what a seed means, so never change it
 MASK_UP_TO = 64  # a flag per record beats sorting until there are about this many records for each one drawn
 
 
@@ -30,20 +28,21 @@ def base_256_digits(rate: float) -> tuple[int, ...]:
 def poisson_batch(*, records: int, rate: float, draw: ByteSource) -> Indices:
     """Each record with probability exactly `rate`, as a real number, in ascending order.
 
-    A record joins when a uniform real number U lies below the rate. The two are compared digit by digit in base 256
-    and almost every record is decided by its first byte. A float in place of U would round the rate: 24 random bits,
-    as in a float32, turn 1e-7 into 2 / 2^24, which is 19 % more, and the run is less private than accounted.
+    A record joins when a uniform real number U lies below the rate. The two are compared digit by digit in
+    base 256, and the first byte decides about almost every record. A float in place of U would round the
+    rate: 24 random bits, as in a float32, turn 1e-7 into 2 / 2^24, which is 19 % more, and the run is less
+    private than accounted.
     """
     if rate == 1:
         return np.arange(records, dtype=np.int64)
     digits = base_256_digits(rate)
     starts = range(0, records, RECORDS_AT_ONCE)
-    return np.concatenate(
-        [start + _joining(min(RECORDS_AT_ONCE, records - start), digits, draw) for start in starts]
-    )
+    sizes = (min(RECORDS_AT_ONCE, records - start) for start in starts)
+    parts = [start + _join(size, digits, draw) for start, size in zip(starts, sizes, strict=True)]
+    return np.concatenate(parts)
 
 
-def _joining(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices:
+def _join(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices:
     first = draw(records)
     joins = first < digits[0]
     undecided = np.flatnonzero(first == digits[0])
@@ -59,21 +58,21 @@ def _joining(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices
 def without_replacement_batch(*, records: int, batch: int, draw: ByteSource) -> Indices:
     """One of the subsets of exactly `batch` records, each equally likely, in ascending order.
 
-    The first k distinct values of a sequence of independent uniform ones are a uniform subset of size k. For more
-    than half of the records the ones left out are drawn instead.
+    The first k distinct values of a sequence of independent uniform ones are a uniform subset of size k. For
+    more than half of the records the ones left out are drawn instead.
     """
     if 2 * batch > records:
-        return np.flatnonzero(~_drawn_flags(records, records - batch, draw))
+        return np.flatnonzero(~_flag_distinct(records, records - batch, draw))
     if batch * MASK_UP_TO < records:
-        return _drawn_sorted(records, batch, draw)
-    return np.flatnonzero(_drawn_flags(records, batch, draw))
+        return _sort_distinct(records, batch, draw)
+    return np.flatnonzero(_flag_distinct(records, batch, draw))
 
 
-# Both draw as many values as are still missing, never more, and keep the distinct ones: so they stop at the very value
-# that completes the set, and agree about it.
+# Both draw as many values as are still missing, never more, and keep the distinct ones: so they stop at the
+# very value that completes the set, and agree about it.
 
 
-def _drawn_flags(records: int, count: int, draw: ByteSource) -> NDArray[np.bool_]:
+def _flag_distinct(records: int, count: int, draw: ByteSource) -> NDArray[np.bool_]:
     flags = np.zeros(records, dtype=np.bool_)
     missing = count
     while missing:
@@ -82,7 +81,7 @@ def _drawn_flags(records: int, count: int, draw: ByteSource) -> NDArray[np.bool_
     return flags
 
 
-def _drawn_sorted(records: int, count: int, draw: ByteSource) -> Indices:
+def _sort_distinct(records: int, count: int, draw: ByteSource) -> Indices:
     chosen = np.empty(0, dtype=np.int64)
     while chosen.size < count:
         ordered = np.sort(np.concatenate([chosen, _uniform_below(records, count - chosen.size, draw)]))
@@ -91,7 +90,7 @@ def _drawn_sorted(records: int, count: int, draw: ByteSource) -> Indices:
 
 
 def _uniform_below(bound: int, tries: int, draw: ByteSource) -> Indices:
-    """Independent uniform values below `bound`: of `tries` masked words those in range, which is at least half of them.
+    """Independent uniform values below `bound`: of `tries` masked words those in range, about half or more.
 
     Reducing modulo the bound instead would favour the small values.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 
 SEED_BITS = 128  # the key of Philox: every bit of the seed counts, and a longer one would not fit
@@ -17,7 +17,7 @@ ByteSource = Callable[[int], Bytes]
 
 
 def fresh_seed() -> int:
-    """128 secret bits from the operating system, for samplers that must agree: make one, send it to every rank.
+    """128 secret bits from the operating system, for samplers that must agree: send it to every rank.
 
     >>> fresh_seed() == fresh_seed()
     False
@@ -25,37 +25,35 @@ def fresh_seed() -> int:
     return secrets.randbits(SEED_BITS)
 
 
-def checked_seed(seed: object) -> int | None:
-    """The seed as an int of at most 128 bits, or None; a refusal does not repeat a number that may be a secret."""
+def check_seed(seed: object) -> int | None:
+    """The seed as an int of at most 128 bits, or None. A refusal does not repeat what may be a secret."""
     if seed is None:
         return None
-    value = check.whole(
-        remedy="Use fresh_seed(), or leave it out for the operating system's entropy.", seed=seed
-    )
+    remedy = "Use fresh_seed(), or leave it out for the operating system's entropy."
+    value = check.whole(remedy=remedy, seed=seed)
     if value.bit_length() > SEED_BITS:
-        raise InvalidSetting(
-            f"seed must be below 2^{SEED_BITS}, got a number of {value.bit_length()} bits. Use fresh_seed(), which fits."
-        )
+        length = Described(f"a number of {value.bit_length()} bits")
+        raise InvalidSetting("seed", length, f"be below 2^{SEED_BITS}", "Use fresh_seed(), which fits.")
     return value
 
 
 def system_bytes(count: int) -> Bytes:
-    """`count` bytes of the operating system's entropy: nothing to remember, nothing to leak, nothing to replay."""
+    """`count` bytes of the operating system's entropy: nothing to remember, to leak or to replay."""
     return np.frombuffer(os.urandom(count), dtype=np.uint8)
 
 
 def seeded_bytes(*, seed: int, number: int) -> ByteSource:
     """The byte stream of batch `number` under `seed`.
 
-    The seed is the key of a counter-based generator and the batch number the upper half of its 256-bit counter, so
-    two different pairs never share a block: under one key each batch owns 2^128 blocks of 32 bytes.
+    The seed is the key of a counter-based generator and the batch number the upper half of its 256-bit
+    counter, so two different pairs never share a block: under one key each batch owns 2^128 blocks of 32
+    bytes.
     """
     generator = np.random.Philox(key=seed, counter=number << 128)
 
     def draw(count: int) -> Bytes:
         words = generator.random_raw(-(-count // 8))
-        return words.astype("<u8", copy=False).view(np.uint8)[
-            :count
-        ]  # little-endian: the same batch on every machine
+        little_endian = words.astype("<u8", copy=False)  # so that every machine draws the same batch
+        return little_endian.view(np.uint8)[:count]
 
     return draw

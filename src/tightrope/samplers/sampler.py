@@ -1,30 +1,132 @@
-"""A sampler that counts what it hands out, and its shares for several ranks."""
+"""Numbered batches, each handed out once and counted, whole or shared among ranks."""
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import final
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
-from tightrope.samplers.entropy import ByteSource, checked_seed, seeded_bytes, system_bytes
-from tightrope.samplers.passes import Passes
-from tightrope.setting.run import MOST_STEPS
+from tightrope.samplers.entropy import ByteSource, check_seed, seeded_bytes, system_bytes
+from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import Poisson, WithoutReplacement
 
 MOST_RECORDS = 2**62  # indices are 64-bit numbers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """A part of a logical batch that fits into memory; add noise and step after the one that `ends_step`."""
+
+    indices: Indices
+    ends_step: bool
+
+
+class Passes(ABC):
+    """What a sampler and its shares have in common.
+
+    `for indices in passes` is one pass of `steps` logical batches. The next pass goes on with new ones, and
+    two iterators over one object never hand out the same batch. A batch counts as drawn when it is handed
+    out: a loader that fetches ahead is counted ahead, which is the safe side.
+    """
+
+    def __init__(self, *, records: int, steps: int, drawn: int) -> None:
+        self._records, self._steps, self._next = records, steps, drawn
+
+    @property
+    @abstractmethod
+    def sampling(self) -> Poisson | WithoutReplacement:
+        """How the global batch of one step is drawn: the value the accountant takes."""
+
+    @property
+    def records(self) -> int:
+        """The number of records drawn from, over all ranks."""
+        return self._records
+
+    @property
+    def steps(self) -> int:
+        """The number of batches in one pass."""
+        return self._steps
+
+    @property
+    def drawn(self) -> int:
+        """The number of logical, global batches handed out so far: the steps to account for."""
+        return self._next
+
+    @property
+    @abstractmethod
+    def expected_batch(self) -> float:
+        """The expected size of the global batch: divide the noisy sum of all ranks' gradients by it.
+
+        Never divide by the size of the batch that was drawn. It depends on the records, is released without
+        noise that way, and is 0 now and then.
+        """
+
+    @abstractmethod
+    def batch_at(self, number: int) -> Indices:
+        """Batch `number`, counted from 0, handed out or not; needs a seed. It does not count as drawn."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, object]:
+        """What a checkpoint needs to go on with the next batch. A seed in it is as secret as the records."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Go on where the sampler that gave `state` stopped, if it drew in the same way.
+
+        The length of a pass may differ, and the next pass is a whole one. Going back is refused: batches
+        would be handed out twice and counted once. So forget what was computed after the state was taken.
+        """
+
+    @abstractmethod
+    def _hand_out(self) -> Indices:
+        """The next batch, counted."""
+
+    def step(self, mechanism: Mechanism) -> Step:
+        """One step of `mechanism` on a batch of this sampler."""
+        return Step(mechanism, self.sampling)
+
+    def run(self, mechanism: Mechanism) -> Run:
+        """The steps taken so far, if each batch drawn was used once by `mechanism`."""
+        return self.step(mechanism) * self.drawn
+
+    def pieces(self, *, most: int) -> Iterator[Piece]:
+        """One pass in pieces of at most `most` records, for gradient accumulation.
+
+        An empty batch is one empty piece that ends its step: it adds noise only, but it is a step all the
+        same.
+        """
+        remedy = "It is the number of records that fit into memory."
+        return self._pieces(check.whole(least=1, remedy=remedy, most=most))
+
+    def _pieces(self, most: int) -> Iterator[Piece]:
+        for batch in self:
+            last = max(0, (len(batch) - 1) // most * most)  # where the last piece starts
+            for start in range(0, last, most):
+                yield Piece(indices=batch[start : start + most], ends_step=False)
+            yield Piece(indices=batch[last:], ends_step=True)
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Indices]:
+        for _ in range(self.steps):
+            yield self._hand_out()
 
 
 class Sampler(Passes):
     """Global batches under one sampling scheme, with the scheme and the count that the accountant takes."""
 
     def __init__(self, *, records: int, steps: int, seed: int | None, drawn: int) -> None:
-        self._records = _checked_records(records)
-        self._steps = check.whole(
-            least=1, remedy="It is the number of batches in one pass over the loader.", steps=steps
-        )
-        self._seed = checked_seed(seed)
-        self._next = _checked_drawn(drawn)
+        size = check.whole(least=1, remedy="It is the size of the dataset: len(dataset).", records=records)
+        if size > MOST_RECORDS:
+            raise InvalidSetting("records", records, "be at most 2^62", "Indices are 64-bit numbers.")
+        remedy = "It is the number of batches in one pass over the loader."
+        length = check.whole(least=1, remedy=remedy, steps=steps)
+        super().__init__(records=size, steps=length, drawn=_check_drawn(drawn))
+        self._seed = check_seed(seed)
         self._ranks = 0
         self._shares: dict[int, Share] = {}
 
@@ -38,51 +140,42 @@ class Sampler(Passes):
         """The kind of sampler and its numbers, by the names of the arguments."""
 
     @property
-    def records(self) -> int:
-        """The number of records drawn from."""
-        return self._records
-
-    @property
-    def steps(self) -> int:
-        """The number of batches in one pass."""
-        return self._steps
-
-    @property
     def drawn(self) -> int:
-        """The number of batches handed out so far, through any share; the number of the next one, counted from 0."""
+        """The number of batches handed out so far, through any share: the number of the next one."""
         return max([self._next, *(share.drawn for share in self._shares.values())])
 
     def batch_at(self, number: int) -> Indices:
-        """Batch `number`, counted from 0: a pure function of the seed and the number. It is not counted as drawn."""
+        """Batch `number`, counted from 0: a function of seed and number. It does not count as drawn."""
         if self._seed is None:
-            raise InvalidSetting(
-                f"batch_at({number!r}) needs a sampler with a seed, got seed=None. "
-                "Batches from the operating system's entropy cannot be drawn again: pass seed=fresh_seed()."
-            )
-        return self._draw(seeded_bytes(seed=self._seed, number=_checked_number(number)))
+            remedy = "The operating system's entropy cannot be drawn again: pass seed=fresh_seed()."
+            raise InvalidSetting("seed", None, f"be given for batch_at({number!r})", remedy)
+        place = check.whole(remedy="Batches are counted from 0.", number=number)
+        if place >= MOST_STEPS:
+            raise InvalidSetting("number", number, f"be below {MOST_STEPS:.0e}", _TOO_MANY)
+        return self._draw(seeded_bytes(seed=self._seed, number=place))
 
     def share(self, *, rank: int, ranks: int) -> "Share":
-        """The part of each global batch that is for this rank; from then on batches are handed out through shares only.
+        """The part of each global batch for one rank; from then on only shares hand out batches.
 
-        Every rank builds the same sampler from the same seed and takes its own share. One draw per rank would be
-        another scheme than the one accounted: with equal seeds every rank would pick the same positions.
+        Every rank builds the same sampler from the same seed and takes its own share. One draw per rank would
+        be another scheme than the one accounted: with equal seeds every rank would pick the same positions.
         """
         if self._seed is None:
-            raise InvalidSetting(
-                f"share(rank={rank!r}, ranks={ranks!r}) needs a sampler with a seed, got seed=None. All ranks must make the "
-                "same draw: call fresh_seed() on one rank, broadcast it, and pass it as seed on each."
+            remedy = (
+                "All ranks must make the same draw: call fresh_seed() on one rank, broadcast it, "
+                "and pass it as seed on each."
             )
+            raise InvalidSetting("seed", None, f"be given for share(rank={rank!r}, ranks={ranks!r})", remedy)
         ranks = check.whole(least=1, remedy="It is the number of processes that train together.", ranks=ranks)
         rank = check.whole(rank=rank)
         if rank >= ranks:
-            raise InvalidSetting(
-                f"rank must be below ranks, got rank={rank} and ranks={ranks}. Ranks count from 0."
-            )
+            raise InvalidSetting("rank", rank, f"be below ranks={ranks}", "Ranks count from 0.")
         if self._ranks not in (0, ranks):
-            raise InvalidSetting(
-                f"ranks must be {self._ranks} as in the shares already taken, got {ranks}. "
+            must = f"be {self._ranks} as in the shares already taken"
+            remedy = (
                 "Shares of two divisions overlap: to divide differently, load the state into a new sampler."
             )
+            raise InvalidSetting("ranks", ranks, must, remedy)
         if rank not in self._shares:
             self._shares[rank] = Share(sampler=self, rank=rank, ranks=ranks, drawn=self._next)
             self._ranks = ranks
@@ -94,7 +187,7 @@ class Sampler(Passes):
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on with the batch after the last one handed out by the sampler that gave `state`."""
-        drawn = self._checked_state(state)
+        drawn = self._check_state(state)
         self._next = drawn
         for share in self._shares.values():
             share._next = drawn
@@ -102,35 +195,34 @@ class Sampler(Passes):
     def _state(self, drawn: int) -> dict[str, object]:
         return {**self._scheme, "steps": self.steps, "seed": self._seed, "drawn": drawn}
 
-    def _checked_state(self, state: Mapping[str, object]) -> int:
+    def _check_state(self, state: Mapping[str, object]) -> int:
         """The count in a state of this very scheme, not before the batches already handed out."""
         if not isinstance(state, Mapping):
-            raise InvalidSetting(f"state must be a mapping, got {state!r}. Pass what state_dict() returned.")
+            raise InvalidSetting("state", state, "be a mapping", "Pass what state_dict() returned.")
         for name, value in self._scheme.items():
             if state.get(name) != value:
-                raise InvalidSetting(
-                    f"{name} in the state must be {value!r} as in this sampler, got {state.get(name)!r}. "
-                    "Another scheme has another privacy: build the sampler the state came from."
-                )
-        if state.get("seed") != self._seed:  # the message keeps both secret
-            raise InvalidSetting(
-                "seed in the state must be the seed of this sampler, got another one (or one of the two has none). "
-                "Build the sampler with the seed of the run to resume."
-            )
-        drawn = _checked_drawn(state.get("drawn"))
+                must = f"be {value!r} as in this sampler"
+                remedy = "Another scheme has another privacy: build the sampler the state came from."
+                raise InvalidSetting(f"{name} in the state", state.get(name), must, remedy)
+        if state.get("seed") != self._seed:
+            secret = Described("another one (or one of the two has none)")
+            remedy = "Build the sampler with the seed of the run to resume."
+            raise InvalidSetting("seed in the state", secret, "be the seed of this sampler", remedy)
+        drawn = _check_drawn(state.get("drawn"))
         if drawn < self.drawn:
-            raise InvalidSetting(
-                f"drawn in the state must be at least {self.drawn}, the batches this sampler has handed out, got {drawn}. "
-                "Going back would use batches again that count once: load it into a new sampler, and account for both runs."
+            must = f"be at least {self.drawn}, the batches this sampler has handed out"
+            remedy = (
+                "Going back would use batches again that count once: load it into a new sampler, "
+                "and account for both runs."
             )
+            raise InvalidSetting("drawn in the state", drawn, must, remedy)
         return drawn
 
     def _hand_out(self) -> Indices:
         if self._shares:
-            raise InvalidSetting(
-                f"this sampler was divided among ranks={self._ranks}, and a whole batch would repeat what its shares hand out. "
-                "Iterate over the share."
-            )
+            must = f"be iterated over through its shares, since it was divided among ranks={self._ranks}"
+            remedy = "A whole batch would repeat what the shares hand out. Iterate over the share."
+            raise InvalidSetting("the sampler", self, must, remedy)
         number = self._next
         self._next += 1  # first: a batch that fails half-way is counted, and not drawn again
         return self._draw(system_bytes) if self._seed is None else self.batch_at(number)
@@ -145,16 +237,14 @@ class Sampler(Passes):
 class Share(Passes):
     """One rank's part of each global batch of a seeded sampler: every `ranks`-th record of it.
 
-    The shares of all ranks are disjoint and together are the batch. A share may be empty: the rank takes part in the
-    step all the same. Sampling, expected batch, count and state are those of the global batch, so that a run can be
-    resumed on another number of ranks.
+    The shares of all ranks are disjoint and together are the batch. A share may be empty: the rank takes part
+    in the step all the same. Sampling, expected batch, count and state are those of the global batch, so a
+    run can be resumed on another number of ranks.
     """
 
     def __init__(self, *, sampler: Sampler, rank: int, ranks: int, drawn: int) -> None:
-        self._sampler = sampler
-        self._rank = rank
-        self._ranks = ranks
-        self._next = drawn
+        super().__init__(records=sampler.records, steps=sampler.steps, drawn=drawn)
+        self._sampler, self._rank, self._ranks = sampler, rank, ranks
 
     @property
     def sampler(self) -> Sampler:
@@ -177,27 +267,12 @@ class Share(Passes):
         return self._sampler.sampling
 
     @property
-    def records(self) -> int:
-        """The number of records drawn from, over all ranks."""
-        return self._sampler.records
-
-    @property
-    def steps(self) -> int:
-        """The number of batches in one pass."""
-        return self._sampler.steps
-
-    @property
-    def drawn(self) -> int:
-        """The number of global batches of which this share was handed out."""
-        return self._next
-
-    @property
     def expected_batch(self) -> float:
         """The expected size of the global batch: divide the sum over all ranks by it."""
         return self._sampler.expected_batch
 
     def batch_at(self, number: int) -> Indices:
-        """The part of batch `number`, counted from 0, that is for this rank. It is not counted as drawn."""
+        """The part of batch `number` for this rank, counted from 0. It does not count as drawn."""
         return self._sampler.batch_at(number)[self._rank :: self._ranks]
 
     def state_dict(self) -> dict[str, object]:
@@ -217,29 +292,12 @@ class Share(Passes):
         return f"Share(rank={self._rank}, ranks={self._ranks}, drawn={self._next}, sampler={self._sampler!r})"
 
 
-def _checked_number(number: object) -> int:
-    """The number of a batch, counted from 0."""
-    value = check.whole(remedy="Batches are counted from 0.", number=number)
-    if value >= MOST_STEPS:
-        raise InvalidSetting(
-            f"number must be below {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that."
-        )
-    return value
+_TOO_MANY = "Nobody runs more steps than that."
 
 
-def _checked_drawn(drawn: object) -> int:
+def _check_drawn(drawn: object) -> int:
     """A count of batches handed out."""
     value = check.whole(remedy="It is the number of batches handed out before, 0 for a new run.", drawn=drawn)
     if value > MOST_STEPS:
-        raise InvalidSetting(
-            f"drawn must be at most {MOST_STEPS:.0e}, got {value}. Nobody runs more steps than that."
-        )
-    return value
-
-
-def _checked_records(records: object) -> int:
-    """The number of records, at least one and few enough to number them."""
-    value = check.whole(least=1, remedy="It is the size of the dataset: len(dataset).", records=records)
-    if value > MOST_RECORDS:
-        raise InvalidSetting(f"records must be at most 2^62, got {value}. Indices are 64-bit numbers.")
+        raise InvalidSetting("drawn", value, f"be at most {MOST_STEPS:.0e}", _TOO_MANY)
     return value

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.errors import InvalidSetting
-from tightrope.samplers.passes import Passes
+from tightrope.errors import Described, InvalidSetting
+from tightrope.samplers.sampler import Passes
 from tightrope.setting.sampling import Poisson, WithoutReplacement
 
 try:
@@ -21,12 +21,7 @@ except ModuleNotFoundError as missing:
 
 Collate = Callable[[list[Any]], Any]
 
-_DECIDED_BY_THE_SAMPLER = (
-    "batch_size",
-    "shuffle",
-    "batch_sampler",
-    "drop_last",
-)  # `sampler` is our own argument
+_DECIDED_BY_THE_SAMPLER = ("batch_size", "shuffle", "batch_sampler", "drop_last")
 
 
 class BatchSampler(TorchSampler[list[int]]):
@@ -37,10 +32,8 @@ class BatchSampler(TorchSampler[list[int]]):
 
     def __init__(self, sampler: Passes, *, dataset: Sized | None = None) -> None:
         if not isinstance(sampler, Passes):
-            raise InvalidSetting(
-                f"sampler must be a PoissonSampler, a WithoutReplacementSampler or a share of one, got {sampler!r}. "
-                "Of other samplers nobody knows what to account."
-            )
+            must = "be a PoissonSampler, a WithoutReplacementSampler or a share of one"
+            raise InvalidSetting("sampler", sampler, must, "Nobody knows what to account for other samplers.")
         super().__init__()
         self._sampler = sampler
         self._dataset = dataset
@@ -70,15 +63,16 @@ class BatchSampler(TorchSampler[list[int]]):
         try:
             length = len(self._dataset)
         except (TypeError, NotImplementedError):
-            raise InvalidSetting(
-                f"dataset must have a length, got {type(self._dataset).__name__}. "
-                "The sampling rate is accounted for a known number of records: give it __len__ and __getitem__."
-            ) from None
+            kind = Described(type(self._dataset).__name__)
+            remedy = "A rate is accounted for a known number of records: give it __len__ and __getitem__."
+            raise InvalidSetting("dataset", kind, "have a length", remedy) from None
         if length != self._sampler.records:
-            raise InvalidSetting(
-                f"dataset must hold the records={self._sampler.records} of its sampler, got {length} records. "
-                "The accounted rate would no longer be the rate run: build a sampler for the dataset as it is now."
+            must = f"hold the records={self._sampler.records} of its sampler"
+            remedy = (
+                "The accounted rate would no longer be the rate run: "
+                "build a sampler for the dataset as it is now."
             )
+            raise InvalidSetting("dataset", Described(f"{length} records"), must, remedy)
 
     def __len__(self) -> int:
         return len(self._sampler)
@@ -93,21 +87,18 @@ def data_loader(
 ) -> Any:
     """A `DataLoader` over `dataset` with the batches of `sampler`, the empty ones included.
 
-    An empty batch has the structure of any other, with length 0 along the batch dimension: a step that adds noise
-    only. `loader_options` go to the `DataLoader`, except those that would choose the batches. Workers fetch ahead: in
-    the middle of a pass `sampler.drawn` may count a few batches that are still to come.
+    An empty batch has the structure of any other, with length 0 along the batch dimension: a step that adds
+    noise only. `loader_options` go to the `DataLoader`, except those that would choose the batches. Workers
+    fetch ahead: in the middle of a pass `sampler.drawn` may count a few batches that are still to come.
     """
     for name in _DECIDED_BY_THE_SAMPLER:
         if name in loader_options:
-            raise InvalidSetting(
-                f"{name} must be left out, got {name}={loader_options[name]!r}. "
-                "The sampler alone decides the batches, or the accounted rate would not be the rate run."
-            )
+            remedy = "The sampler alone decides the batches: others have another rate than accounted."
+            raise InvalidSetting(name, loader_options[name], "be left out", remedy)
     if isinstance(dataset, IterableDataset):
-        raise InvalidSetting(
-            f"dataset must give records by index, got the iterable {type(dataset).__name__}. "
-            "A stream cannot be sampled: give it __len__ and __getitem__."
-        )
+        kind = Described(f"the iterable {type(dataset).__name__}")
+        remedy = "A stream cannot be sampled: give it __len__ and __getitem__."
+        raise InvalidSetting("dataset", kind, "give records by index", remedy)
     return DataLoader(
         dataset,
         batch_sampler=BatchSampler(sampler, dataset=dataset),
@@ -117,7 +108,7 @@ def data_loader(
 
 
 class CollateWithEmpty:
-    """Collates like `collate_fn`, and an empty batch as the first record of `dataset` with that record cut away.
+    """Collates like `collate_fn`; an empty batch is the first record of `dataset`, collated and cut away.
 
     A class and not a closure, so that it can be sent to worker processes.
     """
@@ -133,11 +124,11 @@ class CollateWithEmpty:
             return collate(records)
         one_record = collate([self._dataset[0]])
         try:
-            return _without_its_record(one_record, "batch")
+            return _drop_record(one_record, "batch")
         except InvalidSetting as refusal:
-            return self._of_no_records(refusal)
+            return self._collate_nothing(refusal)
 
-    def _of_no_records(self, refusal: InvalidSetting) -> Any:
+    def _collate_nothing(self, refusal: InvalidSetting) -> Any:
         if self._collate_fn is None:
             raise refusal
         try:
@@ -146,31 +137,29 @@ class CollateWithEmpty:
             raise refusal from failure
 
 
-def _without_its_record(collated: Any, where: str) -> Any:
+def _drop_record(collated: Any, where: str) -> Any:
     """A collated batch of one record, cut to none; `where` names the part of the batch in a refusal."""
     if isinstance(collated, torch.Tensor | np.ndarray):
         if collated.ndim == 0 or collated.shape[0] != 1:
             raise _cannot_cut(f"{where} of shape {tuple(collated.shape)}")
         return collated[:0]
     if isinstance(collated, Mapping):
-        entries = {key: _without_its_record(value, f"{where}[{key!r}]") for key, value in collated.items()}
+        entries = {key: _drop_record(value, f"{where}[{key!r}]") for key, value in collated.items()}
         if not isinstance(collated, MutableMapping):
             return entries
         same_type = copy.copy(collated)
         same_type.update(entries)
         return same_type
     if isinstance(collated, list | tuple):
-        if len(collated) == 1 and isinstance(
-            collated[0], str | bytes
-        ):  # text is collated to a plain list of texts
-            return collated[:0]
-        parts = [_without_its_record(value, f"{where}[{i}]") for i, value in enumerate(collated)]
+        if len(collated) == 1 and isinstance(collated[0], str | bytes):
+            return collated[:0]  # text is collated to a plain list of texts
+        parts = [_drop_record(value, f"{where}[{i}]") for i, value in enumerate(collated)]
         return type(collated)(*parts) if hasattr(collated, "_fields") else type(collated)(parts)
     raise _cannot_cut(f"{where} of type {type(collated).__name__}")
 
 
 def _cannot_cut(what: str) -> InvalidSetting:
+    must = "cut a batch of one record to length 0 to make an empty one"
     return InvalidSetting(
-        f"an empty batch must be a batch of one record cut to length 0, which is unknown for {what}. "
-        "Pass a collate_fn that accepts an empty list."
+        "collate_fn", Described(what), must, "Pass a collate_fn that accepts an empty list."
     )

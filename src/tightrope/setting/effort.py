@@ -2,9 +2,11 @@
 
 from enum import Enum
 
+from tightrope.errors import InvalidSetting
+
 
 class Effort(Enum):
-    """QUICK: what a closed theory gives at once. TIGHT: also play out what an adversary could do, which takes longer.
+    """QUICK takes what closed theory gives at once. TIGHT also plays out what an adversary could do, which takes longer.
 
     It matters only for batches drawn without replacement under SUBSTITUTE; every other question has one answer.
     """
@@ -15,16 +17,27 @@ class Effort(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def meaning(self) -> str:
+        """What the two ends are then, in words.
+
+        >>> QUICK.meaning
+        'quick (envelope above, fixed directions below)'
+        """
+        if self is QUICK:
+            return "quick (envelope above, fixed directions below)"
+        return "tight (the substitution game besides envelope and fixed directions)"
+
 
 QUICK, TIGHT = Effort.QUICK, Effort.TIGHT
 
 
-def meaning_of(effort: Effort) -> str:
-    """What the two ends are then, in words.
-
-    >>> meaning_of(QUICK)
-    'quick (envelope above, fixed directions below)'
-    """
-    if effort is QUICK:
-        return "quick (envelope above, fixed directions below)"
-    return "tight (the substitution game besides envelope and fixed directions)"
+def as_effort(value: object) -> Effort:
+    """The effort itself, or the one with this printed name; anything else is refused."""
+    for effort in Effort:
+        if value is effort or value == effort.value:
+            return effort
+    raise InvalidSetting("effort", value, "be {QUICK} or {TIGHT}", "Pass for example {effort=TIGHT}.")

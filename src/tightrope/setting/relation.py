@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tightrope.errors import InvalidSetting
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -15,10 +17,11 @@ class Relation:
     def __repr__(self) -> str:
         return self.name
 
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
     def __reduce__(self) -> "tuple[Callable[[str], Relation], tuple[str]]":
-        return _named, (
-            self.name,
-        )  # copies and pickles are the relation itself: code asks `relation is SUBSTITUTE`
+        return _find, (self.name,)  # a copy is the relation itself: code asks `relation is SUBSTITUTE`
 
     @property
     def branches(self) -> "tuple[Relation, ...]":
@@ -35,10 +38,23 @@ ADD = Relation("ADD", "D' has one record more than D", ("ADD",))
 REMOVE = Relation("REMOVE", "D' has one record fewer than D", ("REMOVE",))
 ADD_OR_REMOVE = Relation("ADD_OR_REMOVE", "D' has one record more or one fewer than D", ("ADD", "REMOVE"))
 SUBSTITUTE = Relation("SUBSTITUTE", "D' has one record of D exchanged for another", ("SUBSTITUTE",))
-
-
-def _named(name: str) -> Relation:
-    return RELATIONS[name]
-
-
 RELATIONS = {relation.name: relation for relation in (ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE)}
+
+
+def as_relation(value: object) -> Relation:
+    """The relation itself, or the one with this printed name; anything else is refused.
+
+    >>> as_relation("add-or-remove")
+    ADD_OR_REMOVE
+    """
+    for relation in RELATIONS.values():
+        if value is relation or (isinstance(value, str) and value == str(relation)):
+            return relation
+    names = ", ".join(f"{{{name}}}" for name in RELATIONS)
+    raise InvalidSetting(
+        "relation", value, f"be one of {names}", "Say who counts as a neighbour: there is no default."
+    )
+
+
+def _find(name: str) -> Relation:
+    return RELATIONS[name]

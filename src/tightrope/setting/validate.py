@@ -9,6 +9,7 @@ from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 
 try:
     from pydantic import BaseModel, ConfigDict, ValidationError
+    from pydantic_core import PydanticCustomError
 except ImportError as missing:
     raise ImportError("Reading this file needs pydantic: pip install 'tightrope[statement]'") from missing
 
@@ -19,6 +20,11 @@ class ClosedTable(BaseModel):
     """A table of known keys; no value changes its type. The description of a field is its remedy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def must(say: str) -> PydanticCustomError:
+    """What a validator raises: the value must `say`."""
+    return PydanticCustomError("must", f"Input should {say}")
 
 
 def validate(model: type[T], entries: object, *, where: str, context: Any = None) -> T:
@@ -46,7 +52,7 @@ def _explain_one(
     if owner is not None and key in owner.model_fields:
         remedy = owner.model_fields[key].description or remedy
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
-    value, error = problem["input"], problem.get("ctx", {}).get("error")
+    value, error = _shorten(problem["input"]), problem.get("ctx", {}).get("error")
     if problem["type"] == "missing":
         return UnusableFile(f"{where}{place}", "is missing", remedy)
     if problem["type"] == "extra_forbidden":
@@ -59,6 +65,14 @@ def _explain_one(
     if must == problem["msg"]:
         return UnusableFile(f"{where}{place}", f"is wrong: {must}, got {value!r}", remedy)
     return InvalidSetting(place, value, must, remedy, where=where)
+
+
+def _shorten(value: object) -> object:
+    try:
+        repr(value)
+    except ValueError:  # Python does not print a number of thousands of digits
+        return ...
+    return value
 
 
 def _advise(key: str, owner: type[BaseModel] | None) -> str:

@@ -1,1 +1,1 @@
-"""Privacy statements: made, written, read and verified."""
+"""Privacy statements: make, check, render and verify them."""

@@ -1,175 +1,200 @@
-"""What is wrong with the numbers of a statement, as far as they can be read: contradictions, each with its fields."""
+"""What is wrong with a statement: its structure, and numbers that contradict each other."""
 
+import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
 
-def version_refusal(entries: Mapping[str, Any], *, where: str, format_name: str, version: int) -> str:
-    """Why data of another format or version are not read at all; empty for this one."""
-    if entries.get("format") != format_name:
-        return f"{where}: format must be {format_name!r}, got {entries.get('format')!r}. Pass a file written by tightrope statement."
-    stated = entries.get("version")
-    if stated == version and type(stated) is int:
-        return ""
-    newer = isinstance(stated, int) and stated > version
-    remedy = "Update tightrope to read it." if newer else "Make it anew with tightrope statement."
-    return f"{where}: version must be {version}, got {stated!r}. {remedy}"
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.setting.spelling import SAMPLING_SPELLINGS
+from tightrope.setting.validate import explain
+from tightrope.statements.model import (
+    FORMAT,
+    VERSION,
+    BatchesWithoutReplacement,
+    Computed,
+    Dataset,
+    Implemented,
+    PoissonBatches,
+    StatedSampling,
+    Statement,
+    Steps,
+)
 
-
-ACCOUNTED = {
-    "poisson": "poisson",
-    "without_replacement": "without-replacement",
-    "every_record": "every-record",
-}
 CLOSE = 1e-4  # relative: a rate that was rounded to a few digits, or up to a grid of floats
+SHARES_AGREE = 0.05  # relative: the size of a batch that several draws make up is known about so well
+CORRECT = "Correct one of them."
+WRITTEN_BY = "Pass a file written by tightrope statement."
+T = TypeVar("T")
 
 
-def contradictions(entries: Mapping[str, Any]) -> list[str]:
-    """Numbers that cannot all be true, in data whose structure may be wrong as well."""
-    dataset = _table(entries.get("dataset"))
-    records, batch, epochs = (_number(dataset.get(key)) for key in ("records", "batch", "epochs"))
-    run = entries.get("run")
-    parts = [_table(part) for part in run] if isinstance(run, list | tuple) else []
-    found = []
-    if records and batch and batch > records:
-        found.append(
-            f"dataset.batch = {batch:g} contradicts dataset.records = {records:g}. Correct one of them."
+def parse_statement(text: str, *, where: str = "statement") -> Statement:
+    """The statement in a text, or a refusal that lists everything wrong with it, each with its field."""
+    try:
+        entries = json.loads(text, object_pairs_hook=_refuse_twins)
+    except (ValueError, RecursionError) as problem:
+        raise UnusableFile(where, f"must be JSON, got: {problem}", WRITTEN_BY) from None
+    return check_statement(entries, where=where)
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys all differ: of two equal keys, each reader would believe another."""
+    entries: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in entries:
+            raise ValueError(f"{key!r} stands twice in one object")
+        entries[key] = value
+    return entries
+
+
+def check_statement(entries: object, *, where: str = "statement") -> Statement:
+    """The statement that plain data hold; everything wrong with them is listed at once."""
+    if not isinstance(entries, Mapping):
+        raise UnusableFile(where, f"must be an object, got {entries!r}", WRITTEN_BY)
+    _check_version(entries, where)
+    problems: list[InvalidSetting] = []
+    try:
+        # JSON has no tuples and one kind of number: read as JSON, types are strict all the same
+        made = Statement.model_validate_json(json.dumps(entries))
+        made.accounted, made.finding  # noqa: B018 # the settings check what a schema cannot say
+    except ValidationError as wrong:
+        problems += explain(wrong, Statement, remedy="docs/statements.md says what belongs there.")
+    except InvalidSetting as wrong:
+        problems.append(wrong)
+    problems += find_contradictions(entries)
+    if problems:
+        raise SeveralProblems(where, problems)
+    return made
+
+
+def _check_version(entries: Mapping[str, Any], where: str) -> None:
+    """Refuse data of another format or version, which are not read at all."""
+    if entries.get("format") != FORMAT:
+        raise InvalidSetting(
+            "format", entries.get("format"), f"be {FORMAT!r}", WRITTEN_BY, where=f"{where}: "
         )
-    for place, part in enumerate(parts):
-        found += _against_dataset(f"run[{place}].sampling", _table(part.get("sampling")), records, batch)
-    steps = [_number(part.get("steps")) for part in parts]
-    if epochs and steps and all(steps):
-        rates = {_number(_table(part.get("sampling")).get("rate")) for part in parts}
-        rate = batch / records if records and batch else rates.pop() if len(rates) == 1 else None
-        found += _against_epochs(sum(step for step in steps if step), epochs, rate)
-    implemented = entries.get("implemented")
-    if isinstance(implemented, Mapping):
-        found += _implemented(implemented, records, batch)
-    return found + _ends(_table(entries.get("certified")))
+    stated = entries.get("version")
+    if stated == VERSION and type(stated) is int:
+        return
+    newer = isinstance(stated, int) and stated > VERSION
+    remedy = "Update tightrope to read it." if newer else "Make it anew with tightrope statement."
+    raise InvalidSetting("version", stated, f"be {VERSION}", remedy, where=f"{where}: ")
 
 
-def _against_dataset(
-    where: str, sampling: Mapping[str, Any], records: float | None, batch: float | None
-) -> list[str]:
-    found = []
-    rate = _number(sampling.get("rate"))
-    if sampling.get("kind") == "poisson" and rate is not None and records and batch and batch <= records:
-        # a loader counts whole batches, so one by their number is the rate as well
-        meant = (batch / records, 1 / math.ceil(records / batch), 1 / math.floor(records / batch))
-        if not any(math.isclose(rate, one, rel_tol=CLOSE) for one in meant):
-            found.append(
-                f"{where}.rate = {rate:g} contradicts dataset.batch / dataset.records = {batch:g} / {records:g} = "
-                f"{batch / records:.6g}. Correct one of them."
-            )
-    if sampling.get("kind") == "without-replacement":
-        drawn = _number(sampling.get("batch"))
-        found += _against_population(where, sampling, records)
-        if drawn is not None and batch is not None and drawn != batch:
-            found.append(
-                f"{where}.batch = {drawn:g} contradicts dataset.batch = {batch:g}. Correct one of them."
-            )
-    return found
+def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
+    """Numbers that cannot all be true; parts of the data that cannot be read are left out."""
+    dataset = _read(Dataset, entries.get("dataset")) or Dataset()
+    run = _read(list[Steps], entries.get("run")) or []
+    implemented = _read(Implemented, entries.get("implemented"))
+    computed = _read(Computed, entries.get("certified"))
+    if dataset.records and dataset.batch and dataset.batch > dataset.records:
+        yield _clash("dataset.batch", dataset.batch, "dataset.records", dataset.records)
+    for place, part in enumerate(run):
+        yield from _check_sampling(f"run[{place}].sampling", part.sampling, dataset)
+    yield from _check_epochs(run, dataset)
+    if implemented is not None:
+        yield from _check_scheme(implemented)
+        yield from _check_sampling("implemented.sampling", implemented.sampling, dataset)
+        yield from _check_sizes(implemented, dataset)
+        yield from _check_epoch(implemented, dataset)
+        yield from _check_draws(implemented, dataset)
+    for name in ("accounted", "runs") if computed is not None else ():
+        ends = getattr(computed, name)
+        if ends.upper is not None and ends.lower > ends.upper:
+            above = f"lower = {ends.lower:g} is above upper = {ends.upper:g}"
+            yield UnusableFile(f"certified.{name}:", above, "Make the statement anew.")
 
 
-def _implemented(implemented: Mapping[str, Any], records: float | None, batch: float | None) -> list[str]:
-    """What is said of the batches as implemented, against itself and against the dataset."""
-    scheme, sampling = implemented.get("scheme"), _table(implemented.get("sampling"))
-    found = []
-    if sampling.get("kind") != ACCOUNTED.get(str(scheme)):
-        found.append(
-            f"implemented.scheme = {scheme!r} contradicts implemented.sampling = {sampling.get('kind')!r}. "
-            "The schemes that are accounted have their own sampling, and the others none."
-        )
-    found += _against_dataset("implemented.sampling", sampling, records, batch)
-    own = {
-        key: _number(implemented.get(key)) for key in ("records", "batch", "epoch", "full", "draws", "rate")
-    }
-    for key, stated in (("records", records), ("batch", batch)):
-        if own[key] and stated and own[key] != stated and scheme != "poisson":
-            found.append(
-                f"implemented.{key} = {own[key]:g} contradicts dataset.{key} = {stated:g}. Correct one of them."
-            )
-    found += _rate_range(implemented, sampling)
-    size, drawn = own["batch"] or batch, own["records"] or records
-    epoch, full = own["epoch"], own["full"]
-    if size and drawn and epoch and epoch > math.ceil(drawn / size) and implemented.get("times", 1) == 1:
-        found.append(
-            f"implemented.epoch = {epoch:g} contradicts {drawn:g} records in batches of {size:g}. Correct one of them."
-        )
-    if full and ((epoch and full > epoch) or (size and drawn and full > drawn // size)):
-        found.append(
-            f"implemented.full = {full:g} contradicts the other numbers: an epoch has no so many full batches."
-        )
-    if scheme == "several_draws" and own["draws"] and own["rate"] is not None:
-        expected = own["draws"] * own["rate"]
-        if own["rate"] == 0 or (
-            records and batch and not math.isclose(expected, batch / records, rel_tol=0.05)
-        ):
-            found.append(
-                f"implemented.rate = {own['rate']:g} in {own['draws']:g} draws contradicts the size of a batch."
-            )
-    return found
+def _read(kind: type[T], entries: object) -> T | None:
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(entries))
+    except (ValueError, TypeError):  # a wrong structure is refused elsewhere; JSON has no dates
+        return None
 
 
-def _rate_range(implemented: Mapping[str, Any], sampling: Mapping[str, Any]) -> list[str]:
-    stated = implemented.get("rate_range")
-    if not isinstance(stated, list | tuple) or len(stated) != 2:
-        return []
-    low, high, rate = (_number(value) for value in (*stated, sampling.get("rate")))
-    right = low is not None and high is not None and rate is not None and low <= rate <= high
-    if right and implemented.get("evidence") == "watched":
-        return []
-    return [
-        f"implemented.rate_range = {list(stated)} contradicts the rest: it is the range of a rate that was watched."
-    ]
+def _clash(name: str, value: float, other_name: str, other: float) -> UnusableFile:
+    return UnusableFile(name, f"= {value:g} contradicts {other_name} = {other:g}", CORRECT)
 
 
-def _against_population(where: str, sampling: Mapping[str, Any], records: float | None) -> list[str]:
-    population = _number(sampling.get("population"))
-    if population is None or records is None or population == records:
-        return []
-    return [
-        f"{where}.population = {population:g} contradicts dataset.records = {records:g}. Correct one of them."
-    ]
+def _check_sampling(
+    where: str, sampling: StatedSampling | None, dataset: Dataset
+) -> Iterator[InvalidSetting]:
+    records, batch = dataset.records, dataset.batch
+    match sampling:
+        case PoissonBatches() if records and batch and batch <= records:
+            # a loader counts whole batches, so one by their number is the rate as well
+            meant = (batch / records, 1 / math.ceil(records / batch), 1 / math.floor(records / batch))
+            if not any(math.isclose(sampling.rate, one, rel_tol=CLOSE) for one in meant):
+                expected = f"dataset.batch / dataset.records = {batch:g} / {records:g}"
+                yield _clash(f"{where}.rate", sampling.rate, expected, batch / records)
+        case BatchesWithoutReplacement():
+            if records and sampling.population != records:
+                yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
+            if batch and sampling.batch != batch:
+                yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
 
 
-def _against_epochs(steps: float, epochs: float, rate: float | None) -> list[str]:
-    if not rate:
-        return []
+def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSetting]:
+    rates = {part.sampling.rate if isinstance(part.sampling, PoissonBatches) else None for part in run}
+    if dataset.records and dataset.batch:
+        rates = {dataset.batch / dataset.records}
+    rate = rates.pop() if len(rates) == 1 else None
+    if not run or not rate or not dataset.epochs:
+        return
+    epochs, steps = dataset.epochs, sum(part.steps for part in run)
     fewest, most = epochs * math.floor(1 / rate + CLOSE), epochs * math.ceil(1 / rate - CLOSE)
     if not math.isfinite(most):
-        return [f"dataset.epochs = {epochs:g} is no number of epochs. Correct it."]
-    if math.floor(fewest) <= steps <= math.ceil(most):
-        return []
-    return [
-        f"run: {steps:g} steps contradict dataset.epochs = {epochs:g} at the rate {rate:.6g}, which are "
-        f"{math.floor(fewest):g} to {math.ceil(most):g} steps. Correct one of them."
-    ]
+        yield UnusableFile(f"dataset.epochs = {epochs:g}", "is no number of epochs", "Correct it.")
+    elif not math.floor(fewest) <= steps <= math.ceil(most):
+        means = f"which makes {math.floor(fewest):g} to {math.ceil(most):g} steps"
+        clash = f"steps contradict dataset.epochs = {epochs:g} at the rate {rate:.6g}, {means}"
+        yield UnusableFile(f"run: {steps:g}", clash, CORRECT)
 
 
-def _ends(certified: Mapping[str, Any]) -> list[str]:
-    found = []
-    for name in ("accounted", "runs"):
-        ends = _table(certified.get(name))
-        lower, upper = _number(ends.get("lower")), _number(ends.get("upper"))
-        if lower is not None and upper is not None and lower > upper:
-            found.append(
-                f"certified.{name}: lower = {lower:g} is above upper = {upper:g}. Make the statement anew."
-            )
-    return found
+def _check_scheme(implemented: Implemented) -> Iterator[InvalidSetting]:
+    """The scheme, and the range of its rate, against the sampling that is said to be implemented."""
+    scheme, sampling = str(implemented.scheme), implemented.sampling
+    kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
+    if kind != (expected if expected in SAMPLING_SPELLINGS else None):
+        clash = f"contradicts implemented.sampling = {kind!r}"
+        remedy = "The schemes that are accounted have their own sampling, and the others have none."
+        yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)
+    if implemented.rate_range is None:
+        return
+    low, high = implemented.rate_range
+    watched = implemented.evidence == "watched" and isinstance(sampling, PoissonBatches)
+    if not watched or not low <= getattr(sampling, "rate", -1) <= high:
+        clash = "contradicts the rest: it is the range of a rate that was watched"
+        yield UnusableFile(f"implemented.rate_range = {[low, high]}", clash, "Leave it out, or correct it.")
 
 
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _check_sizes(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
+    for key in ("records", "batch"):
+        own, stated = getattr(implemented, key), getattr(dataset, key)
+        if implemented.scheme != "poisson" and None not in (own, stated) and own != stated:
+            yield _clash(f"implemented.{key}", own, f"dataset.{key}", stated)
 
 
-def _number(value: object) -> float | None:
-    """The value as a finite float; None where it is none, which the structure is refused for."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+def _check_epoch(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
+    """How many batches an epoch has, and how many of them are full."""
+    size, drawn = implemented.batch or dataset.batch, implemented.records or dataset.records
+    epoch, full = implemented.epoch or 0, implemented.full or 0
+    batches, full_batches = (math.ceil(drawn / size), drawn // size) if size and drawn else (epoch, full)
+    if epoch > batches and implemented.times == 1:
+        clash = f"contradicts {drawn:g} records in batches of {size:g}"
+        yield UnusableFile(f"implemented.epoch = {epoch:g}", clash, CORRECT)
+    if full > min(epoch or full, full_batches):
+        clash = "contradicts the other numbers: no epoch has that many full batches"
+        yield UnusableFile(f"implemented.full = {full:g}", clash, "Correct it.")
+
+
+def _check_draws(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
+    draws, rate, records, batch = implemented.draws, implemented.rate, dataset.records, dataset.batch
+    if implemented.scheme != "several_draws" or not draws or rate is None:
+        return
+    expected = batch / records if records and batch else draws * rate
+    if rate == 0 or not math.isclose(draws * rate, expected, rel_tol=SHARES_AGREE):
+        clash = f"in {draws:g} draws contradicts the size of a batch"
+        yield UnusableFile(f"implemented.rate = {rate:g}", clash, CORRECT)

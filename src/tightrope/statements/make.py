@@ -1,10 +1,11 @@
-"""From a run, what is known of its batches and a few facts to a privacy statement; and from a statement to whether it holds."""
+"""From a run, its batches and a few facts to a statement; and from a statement to whether it holds."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
+from typing import Any
 
 from tightrope import __version__
 from tightrope.answers.ledger import Ledger
@@ -14,25 +15,29 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import sampling_in_words
-from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import Poisson, Sampling
 from tightrope.setting.spelling import spelled
+from tightrope.statements.checks import check_statement
 from tightrope.statements.model import (
     CONVENTION,
     FORMAT,
     VERSION,
+    Assumption,
+    CertifiedEnds,
+    Computed,
+    Holds,
     Statement,
-    checked,
-    plain_finding,
-    plain_steps,
+    Theorem,
+    list_steps,
 )
 from tightrope.theorems.evidence import Evidence
 
 DIGITS = Decimal("0.0001")  # a claim that is not given is the proved epsilon, rounded up to this
 AGREE = 1e-3  # relative: brackets computed by different versions may differ by their accuracy
+HOLDS: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
 VERIFY = "tightrope verify statement.json"
 
 
@@ -54,32 +59,26 @@ class Facts:
     epochs: float | None = None
 
 
-def declared(scheme: Scheme, sampling: Sampling | None = None) -> Finding:
-    """A finding that rests on somebody's word."""
-    if scheme is Scheme.UNKNOWN:
-        return Finding(scheme=scheme, how=How.DECLARED, sentence="How batches are drawn was not stated.")
+def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) -> Finding:
+    """A finding that rests on somebody's word; `numbers` are those of the finding that were declared too."""
     said = sampling_in_words(sampling) if sampling is not None else scheme.value
     sentence = f"It is declared that batches are drawn so: {said}."
-    return Finding(scheme=scheme, how=How.DECLARED, sentence=sentence, sampling=sampling)
+    if scheme is Scheme.UNKNOWN:
+        sentence = "How batches are drawn was not stated."
+    return Finding(scheme=scheme, how=How.DECLARED, sentence=sentence, sampling=sampling, **numbers)
 
 
-def declared_as_accounted(run: Run | Step) -> Finding:
+def declare_as_accounted(run: Run | Step) -> Finding:
     """Somebody's word that batches are drawn as they were accounted; all steps must share one sampling."""
     samplings = {step.sampling for step, _ in as_run(run)}
     if len(samplings) != 1:
-        raise InvalidSetting(
-            f"implemented must be stated for a run of {len(samplings)} samplings, got none. Pass a Finding or an Audit."
-        )
+        must = f"be stated for a run of {len(samplings)} samplings"
+        raise InvalidSetting("implemented", None, must, "Pass a Finding or an Audit.")
     (sampling,) = samplings
-    schemes = {
-        Poisson: Scheme.POISSON,
-        WithoutReplacement: Scheme.WITHOUT_REPLACEMENT,
-        EveryRecord: Scheme.EVERY_RECORD,
-    }
-    return declared(schemes[type(sampling)], sampling)
+    return declare(Scheme[spelled(type(sampling)).replace("-", "_").upper()], sampling)
 
 
-def statement(
+def state_run(
     run: Run | Step,
     *,
     relation: Relation,
@@ -92,14 +91,31 @@ def statement(
 
     Without a claim it is the epsilon proved for what runs, rounded up to four decimals.
     """
-    return statement_of(audit(implemented, run, delta=delta, relation=relation), facts=facts, epsilon=epsilon)
+    return state_audit(audit(implemented, run, delta=delta, relation=relation), facts=facts, epsilon=epsilon)
 
 
-def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
-    """The statement about what was audited; all that is wrong with the facts is listed at once."""
-    accounted = privacy_curve(found.run, relation=found.relation, effort=QUICK).because
-    theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
-    return checked(
+def state_ledger(
+    ledger: Ledger | str | Path,
+    *,
+    delta: float,
+    facts: Facts,
+    implemented: Finding | None = None,
+    epsilon: float | None = None,
+) -> Statement:
+    """The statement about all that a ledger, or its file, has recorded; batches as accounted by default."""
+    kept = ledger if isinstance(ledger, Ledger) else Ledger.load(ledger)
+    found = declare_as_accounted(kept.run) if implemented is None else implemented
+    return state_run(
+        kept.run, relation=kept.relation, delta=delta, facts=facts, implemented=found, epsilon=epsilon
+    )
+
+
+def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
+    """The statement about what was audited; everything wrong with the facts is listed at once."""
+    finding = found.finding.plain()
+    finding.pop("tests")
+    computed, theorems, assumptions = _results(found)
+    return check_statement(
         {
             "format": FORMAT,
             "version": VERSION,
@@ -112,27 +128,13 @@ def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) ->
             "tuning": facts.tuning,
             "outputs": facts.outputs,
             "noise_convention": CONVENTION,
-            "run": plain_steps(found.run),
+            "run": list_steps(found.run),
             "dataset": {"records": facts.records, "batch": facts.batch, "epochs": facts.epochs},
-            "implemented": plain_finding(found.finding),
-            "claim": {"epsilon": proved_epsilon(found) if epsilon is None else epsilon, "delta": found.delta},
-            "certified": {
-                "accounted": _ends(found.claimed),
-                "runs": _ends(found.truly),
-                "verdict": found.verdict.name.lower(),
-                "provided": found.provided,
-                "why_not": found.why_not,
-            },
-            "theorems": [
-                {
-                    "name": one.name,
-                    "statement": one.statement,
-                    "standing": one.standing.value,
-                    "reference": one.reference,
-                }
-                for one in theorems
-            ],
-            "assumptions": _assumptions(found),
+            "implemented": finding,
+            "claim": {"epsilon": choose_claim(found) if epsilon is None else epsilon, "delta": found.delta},
+            "certified": computed.model_dump(),
+            "theorems": [one.model_dump() for one in theorems],
+            "assumptions": [one.model_dump() for one in assumptions],
             "code": facts.code,
             "command": VERIFY,
             "tightrope": __version__,
@@ -140,54 +142,19 @@ def statement_of(found: Audit, *, facts: Facts, epsilon: float | None = None) ->
     )
 
 
-def facts_of(stated: Statement) -> Facts:
-    """The facts that a statement was made with."""
-    return Facts(
-        name=stated.name,
-        description=stated.description,
-        setting=stated.setting,
-        unit=stated.unit.protects,
-        unit_details=stated.unit.details,
-        data_accesses=stated.data_accesses,
-        tuning=stated.tuning,
-        outputs=stated.outputs,
-        code=stated.code,
-        records=stated.dataset.records,
-        batch=stated.dataset.batch,
-        epochs=stated.dataset.epochs,
-    )
-
-
-def proved_epsilon(found: Audit) -> float:
+def choose_claim(found: Audit) -> float:
     """The smallest epsilon to claim for what runs: the proved one, rounded up to four decimals."""
     if math.isinf(found.truly.upper):
-        raise InvalidSetting(
-            f"epsilon must be stated: nothing is proved for what runs ({found.why_not.removesuffix('.')}). "
-            "State the claim, and verify will say that it is not supported."
-        )
+        why = f"be stated: nothing is proved for what runs ({found.why_not.removesuffix('.')})"
+        remedy = "State the claim, and verify will say that it is not supported."
+        raise InvalidSetting("epsilon", None, why, remedy)
     return float(Decimal(repr(found.truly.upper)).quantize(DIGITS, rounding=ROUND_CEILING))
 
 
-def ledger_statement(
-    ledger: Ledger | str | Path,
-    *,
-    delta: float,
-    facts: Facts,
-    implemented: Finding | None = None,
-    epsilon: float | None = None,
-) -> Statement:
-    """The statement about everything a ledger, or the file of one, has recorded; batches as accounted unless said otherwise."""
-    kept = ledger if isinstance(ledger, Ledger) else Ledger.load(ledger)
-    found = declared_as_accounted(kept.run) if implemented is None else implemented
-    return statement(
-        kept.run, relation=kept.relation, delta=delta, facts=facts, implemented=found, epsilon=epsilon
-    )
+def read_history(history: Iterable[tuple[float, float, int]]) -> Run:
+    """The run that an accountant of Opacus accounts: noise multiplier, Poisson sampling rate and steps.
 
-
-def run_of_history(history: Iterable[tuple[float, float, int]]) -> Run:
-    """The run that an accountant of Opacus accounts: (noise multiplier, sampling rate, steps), Poisson sampling.
-
-    >>> run_of_history([(0.8, 0.001, 10_000)])
+    >>> read_history([(0.8, 0.001, 10_000)])
     Run(10000 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)))
     """
     parts = (
@@ -198,7 +165,10 @@ def run_of_history(history: Iterable[tuple[float, float, int]]) -> Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """A statement against what is computed now: `holds` if the claim is proved for what runs and the numbers are right."""
+    """A statement against what is computed now.
+
+    It `holds` if the claim is proved for what runs and every number is right.
+    """
 
     statement: Statement
     audit: Audit
@@ -210,76 +180,87 @@ class Verification:
         return not self.problems
 
     def __str__(self) -> str:
-        claim = self.statement.claim
-        if self.holds:
-            said = f"The claim holds: epsilon {claim.epsilon:g} at delta {claim.delta:g} under {self.audit.relation.name}."
-            return f"{said} {self.audit.sentence}"
-        return "\n  ".join(["The claim does not hold:", *self.problems])
+        if not self.holds:
+            return "\n  ".join(["The claim does not hold:", *self.problems])
+        claim, relation = self.statement.claim, self.audit.relation
+        said = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} under {relation.name}"
+        return f"The claim holds: {said}. {self.audit.sentence}"
 
 
-def verified(stated: Statement) -> Verification:
+def verify(stated: Statement) -> Verification:
     """The statement, computed anew."""
     found = audit(stated.finding, stated.accounted, delta=stated.claim.delta, relation=stated.neighbours)
-    problems = []
-    if stated.claim.epsilon < found.truly.upper:
-        at_most = "no epsilon" if math.isinf(found.truly.upper) else f"epsilon {found.truly.upper:.6g}"
-        problems.append(
-            f"claim.epsilon = {stated.claim.epsilon:g} is not proved: {at_most} is proved for what runs. {found.sentence}"
-        )
-    for name, ends, bracket in (
-        ("accounted", stated.certified.accounted, found.claimed),
-        ("runs", stated.certified.runs, found.truly),
-    ):
-        certainly_false = ends.lower > bracket.upper, ends.upper is not None and ends.upper < bracket.lower
-        both = (("lower", ends.lower, bracket.lower), ("upper", ends.upper, bracket.upper))
-        for false, (end, before, after) in zip(certainly_false, both, strict=True):
-            if false or not _agree(before, after):
-                said = "nothing" if before is None else f"{before:.6g}"
-                problems.append(f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}.")
-    again = statement_of(found, facts=facts_of(stated), epsilon=stated.claim.epsilon)
+    return Verification(statement=stated, audit=found, problems=tuple(_find_problems(stated, found)))
+
+
+def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
+    claimed, proved, certified = stated.claim.epsilon, found.truly.upper, stated.certified
+    if claimed < proved:
+        at_most = "no epsilon" if math.isinf(proved) else f"epsilon {proved:.6g}"
+        known = f"{at_most} is proved for what runs"
+        yield f"claim.epsilon = {claimed:g} is not proved: {known}. {found.sentence}"
+    yield from _compare_ends("accounted", certified.accounted, found.claimed)
+    yield from _compare_ends("runs", certified.runs, found.truly)
+    computed, theorems, assumptions = _results(found)
     for name in ("verdict", "provided", "why_not"):
-        before, now = getattr(stated.certified, name), getattr(again.certified, name)
+        before, now = getattr(certified, name), getattr(computed, name)
         if before != now:
-            problems.append(f"certified.{name} = {before!r} is not what is found now, {now!r}.")
-    problems += [
-        f"{name} are not those that are found now. Make the statement anew."
-        for name in ("theorems", "assumptions")
-        if getattr(stated, name) != getattr(again, name)
-    ]
-    return Verification(statement=stated, audit=found, problems=tuple(problems))
+            yield f"certified.{name} = {before!r} is not what is found now, {now!r}."
+    if stated.theorems != theorems:
+        yield "theorems are not those that are found now. Make the statement anew."
+    if stated.assumptions != assumptions:
+        yield "assumptions are not those that are found now. Make the statement anew."
 
 
-def _agree(before: float | None, after: float) -> bool:
-    if before is None or math.isinf(after):
-        return before is None and math.isinf(after)
-    return math.isclose(before, after, rel_tol=AGREE, abs_tol=1e-9)
+def _compare_ends(name: str, stated: CertifiedEnds, found: Bracket) -> Iterator[str]:
+    lower, upper = stated.lower, math.inf if stated.upper is None else stated.upper
+    rows = (
+        ("lower", lower, found.lower, lower > found.upper),
+        ("upper", upper, found.upper, upper < found.lower),
+    )
+    for end, before, after, certainly_false in rows:
+        if certainly_false or not math.isclose(before, after, rel_tol=AGREE, abs_tol=1e-9):
+            said = "nothing" if math.isinf(before) else f"{before:.6g}"
+            yield f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}."
 
 
-def _ends(bracket: Bracket) -> dict[str, float | None]:
-    return {"lower": bracket.lower, "upper": bracket.upper if math.isfinite(bracket.upper) else None}
+def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumption, ...]]:
+    """What a statement says that was computed."""
+    computed = Computed.model_validate(
+        {
+            "accounted": _ends(found.claimed),
+            "runs": _ends(found.truly),
+            "verdict": found.verdict.name.lower(),
+            "provided": found.provided,
+            "why_not": found.why_not,
+        }
+    )
+    accounted = privacy_curve(found.run, relation=found.relation).because
+    theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
+    stated = (
+        Theorem(name=one.name, statement=one.statement, standing=one.standing.value, reference=one.reference)
+        for one in theorems
+    )
+    return computed, tuple(stated), tuple(_assumptions(found))
 
 
-def _assumptions(found: Audit) -> list[dict[str, str]]:
-    drawn = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}[found.finding.how]
+def _ends(bracket: Bracket) -> CertifiedEnds:
+    return CertifiedEnds(lower=bracket.lower, upper=bracket.upper if math.isfinite(bracket.upper) else None)
+
+
+def _assumptions(found: Audit) -> Iterator[Assumption]:
+    drawn = HOLDS[found.finding.how]
     if not found.verdict.holds:
         drawn = "not checked" if found.finding.scheme is Scheme.UNKNOWN else "no"
-    clipped = {"says": "The contribution of every record has norm at most C.", "holds": "not checked"}
-    secret = {"says": "Noise is fresh, and nobody can predict noise or batches.", "holds": "not checked"}
-    listed = [
-        {
-            "says": "Batches are drawn as accounted, or cost no more.",
-            "holds": drawn,
-            "because": found.finding.sentence,
-        },
-        {**clipped, "because": "Clipping happens in the training code."},
-        {**secret, "because": "Random numbers come from the training code."},
+    unchecked = [
+        ("The contribution of every record has norm at most C.", "Clipping happens in the training code."),
+        (
+            "Noise is fresh, and nobody can predict noise or batches.",
+            "Random numbers come from the training code.",
+        ),
     ]
     if found.provided:
-        listed.append(
-            {
-                "says": f"{found.provided[0].upper()}{found.provided[1:]}.",
-                "holds": "not checked",
-                "because": "Nobody looked at it.",
-            }
-        )
-    return listed
+        unchecked.append((f"{found.provided[0].upper()}{found.provided[1:]}.", "Nobody looked at it."))
+    says = "Batches are drawn as accounted, or cost no more."
+    yield Assumption(says=says, holds=drawn, because=found.finding.sentence)
+    yield from (Assumption(says=says, holds="not checked", because=why) for says, why in unchecked)

@@ -1,28 +1,22 @@
-"""A privacy statement: everything that others need to check a claim, as one value that JSON holds without loss.
+"""A privacy statement: everything that others need to check a claim, as one value that JSON holds.
 
 It needs pydantic: pip install 'tightrope[statement]'.
 """
 
 import dataclasses
-import json
-from collections.abc import Mapping
+import datetime
+import re
 from typing import Annotated, Any, Final, Literal
 
+from pydantic import AfterValidator, BeforeValidator, Field
+
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.errors import InvalidSetting
-from tightrope.setting import mechanism as mechanisms
-from tightrope.setting import sampling as samplings
+from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import Sampling
 from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS, spelled
-from tightrope.statements.checks import contradictions, version_refusal
-
-try:
-    from pydantic import BaseModel, ConfigDict, Field, ValidationError
-except ImportError as missing:
-    raise ImportError(
-        "tightrope.statements.model needs pydantic: pip install 'tightrope[statement]'"
-    ) from missing
+from tightrope.setting.validate import ClosedTable, must
 
 FORMAT: Final = "tightrope-statement"
 VERSION: Final = 1
@@ -33,36 +27,33 @@ Count = Annotated[int, Field(ge=1, le=10**15)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+FailureProbability = Annotated[float, Field(gt=0, lt=1)]
+Setting = Literal["central", "local", "federated", "shuffle"]
+Holds = Literal["yes", "tested", "no", "not checked"]
 
 
-class Part(BaseModel):
-    """What all parts of a statement share: no unknown fields, no value turned into another type, nothing changes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class GaussianNoise(Part):
+class GaussianNoise(ClosedTable):
     """Gaussian noise on a sum of records."""
 
     kind: Literal["gaussian"]
     noise_multiplier: Size
 
 
-class LaplaceNoise(Part):
+class LaplaceNoise(ClosedTable):
     """Laplace noise on a sum of records."""
 
     kind: Literal["laplace"]
     noise_multiplier: Size
 
 
-class TrueOrFalse(Part):
+class TrueOrFalse(ClosedTable):
     """A bit that is reported truly with some probability."""
 
     kind: Literal["randomized-response"]
     truth_probability: Share
 
 
-class FiniteOutputs(Part):
+class FiniteOutputs(ClosedTable):
     """Finitely many outputs with given probabilities on two neighbours."""
 
     kind: Literal["finite"]
@@ -70,20 +61,20 @@ class FiniteOutputs(Part):
     alternative: list[Share]
 
 
-class EveryRecord(Part):
+class AllRecords(ClosedTable):
     """Every record takes part."""
 
     kind: Literal["every-record"]
 
 
-class PoissonBatches(Part):
+class PoissonBatches(ClosedTable):
     """Each record joins a batch by itself."""
 
     kind: Literal["poisson"]
     rate: Share
 
 
-class BatchesWithoutReplacement(Part):
+class BatchesWithoutReplacement(ClosedTable):
     """Batches of one size, drawn afresh."""
 
     kind: Literal["without-replacement"]
@@ -91,30 +82,26 @@ class BatchesWithoutReplacement(Part):
     population: Count
 
 
-MechanismPart = Annotated[
-    GaussianNoise | LaplaceNoise | TrueOrFalse | FiniteOutputs, Field(discriminator="kind")
-]
-SamplingPart = Annotated[
-    EveryRecord | PoissonBatches | BatchesWithoutReplacement, Field(discriminator="kind")
-]
+StatedMechanism = GaussianNoise | LaplaceNoise | TrueOrFalse | FiniteOutputs
+StatedSampling = AllRecords | PoissonBatches | BatchesWithoutReplacement
 
 
-class Steps(Part):
+class Steps(ClosedTable):
     """One mechanism on one sampling, so many times."""
 
-    mechanism: MechanismPart
-    sampling: SamplingPart
+    mechanism: Annotated[StatedMechanism, Field(discriminator="kind")]
+    sampling: Annotated[StatedSampling, Field(discriminator="kind")]
     steps: Count
 
 
-class Unit(Part):
+class Unit(ClosedTable):
     """Whose contribution is protected: one example, one user, one sequence."""
 
     protects: Words
     details: str = ""
 
 
-class Dataset(Part):
+class Dataset(ClosedTable):
     """Facts that people know their training by; they must agree with the run."""
 
     records: Count | None = None
@@ -122,13 +109,13 @@ class Dataset(Part):
     epochs: Size | None = None
 
 
-class Implemented(Part):
+class Implemented(ClosedTable):
     """How batches are really drawn, and what that rests on."""
 
     scheme: Literal[tuple(scheme.name.lower() for scheme in Scheme)]  # type: ignore[valid-type]
     evidence: Literal[tuple(how.value for how in How)]  # type: ignore[valid-type]
     sentence: Words
-    sampling: SamplingPart | None = None
+    sampling: Annotated[StatedSampling, Field(discriminator="kind")] | None = None
     records: Count | None = None
     batch: Count | None = None
     epoch: Count | None = None
@@ -143,31 +130,31 @@ class Implemented(Part):
     notes: tuple[str, ...] = ()
 
 
-class Claim(Part):
+class Claim(ClosedTable):
     """What is claimed: the release is (epsilon, delta)-private."""
 
     epsilon: Loss
-    delta: Annotated[float, Field(gt=0, lt=1)]
+    delta: FailureProbability
 
 
-class Ends(Part):
+class CertifiedEnds(ClosedTable):
     """A certified bracket; no upper end where nothing is proved."""
 
     lower: Loss
     upper: Loss | None
 
 
-class Certified(Part):
+class Computed(ClosedTable):
     """What was computed: epsilon as accounted, epsilon of what runs, and how the two compare."""
 
-    accounted: Ends
-    runs: Ends
+    accounted: CertifiedEnds
+    runs: CertifiedEnds
     verdict: Literal["matches", "covered", "too_small", "not_proven", "unknown"]
     provided: str = ""
     why_not: str = ""
 
 
-class Theorem(Part):
+class Theorem(ClosedTable):
     """One theorem that the upper end rests on."""
 
     name: Words
@@ -176,25 +163,26 @@ class Theorem(Part):
     reference: Words
 
 
-class Assumption(Part):
+class Assumption(ClosedTable):
     """What the accounting takes for granted, and whether it holds."""
 
     says: Words
-    holds: Literal["yes", "tested", "no", "not checked"]
+    holds: Holds
     because: Words
 
 
-class Statement(Part):
-    """Everything that others need to check a privacy claim; `json` and `from_json` lose nothing.
+class Statement(ClosedTable):
+    """Everything that others need to check a privacy claim.
 
-    `of` in `tightrope.statements.make` makes one from a run, an audit and a few facts.
+    `statements.make` makes one from a run, an audit and a few facts. `write_json`, and `parse_statement` of
+    `statements.checks`, lose nothing.
     """
 
     format: Literal["tightrope-statement"]
     version: Literal[1]
     name: Words
     description: str = ""
-    setting: Literal["central", "local", "federated", "shuffle"]
+    setting: Setting
     unit: Unit
     relation: Literal[tuple(RELATION_SPELLINGS)]  # type: ignore[valid-type]
     data_accesses: Words
@@ -205,36 +193,21 @@ class Statement(Part):
     dataset: Dataset = Dataset()
     implemented: Implemented
     claim: Claim
-    certified: Certified
+    certified: Computed
     theorems: tuple[Theorem, ...]
     assumptions: tuple[Assumption, ...]
     code: str = ""
     command: Words
     tightrope: Words
 
-    def json_text(self) -> str:
+    def write_json(self) -> str:
         """The statement as JSON text, the same for the same statement."""
         return self.model_dump_json(indent=2) + "\n"
-
-    @staticmethod
-    def from_json(text: str, *, where: str = "statement") -> "Statement":
-        """The statement in a text, or a refusal that lists everything wrong with it, each with its field."""
-        try:
-            entries = json.loads(text, object_pairs_hook=_each_once)
-        except (ValueError, RecursionError) as problem:
-            raise InvalidSetting(
-                f"{where} must be JSON, got: {problem}. Pass a file written by tightrope statement."
-            ) from None
-        return checked(entries, where=where)
 
     @property
     def accounted(self) -> Run:
         """The run that was accounted."""
-        return Run(
-            tuple(
-                (Step(_mechanism(part.mechanism), _sampling(part.sampling)), part.steps) for part in self.run
-            )
-        )
+        return Run(tuple((Step(_mechanism(one), _sampling(one)), one.steps) for one in self.run))
 
     @property
     def neighbours(self) -> Relation:
@@ -247,86 +220,93 @@ class Statement(Part):
         return Finding.from_plain(self.implemented.model_dump())
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different: of two equal ones every reader would take another."""
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        twice = next(key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1)
-        raise ValueError(f"{twice!r} stands twice in one object")
-    return entries
+def _mechanism(part: Steps) -> Mechanism:
+    return MECHANISM_SPELLINGS[part.mechanism.kind](**part.mechanism.model_dump(exclude={"kind"}))
 
 
-def checked(entries: object, *, where: str = "statement") -> Statement:
-    """The statement that plain data hold; all that is wrong with them is listed at once."""
-    if not isinstance(entries, Mapping):
-        raise InvalidSetting(
-            f"{where} must be an object, got {entries!r}. Pass a file written by tightrope statement."
-        )
-    refusal = version_refusal(entries, where=where, format_name=FORMAT, version=VERSION)
-    if refusal:
-        raise InvalidSetting(refusal)
-    wrong: list[str] = []
-    made: Statement | None = None
-    try:
-        # JSON has no tuples and one kind of number: validated as JSON, the types are strict all the same
-        made = Statement.model_validate_json(json.dumps(entries))
-    except ValidationError as problems:
-        wrong += [_in_words(problem) for problem in problems.errors()]
-    wrong += contradictions(entries)
-    if made is not None and not wrong:
-        try:
-            made.accounted  # noqa: B018 # the settings check what a schema cannot say
-            made.finding  # noqa: B018
-        except InvalidSetting as problem:
-            wrong.append(str(problem))
-    if wrong or made is None:
-        heading = f"{where} has {len(wrong)} problem{'s' * (len(wrong) > 1)}:"
-        raise InvalidSetting("\n  ".join([heading, *wrong]))
-    return made
+def _sampling(part: Steps) -> Sampling:
+    return SAMPLING_SPELLINGS[part.sampling.kind](**part.sampling.model_dump(exclude={"kind"}))
 
 
-def json_schema() -> dict[str, Any]:
+def list_steps(run: Run) -> list[dict[str, Any]]:
+    """A run as the parts of a statement."""
+    return [
+        {"mechanism": _as_part(step.mechanism), "sampling": _as_part(step.sampling), "steps": times}
+        for step, times in run
+    ]
+
+
+def _as_part(setting: Mechanism | Sampling) -> dict[str, Any]:
+    return {"kind": spelled(type(setting)), **dataclasses.asdict(setting)}
+
+
+def build_schema() -> dict[str, Any]:
     """The JSON Schema of a statement."""
     schema = Statement.model_json_schema(mode="validation")
     address = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": address, "$id": f"{FORMAT}-{VERSION}.schema.json", **schema}
 
 
-def plain_steps(run: Run) -> list[dict[str, Any]]:
-    """A run as the parts of a statement."""
-    return [
-        {"mechanism": _plain(step.mechanism), "sampling": _plain(step.sampling), "steps": times}
-        for step, times in run
-    ]
+def _check_words(text: str) -> str:
+    if not text.strip():
+        raise must("be some words")
+    return text.strip()
 
 
-def plain_finding(finding: Finding) -> dict[str, Any]:
-    """A finding as part of a statement."""
-    return {name: value for name, value in finding.plain().items() if name != "tests"}
+def _read_date(day: object) -> object:
+    try:
+        if isinstance(day, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", day):
+            return datetime.date.fromisoformat(day)
+    except ValueError:
+        pass
+    return day
 
 
-def _plain(setting: mechanisms.Mechanism | samplings.Sampling) -> dict[str, Any]:
-    values = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in dataclasses.asdict(setting).items()
-    }
-    return {"kind": spelled(type(setting)), **values}
+def _check_slug(slug: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", slug):
+        raise must("be letters, digits, - and _")
+    return slug
 
 
-def _mechanism(part: Part) -> mechanisms.Mechanism:
-    return MECHANISM_SPELLINGS[part.kind](**part.model_dump(exclude={"kind"}))  # type: ignore[attr-defined]
+SomeWords = Annotated[str, AfterValidator(_check_words)]
+ASKS_FOR_IT = "The registry asks for it: see docs/statements.md."
+KNOWS_NO_OTHER = "The registry knows no other."
 
 
-def _sampling(part: Part) -> samplings.Sampling:
-    return SAMPLING_SPELLINGS[part.kind](**part.model_dump(exclude={"kind"}))  # type: ignore[attr-defined]
+class RegistryFacts(ClosedTable):
+    """What the registry asks for besides the statement: who publishes what, where and when, and who says so.
 
+    `description` is that of the statement unless given.
+    """
 
-def _in_words(problem: Any) -> str:
-    place = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]
-    ).removeprefix(".")
-    if problem["type"] == "missing":
-        return f"{place} is missing. docs/statements.md says what belongs there."
-    if problem["type"] == "extra_forbidden":
-        return f"{place} = {problem['input']!r} is not a known field. Leave it out, or correct its name."
-    return f"{place} is wrong: {problem['msg']}, got {problem['input']!r}."
+    slug: Annotated[str, AfterValidator(_check_slug)] = Field(description="It becomes part of an address.")
+    curator: SomeWords = Field(description=ASKS_FOR_IT)
+    curator_type: Literal["Government", "Industry", "Nonprofit"] = Field(description=KNOWS_NO_OTHER)
+    intended_use: SomeWords = Field(description=ASKS_FOR_IT)
+    region: SomeWords = Field(description=ASKS_FOR_IT)
+    publication_date: Annotated[datetime.date, BeforeValidator(_read_date)] = Field(
+        description="Write it as 2026-01-31; 01 stands for an unknown day."
+    )
+    authors: Annotated[list[SomeWords], Field(min_length=1)] = Field(description="They write the entry.")
+    description: SomeWords | None = Field(None, description=ASKS_FOR_IT)
+    product_type: Literal[
+        "Summary statistics",
+        "Machine learning model",
+        "Dataset",
+        "Synthetic data",
+        "Interactive API",
+        "SQL queries",
+    ] = Field("Machine learning model", description=KNOWS_NO_OTHER)
+    sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = (
+        Field(None, description=KNOWS_NO_OTHER)
+    )
+    tier: Annotated[int, Field(ge=1, le=3)] = Field(3, description=KNOWS_NO_OTHER)
+    status: Literal[
+        "Converted",
+        "Draft",
+        "Pending",
+        "Changes Required",
+        "Approved",
+        "Approved (Update Requested)",
+        "Approved (Pending)",
+    ] = Field("Draft", description=KNOWS_NO_OTHER)

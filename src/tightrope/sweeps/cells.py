@@ -7,16 +7,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, Accountant
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.names import ACCOUNTANTS
 from tightrope.answers.calibrate import most_steps, smallest_noise
-from tightrope.answers.spend import Curve, privacy_curve
+from tightrope.answers.compare import AnyCurve
+from tightrope.answers.spend import privacy_curve
 from tightrope.curve.simulated_curve import Estimate
-from tightrope.engines.draws.simulation import Simulation
 from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.plain import part_of
-from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
@@ -34,7 +36,7 @@ ASKS = {
 }
 CHOICES: dict[str, Mapping[str, Any]] = {
     "ask": ASKS,
-    "accountant": {accountant.value: accountant for accountant in Accountant},
+    "accountant": ACCOUNTANTS,
     "relation": RELATION_SPELLINGS,
     "mechanism": {
         name: kind
@@ -67,11 +69,11 @@ def needed_keys(cell: Cell) -> dict[str, str]:
     return {key: why for key, why in needed.items() if key != asked_for}
 
 
-def default_values(accountant: Accountant) -> dict[str, Plain]:
-    """What an accountant of this kind may also be told, and what it assumes otherwise."""
-    if accountant is MONTE_CARLO:
-        return {key: getattr(Simulation(), key) for key in _DRAWING}
-    return {"effort": "quick", "accuracy": 1e-3} if accountant is CERTIFIED else {}
+def default_values(accountant: str) -> dict[str, Plain]:
+    """What an accountant of this name may also be told, and what it assumes otherwise."""
+    if accountant == MonteCarlo.name:
+        return {key: getattr(MonteCarlo(), key) for key in _DRAWING}
+    return {"effort": "quick", "accuracy": 1e-3} if accountant == Certified.name else {}
 
 
 def _fields(kind: type[Mechanism] | type[Sampling]) -> list[str]:
@@ -126,15 +128,14 @@ def _version() -> str:
 
 def _answered(cell: Cell) -> Row:
     values: Any = dict(cell)
-    accountant, relation = Accountant(values["accountant"]), RELATION_SPELLINGS[values["relation"]]
+    by, relation = _accountant(values), RELATION_SPELLINGS[values["relation"]]
     ask, target = values["ask"], {key: values[key] for key in ASKS[values["ask"]]}
     if ask in ("epsilon", "delta"):
-        return _told(_curve(_run(values), values, accountant, relation), ask, *target.values())
-    if accountant is not CERTIFIED:
-        raise InvalidSetting(
-            f"ask {ask} needs accountant certified, got {accountant.value}. Ask for epsilon or delta instead."
-        )
-    how = {"relation": relation, "accuracy": values["accuracy"], "effort": Effort(values["effort"])}
+        return _told(privacy_curve(_run(values), relation=relation, by=by), ask, *target.values())
+    if not isinstance(by, Certified):
+        must = f"be certified where {{ask}} is {ask}"
+        raise InvalidSetting("accountant", values["accountant"], must, "Ask for epsilon or delta instead.")
+    how: dict[str, Any] = {"relation": relation, "by": by}
     if ask == "noise":
         kind = CHOICES["mechanism"][values["mechanism"]]
         (step, _), *_ = _run(
@@ -164,20 +165,12 @@ def _answered(cell: Cell) -> Row:
     }
 
 
-def _curve(run: Run, values: Mapping[str, Any], accountant: Accountant, relation: Relation) -> Curve:
-    if accountant is CERTIFIED:
-        return privacy_curve(
-            run, relation=relation, accuracy=values["accuracy"], effort=Effort(values["effort"])
-        )
-    if accountant is not MONTE_CARLO:
-        return privacy_curve(run, relation=relation, accountant=accountant)
-    simulation = Simulation(
-        **{key: values[key] for key in _DRAWING}, workers=1
-    )  # the workers are the sweep's
-    return privacy_curve(run, relation=relation, accountant=accountant, simulation=simulation)
+def _accountant(values: Mapping[str, Any]) -> Accountant[Any, Any]:
+    stated = {key: values[key] for key in default_values(values["accountant"])}
+    return ACCOUNTANTS[values["accountant"]](**stated)
 
 
-def _told(curve: Curve, ask: str, at: float) -> Row:
+def _told(curve: AnyCurve, ask: str, at: float) -> Row:
     found = curve.epsilon(at) if ask == "epsilon" else curve.delta(at)
     if isinstance(found, Estimate) and found.interrupted:
         raise KeyboardInterrupt  # which a simulation takes as enough, but a sweep as an end; and rows are reproducible

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tightrope.accountants.names import Accountant
 from tightrope.errors import InvalidSetting
 from tightrope.files import as_path, read_text
 from tightrope.numerics import check
@@ -142,7 +141,7 @@ def _spans(block: Table, values: Values) -> list[tuple[Cell, Values]]:
     spans: list[tuple[Cell, Values]] = []
     for combination in itertools.product(*(values[key] for key in _SETS_APART)):
         chosen: Cell = dict(zip(_SETS_APART, combination, strict=True))
-        needed, assumed = needed_keys(chosen), default_values(Accountant(chosen["accountant"]))
+        needed, assumed = needed_keys(chosen), default_values(str(chosen["accountant"]))
         for key, why in needed.items():
             if key not in values:
                 example = (

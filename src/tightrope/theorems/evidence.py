@@ -14,11 +14,6 @@ class Standing(Enum):
     def __repr__(self) -> str:
         return self.name
 
-    def is_at_least(self, trusted: "Standing") -> bool:
-        """Whether someone who accepts `trusted` accepts this."""
-        order = [Standing.REFUTED, Standing.CONJECTURED, Standing.PROVED]
-        return self is not Standing.REFUTED and order.index(self) >= order.index(trusted)
-
 
 PROVED, CONJECTURED, REFUTED = Standing.PROVED, Standing.CONJECTURED, Standing.REFUTED
 

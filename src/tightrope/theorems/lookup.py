@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import get_args
 
-from tightrope.errors import InvalidSetting, NoTheorem
+from tightrope.errors import NoTheorem
 from tightrope.numerics.columns import aligned
 from tightrope.pairs.distribution import Mixture, Noise
-from tightrope.pairs.pair import ShiftPair
 from tightrope.pairs.schedule import Schedule
-from tightrope.setting.effort import TIGHT, Effort
+from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -24,36 +24,30 @@ from tightrope.theorems.composition import (
     needed_branches,
 )
 from tightrope.theorems.dataset_size import BIASED_DOWN
-from tightrope.theorems.evidence import PROVED, Evidence, Standing
+from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.moments import RENYI_THEOREMS
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
-from tightrope.theorems.substitution import ENVELOPE_ALONE, GAME_COVER, Played, analyse_exchange, is_exchange
+from tightrope.theorems.substitution import (
+    ENVELOPE_ALONE,
+    GAME_COVER,
+    DominatedStep,
+    analyse_exchange,
+    is_exchange,
+)
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
 
 ANY_NEIGHBOURS = "any neighbours"
 _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
 
 
-def analyse(
-    run: Run, relation: Relation, *, trusting: Standing = PROVED, effort: Effort = TIGHT
-) -> tuple[Analysis, ...]:
+def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
-    if not isinstance(relation, Relation):
-        raise InvalidSetting(
-            f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE."
-        )
-    if not isinstance(trusting, Standing) or trusting is Standing.REFUTED:
-        raise InvalidSetting(
-            f"trusting must be PROVED or CONJECTURED, got {trusting!r}. Nobody can trust what is refuted."
-        )
     branches, why = needed_branches(run, relation)
-    return tuple(_analyse_branch(run, branch, why, trusting, effort) for branch in branches)
+    return tuple(_analyse_branch(run, branch, why, effort) for branch in branches)
 
 
-def _analyse_branch(
-    run: Run, branch: Relation, why: tuple[Evidence, ...], trusting: Standing, effort: Effort
-) -> Analysis:
-    parts = played_parts(run, branch, trusting)
+def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effort: Effort) -> Analysis:
+    parts = find_parts(run, branch)
     if is_exchange(parts, branch):
         return analyse_exchange(parts, effort)
     because = dict.fromkeys(part.evidence for part in parts)
@@ -68,27 +62,25 @@ def _analyse_branch(
     return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
 
 
-def played_parts(run: Run, branch: Relation, trusting: Standing) -> list[Played]:
+def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
     """Every kind of step with its dominating pair, or a refusal."""
-    return [_played(step, times, branch, trusting) for step, times in run]
+    return [_dominate(step, times, branch) for step, times in run]
 
 
-def _played(step: Step, times: int, relation: Relation, trusting: Standing) -> Played:
+def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
     """A kind of step with its dominating pair."""
     if step.sampling.rate == 0:
         nobody = Mixture(Noise.NORMAL)
-        return Played(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
+        return DominatedStep(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
     missing = []
     for row in ROWS:
-        if row.matches(
-            type(plain.mechanism), type(plain.sampling), relation
-        ) and row.evidence.standing.is_at_least(trusting):
+        if row.matches(type(plain.mechanism), type(plain.sampling), relation):
             lacks = row.needs(plain)
             if lacks is None:
-                return Played(step, times, row.pair(plain), row.evidence, row.attained_by)
+                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by)
             missing.append(lacks)
-    raise NoTheorem(_refusal(step, relation, missing))
+    raise _refusal(step, relation, missing)
 
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
@@ -98,21 +90,22 @@ def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
     return sampling
 
 
-def _refusal(step: Step, relation: Relation, missing: list[str]) -> str:
+def _refusal(step: Step, relation: Relation, missing: list[str]) -> NoTheorem:
     mechanism, sampling = type(step.mechanism), type(step.sampling)
-    asked = f"{mechanism.__name__} with {sampling.__name__} sampling under {relation.name}"
+    asked = f"{{{mechanism.__name__}}} with {{{sampling.__name__}}} sampling under {{{relation.name}}}"
     if missing:
-        return f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}."
-    known = [r.name for r in RELATIONS.values() if _cell(mechanism, sampling, r)]
-    elsewhere = [
-        s.__name__ for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)
-    ]
-    advice = f"{asked}: no theorem gives the worst case. Known for {mechanism.__name__} with {sampling.__name__}: {', '.join(known)}."
+        return NoTheorem(f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}")
+    known = ", ".join(f"{{{r.name}}}" for r in RELATIONS.values() if _cell(mechanism, sampling, r))
+    elsewhere = [s for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
+    remedy = [f"Known for {{{mechanism.__name__}}} with {{{sampling.__name__}}}: {known}."]
     if elsewhere:
-        advice += f" Under {relation.name} known for {', '.join(elsewhere)}."
-    if EveryRecord.__name__ in elsewhere:
-        advice += " Looser but valid: account the same steps with EveryRecord(), which ignores the amplification by sampling."
-    return advice
+        names = ", ".join(f"{{{s.__name__}}}" for s in elsewhere)
+        remedy.append(f"Under {{{relation.name}}} known for {names}.")
+    if EveryRecord in elsewhere:
+        remedy.append(
+            "Looser but valid: account the same steps with {EveryRecord}, which ignores the amplification by sampling."
+        )
+    return NoTheorem(f"{asked}: no theorem gives the worst case", " ".join(remedy))
 
 
 def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> list[Evidence]:

@@ -12,8 +12,8 @@ from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.analysis import Analysis, Cover
 from tightrope.theorems.composition import REMOVE_SUFFICES
-from tightrope.theorems.evidence import Evidence, Standing
-from tightrope.theorems.lookup import analyse, played_parts
+from tightrope.theorems.evidence import Evidence
+from tightrope.theorems.lookup import analyse, find_parts
 from tightrope.theorems.moments import (
     ANY_NOISE_EXCHANGED,
     CONVERSION,
@@ -22,7 +22,7 @@ from tightrope.theorems.moments import (
     REMOVE_HAS_MORE,
     TOTAL_VARIATION,
 )
-from tightrope.theorems.substitution import Played
+from tightrope.theorems.substitution import DominatedStep
 from tightrope.theorems.worst_pairs import StepLaws, exact_rate, sum_moves_by
 
 
@@ -42,18 +42,15 @@ class RenyiAnalysis:
     covers: tuple[RenyiCover, ...]
 
 
-def analyse_renyi(run: Run, relation: Relation, *, trusting: Standing) -> tuple[RenyiAnalysis, ...]:
+def analyse_renyi(run: Run, relation: Relation) -> tuple[RenyiAnalysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
-    return tuple(
-        _covered(run, relation, analysis, trusting)
-        for analysis in analyse(run, relation, trusting=trusting, effort=QUICK)
-    )
+    return tuple(_cover(run, relation, analysis) for analysis in analyse(run, relation, QUICK))
 
 
-def _covered(run: Run, relation: Relation, analysis: Analysis, trusting: Standing) -> RenyiAnalysis:
+def _cover(run: Run, relation: Relation, analysis: Analysis) -> RenyiAnalysis:
     covers = [_by_pairs(cover, relation) for cover in analysis.covers]
     if analysis.branch is SUBSTITUTE:
-        parts = played_parts(run, SUBSTITUTE, trusting)
+        parts = find_parts(run, SUBSTITUTE)
         kinds = [part for part in parts if part.exchanges]
         if kinds and all(isinstance(part.step.mechanism, Gaussian) for part in kinds):
             covers.append(_amplified(parts, GAUSSIAN_NOISE))
@@ -72,7 +69,7 @@ def _by_pairs(cover: Cover, relation: Relation) -> RenyiCover:
     return RenyiCover(schedule.parts, (*because, CONVERSION, TOTAL_VARIATION))
 
 
-def _amplified(parts: list[Played], by: Amplification) -> RenyiCover:
+def _amplified(parts: list[DominatedStep], by: Amplification) -> RenyiCover:
     """Sampled batches of fixed size by their unsampled steps, other steps by their dominating pairs."""
     because: dict[Evidence, None] = {ANY_NOISE_EXCHANGED: None}
     if by is GAUSSIAN_NOISE:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tightrope.pairs.exchange import Exchange, Game
-from tightrope.pairs.pair import Pair, ShiftPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import SUBSTITUTE, Relation
@@ -45,7 +46,7 @@ EVERY_SPLIT, SOME_SPLITS = (
 
 
 @dataclass(frozen=True)
-class Played:
+class DominatedStep:
     """One kind of step of a run, with the pair that dominates it, why, and which datasets attain that."""
 
     step: Step
@@ -75,12 +76,12 @@ class Played:
         return [(self.remove, removing), (self.remove.reverse, self.times - removing)]
 
 
-def is_exchange(parts: list[Played], branch: Relation) -> bool:
+def is_exchange(parts: list[DominatedStep], branch: Relation) -> bool:
     """Whether no single schedule is known to be the curve."""
     return branch is SUBSTITUTE and any(part.exchanges for part in parts)
 
 
-def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
+def analyse_exchange(parts: list[DominatedStep], effort: Effort) -> Analysis:
     """Covers and witnesses of a run with an exchanged record and at least one batch of fixed size."""
     envelopes = Schedule((part.dominating, part.times) for part in parts)
     because = tuple(dict.fromkeys(part.evidence for part in parts))
@@ -106,13 +107,15 @@ def analyse_exchange(parts: list[Played], effort: Effort) -> Analysis:
     return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
 
 
-def _weightiest(parts: list[Played], mechanism: type[Gaussian] | type[Laplace]) -> Played | None:
+def _weightiest(
+    parts: list[DominatedStep], mechanism: type[Gaussian] | type[Laplace]
+) -> DominatedStep | None:
     """The kind of sampled steps that loses most in all: times rate^2 times the chi-squared divergence of its two ends."""
     kinds = [part for part in parts if part.exchanges and isinstance(part.step.mechanism, mechanism)]
     return max(kinds, key=_log_weight, default=None)
 
 
-def _log_weight(part: Played) -> float:
+def _log_weight(part: DominatedStep) -> float:
     pair = part.remove
     if not isinstance(pair, ShiftPair):
         return -math.inf
@@ -122,18 +125,18 @@ def _log_weight(part: Played) -> float:
     return math.log(part.times) + 2 * math.log(pair.observed.rate) + log_divergence
 
 
-def _is_covered(part: Played) -> bool:
+def _is_covered(part: DominatedStep) -> bool:
     return isinstance(part.remove, ShiftPair) and _game(part, []).exchange.is_covered
 
 
-def _game(part: Played, others: list[tuple[Pair, int]]) -> Game:
+def _game(part: DominatedStep, others: list[tuple[Pair, int]]) -> Game:
     pair = part.remove
     assert isinstance(pair, ShiftPair)
     exchange = Exchange(pair.noise, pair.observed.rate, pair.observed.shift)
     return Game(exchange, part.times, Schedule(others))
 
 
-def _directions(parts: list[Played]) -> Iterator[Witness]:
+def _directions(parts: list[DominatedStep]) -> Iterator[Witness]:
     """Fixed directions: all steps one way, all the other, and some of each; every kind of step in proportion."""
     kinds = [part for part in parts if part.exchanges]
     main = max(kinds, key=lambda part: part.times)

@@ -1,7 +1,6 @@
 """Batches of a fixed size, drawn without replacement: a record that joins pushes another out."""
 
-from tightrope.pairs.envelope import Envelope, finite_envelope
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.pair import Pair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE
 from tightrope.setting.run import Step
@@ -64,11 +63,7 @@ def without_replacement_add(step: Step) -> Pair:
 )
 def substitution_envelope(step: Step) -> Pair:
     """Exchanging a record is never worse, in one step, than the REMOVE pair where epsilon >= 0 and the ADD pair elsewhere."""
-    remove = step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove()
-    if isinstance(remove, FinitePair):
-        return finite_envelope(remove)
-    assert isinstance(remove, ShiftPair)
-    return Envelope(remove)
+    return step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove().envelope
 
 
 refuted(

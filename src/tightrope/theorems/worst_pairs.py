@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.sampling import Sampling, WithoutReplacement
@@ -27,7 +29,7 @@ class StepLaws:
     distance: float
     rate: Fraction
 
-    def remove(self) -> Pair:
+    def remove(self) -> ShiftPair | FinitePair:
         """P has the record and Q has not: (mix, plain)."""
         if isinstance(self.mechanism, Gaussian | Laplace):
             plain, mixed = self._noise_laws(self.mechanism)

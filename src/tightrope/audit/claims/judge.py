@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY
-from tightrope.answers.spend import epsilon
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT, epsilon
 from tightrope.answers.verdict import written
 from tightrope.audit.claims.proven import Proven, proven, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.rates import float32_rate, float64_rate
 from tightrope.audit.recordings.watch import CONFIDENCE, watch
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -83,14 +82,14 @@ class Audit:
             truly, claimed = written([self.truly, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
             return f"So epsilon is{sure} {truly}, not {claimed}."
-        most = rounded(self.truly.upper, 4, down=False)
+        most = round_to(self.truly.upper, 4, down=False)
         if self.verdict is Verdict.COVERED:
             return f"What runs costs no more: epsilon is at most {most}{self._tell_condition()}."
         told = f"no bound better than {most} is proved{self._tell_condition()}."
         if math.isinf(self.truly.upper):
             told = f"no bound is proved: {self.why_not}."
         if self.truly.lower > 0:
-            told = f"epsilon is certainly at least {rounded(self.truly.lower, 4, down=True)}; {told}"
+            told = f"epsilon is certainly at least {round_to(self.truly.lower, 4, down=True)}; {told}"
         return told[0].upper() + told[1:]
 
     def _tell_agreement(self) -> str:
@@ -104,7 +103,7 @@ class Audit:
         if self.truly.upper > self.claimed.upper:
             return (
                 "That is what was accounted, but for the rate, which torch rounds up: "
-                f"state epsilon {rounded(self.truly.upper, 9, down=False)}."
+                f"state epsilon {round_to(self.truly.upper, 9, down=False)}."
             )
         return "That is what was accounted."
 
@@ -129,13 +128,12 @@ def audit(
     *,
     delta: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
     `loader` is a torch DataLoader (it is inspected), the path of a recording (it is watched), or a `Finding`.
-    `effort` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
+    The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
     >>> from tightrope.audit import watch
@@ -151,8 +149,8 @@ def audit(
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
     finding = _find(loader)
-    claimed = epsilon(accounted, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
-    truly = proven(accounted, finding, delta=delta, relation=relation, accuracy=accuracy, effort=effort)
+    claimed = epsilon(accounted, delta=delta, relation=relation, by=by)
+    truly = proven(accounted, finding, delta=delta, relation=relation, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
     verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
     unsettled = finding.sampling is None and not verdict.holds
@@ -167,9 +165,7 @@ def audit(
         because=truly.because,
         provided=truly.provided,
         why_not=truly.why_not,
-        without_replacement=_draw_afresh(accounted, finding, delta, relation, accuracy, effort)
-        if unsettled
-        else None,
+        without_replacement=_draw_afresh(accounted, finding, delta, relation, by) if unsettled else None,
     )
 
 
@@ -202,7 +198,7 @@ def _judge(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
 
 
 def _draw_afresh(
-    run: Run, finding: Finding, delta: float, relation: Relation, accuracy: float, effort: Effort
+    run: Run, finding: Finding, delta: float, relation: Relation, by: Certified
 ) -> Bracket | None:
     """epsilon if batches of the size found were drawn without replacement; None where nobody can say."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
@@ -210,7 +206,10 @@ def _draw_afresh(
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
         return epsilon(
-            resample(run, sampling), delta=delta, relation=relation, accuracy=accuracy, effort=effort
+            resample(run, sampling),
+            delta=delta,
+            relation=relation,
+            by=by,
         )
     except (NoTheorem, NotPreciseEnough):
         return None

@@ -4,13 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
-from tightrope.answers.spend import epsilon, privacy_curve
+from tightrope.accountants.certified import Certified
+from tightrope.answers.spend import BY_DEFAULT, epsilon, privacy_curve
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -55,8 +54,7 @@ class _Claim:
     finding: Finding
     delta: float
     relation: Relation
-    accuracy: float
-    effort: Effort
+    by: Certified
     starts: int
 
     @property
@@ -93,7 +91,10 @@ class _Claim:
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
         return epsilon(
-            run, delta=self.delta, relation=self.relation, accuracy=self.accuracy, effort=self.effort
+            run,
+            delta=self.delta,
+            relation=self.relation,
+            by=self.by,
         )
 
     def reach(self, witness: LargestSum) -> float:
@@ -108,8 +109,7 @@ def proven(
     *,
     delta: float,
     relation: Relation,
-    accuracy: float = DEFAULT_ACCURACY,
-    effort: Effort = QUICK,
+    by: Certified = BY_DEFAULT,
     starts: int = 1,
 ) -> Proven:
     """What is proved about `run`'s epsilon if its batches are drawn as found, or why nothing is.
@@ -122,8 +122,7 @@ def proven(
         finding=finding,
         delta=check.open_probability(delta=delta),
         relation=relation,
-        accuracy=accuracy,
-        effort=checked_effort(effort),
+        by=by,
         starts=check.whole(least=1, starts=starts),
     )
     try:
@@ -158,7 +157,9 @@ def _bound_sampling(claim: _Claim, sampling: Sampling) -> Proven:
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
     curves = [
         privacy_curve(
-            resample(claim.run, end), relation=claim.relation, accuracy=claim.accuracy, effort=claim.effort
+            resample(claim.run, end),
+            relation=claim.relation,
+            by=claim.by,
         )
         for end in ends
     ]
@@ -220,7 +221,7 @@ def _bound_single_draws(claim: _Claim) -> Proven:
         beta = RARELY * claim.delta
         step = reveal_repeated_draws(run, batch=finding.batch, share=finding.share, beta=beta)
         left = claim.delta * (1 - RARELY) * ROUNDED_DOWN
-        bound = epsilon(step, delta=left, relation=ADD_OR_REMOVE, accuracy=claim.accuracy)
+        bound = epsilon(step, delta=left, relation=ADD_OR_REMOVE, by=claim.by)
         return _conclude(claim, 0.0, bound.upper)
     if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
         return _give_up("the weights are not known")

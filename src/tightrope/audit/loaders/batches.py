@@ -120,8 +120,8 @@ def _ours(batch_sampler: Any, records: int) -> Finding:
 
 SHARE = "tightrope.samplers.sampler.Share"
 OUR_DRAWERS = (
-    "tightrope.samplers.poisson.PoissonSampler",
-    "tightrope.samplers.without_replacement.WithoutReplacementSampler",
+    "tightrope.samplers.schemes.PoissonSampler",
+    "tightrope.samplers.schemes.WithoutReplacementSampler",
 )
 DRAWING: dict[str, Callable[[Any, int], Cut | Finding]] = {
     "torch.utils.data.sampler.BatchSampler": _torch_batches,

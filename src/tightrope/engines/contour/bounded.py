@@ -12,7 +12,8 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, ShiftPair, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
+from tightrope.pairs.shift_pair import ShiftPair
 
 MOST_PANELS = 500
 PANEL_NODES = 32
@@ -32,7 +33,7 @@ class FiniteTransform:
         """Every level with its tilted probability."""
         return _tilted(self.losses, self.log_masses, c, 0.0)
 
-    def quick_nodes(self, c: float) -> TiltedNodes:
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
         """The same."""
         return self.nodes(c)
 
@@ -70,7 +71,7 @@ class LaplaceTransform:
         """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
         return self._nodes(c, height, target)
 
-    def quick_nodes(self, c: float) -> TiltedNodes:
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
         """The same at height 0."""
         return self.nodes(c)
 

@@ -22,7 +22,7 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
-from tightrope.pairs.pair import Envelope
+from tightrope.pairs.shift_pair import Envelope
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
@@ -54,8 +54,9 @@ class EnvelopeTransform:
         """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
         return self._nodes(c, height, target)
 
-    def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
-        """Nodes for planning, without the bounds; outputs above `ceiling` are left out, as if their loss were infinite."""
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
+        """Nodes for planning, without the bounds."""
+        ceiling = self.pair.remove.upper_quantile(log_cap) if log_cap > -math.inf else math.inf
         return self._weigh(c, self.width, ceiling, -math.inf)
 
     def log_moment_above(self, c: float) -> float:

@@ -4,7 +4,7 @@ Everything kept is a pure function of its arguments, so an answer never depends 
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from tightrope.engines.contour.normal import NormalTransform
 from tightrope.engines.contour.transform import TiltedNodes, Transform
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 KEPT_PAIRS = 128
 KEPT_TILTS = 1024
@@ -38,13 +39,7 @@ class KeptTransform:
     """One pair's transform with what was asked of it."""
 
     def __init__(self, pair: Pair) -> None:
-        self.transform: Transform
-        if isinstance(pair, FinitePair):
-            self.transform = FiniteTransform(pair)
-        elif isinstance(pair, Envelope):
-            self.transform = envelope_transform(pair)
-        else:
-            self.transform = normal_transform(pair) if pair.noise is Noise.NORMAL else LaplaceTransform(pair)
+        self.transform = transform_of(pair)
         self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
         self.log_moment_above = lru_cache(maxsize=KEPT_TILTS)(self.transform.log_moment_above)
         self.modulus_from = lru_cache(maxsize=4 * KEPT_TILTS)(self._modulus_from)
@@ -83,16 +78,25 @@ def kept_transform(pair: Pair) -> KeptTransform:
     return KeptTransform(pair)
 
 
-@lru_cache(maxsize=KEPT_PAIRS)
-def normal_transform(pair: ShiftPair) -> NormalTransform:
-    """The transform of a pair of normal mixtures."""
-    return NormalTransform(pair)
+@singledispatch
+def transform_of(pair: Pair) -> Transform:
+    """A new transform of a pair; each kind of pair registers its quadrature here."""
+    raise TypeError(f"no transform is known for {pair!r}")
 
 
-@lru_cache(maxsize=KEPT_PAIRS)
-def envelope_transform(pair: Envelope) -> EnvelopeTransform:
-    """The transform of an envelope of either noise."""
+@transform_of.register
+def _(pair: FinitePair) -> Transform:
+    return FiniteTransform(pair)
+
+
+@transform_of.register
+def _(pair: Envelope) -> Transform:
     return EnvelopeTransform(pair)
+
+
+@transform_of.register
+def _(pair: ShiftPair) -> Transform:
+    return NormalTransform(pair) if pair.has_normal_noise else LaplaceTransform(pair)
 
 
 def _line_at(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:

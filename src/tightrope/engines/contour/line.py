@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.contour.kept import KeptTransform, kept_transform
-from tightrope.engines.face import EngineDeclines, Errors, LogBounds
+from tightrope.engines.contour.kept import kept_transform
+from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.saddle import (
     Placement,
     geometric_tail,
@@ -26,8 +26,6 @@ from tightrope.engines.saddle import (
 )
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import FinitePair, ShiftPair
 from tightrope.pairs.schedule import Schedule
 
 PERIODS, REACHES = (
@@ -41,22 +39,11 @@ class ContourEngine:
 
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
-        self.parts: list[tuple[KeptTransform, int]] = []
-        self.last_saddle = 1.0
-        self.full_batch = 0.0  # sum of squared separations of the unsampled Gaussian steps
-        log_finite = 0.0
-        for pair, times in schedule:
-            if isinstance(pair, FinitePair) and pair.infinite_mass:
-                log_finite += times * math.log1p(-float(pair.infinite_mass))
-            if (
-                isinstance(pair, ShiftPair)
-                and pair.noise is Noise.NORMAL
-                and pair.pure_separation is not None
-            ):
-                self.full_batch += times * pair.pure_separation**2
-            else:
-                self.parts.append((kept_transform(pair), times))
-        self.log_infinite = math.log(-math.expm1(log_finite)) if log_finite < 0 else -math.inf
+        self.full_batch = schedule.gaussian_square
+        self.parts = [
+            (kept_transform(pair), times) for pair, times in schedule if pair.gaussian_separation is None
+        ]
+        self.log_infinite = schedule.log_infinite_mass
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives, for planning."""
@@ -65,9 +52,9 @@ class ContourEngine:
             total += times * np.array(kept.cumulants(c))
         return float(total[0]), float(total[1]), float(total[2])
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> "ContourLine":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
-        saddle = self.last_saddle = tilt_for_epsilon(self.cumulants, epsilon, self.last_saddle)
+        saddle = tilt_for_epsilon(self.cumulants, epsilon, hint.tilt)
         log_goal = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0) + math.log(tolerance)
         spot = place(self.cumulants, saddle, epsilon, log_goal)
         reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)
@@ -160,7 +147,7 @@ class ContourLine:
     log_cut: float
     tilt_beyond: float
     log_moment_beyond: float
-    log_infinite: float
+    log_infinite: tuple[float, float]
 
     @cached_property
     def _sums(self) -> tuple[Floats, float, float, float, float]:
@@ -201,9 +188,12 @@ class ContourLine:
         upper, lower = value + charge, value - charge - aliasing
         if not upper > 0:
             upper = charge + aliasing + abs(value)
-        errors = Errors(*(error / upper for error in (cells, tails, aliasing, cut, rounding)))
         log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
         log_upper = log_scale + math.log(upper)
-        if self.log_infinite > -math.inf:
-            log_lower, log_upper = (float(np.logaddexp(x, self.log_infinite)) for x in (log_lower, log_upper))
-        return LogBounds(log_lower, log_upper, errors)
+        if self.log_infinite[1] > -math.inf:
+            log_lower = float(np.logaddexp(log_lower, self.log_infinite[0]))
+            log_upper = float(np.logaddexp(log_upper, self.log_infinite[1]))
+            infinite_abs_error = math.exp(self.log_infinite[1]) - math.exp(self.log_infinite[0])
+            rounding += infinite_abs_error * math.exp(min(-log_scale, 700.0))
+        errors = (error / upper for error in (cells, tails, aliasing, cut, rounding))
+        return LogBounds(log_lower, log_upper, Errors(*errors))

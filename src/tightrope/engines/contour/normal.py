@@ -20,7 +20,7 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 
 # Nodes whose weight is below e^-KEPT of the largest are dropped, and charged.
 KEPT = 52.0
@@ -107,11 +107,9 @@ class NormalTransform:
             right = min(right, drift**2 / 2 + float(log_upper(drift - high)))
         return c * self.log_room + float(np.logaddexp(left, right))
 
-    def quick_nodes(self, c: float, ceiling: float = math.inf) -> TiltedNodes:
-        """Nodes for planning: as accurate as the certified ones in practice, without the bounds.
-
-        Outputs above `ceiling` are left out, as if their loss were infinite.
-        """
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
+        """Nodes for planning: as accurate as the certified ones in practice, without the bounds."""
+        ceiling = self.pair.upper_quantile(log_cap) if log_cap > -math.inf else math.inf
         y = min(0.6 * math.pi / self.steepest, 6.0)
         step = 2 * math.pi * y / (36 + y * y / 2)
         low, high = self._span(c)

@@ -1,5 +1,6 @@
 """M(z) = E_P[e^{z loss}; loss finite] of one step, as nodes whose error is bounded."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -54,8 +55,8 @@ class Transform(Protocol):
     def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Certified nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
 
-    def quick_nodes(self, c: float) -> TiltedNodes:
-        """Nodes for planning, without the bounds."""
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
+        """Nodes for planning, without the bounds; large losses of probability e^log_cap in all may be left out."""
 
     def log_moment_above(self, c: float) -> float:
         """A certified upper bound of ln M(c)."""

@@ -18,7 +18,6 @@ from tightrope.engines.draws.losses import log_moment, tilted_draws
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
 
 BLOCK = 16_384  # sums that are worked on at once, so that they stay in the cache
@@ -212,12 +211,7 @@ def _from_the_start(chunks: dict[int, Sums]) -> Iterator[Sums]:
 
 def infinite_mass(schedule: Schedule) -> float:
     """The probability that some loss is infinite."""
-    log_none = sum(
-        times * (math.log1p(-float(pair.infinite_mass)) if pair.infinite_mass < 1 else -math.inf)
-        for pair, times in schedule
-        if isinstance(pair, FinitePair)
-    )
-    return abs(math.expm1(log_none))
+    return schedule.infinite_mass
 
 
 def scaled(part: Part, mean: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:

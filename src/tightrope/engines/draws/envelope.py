@@ -7,7 +7,7 @@ import numpy as np
 from tightrope.engines.draws.mixtures import Chooser, PowerMixture, kept_sums
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope
+from tightrope.pairs.shift_pair import Envelope
 
 
 class EnvelopeDraws:

@@ -18,7 +18,9 @@ from tightrope.engines.draws.mixtures import LARGEST_LOG, Chooser, PowerMixture,
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 FAR = 12.0  # noise beyond this many scales never occurs: 1e-32
 
@@ -44,6 +46,7 @@ def tilted_draws(pair: Pair, tilt: float) -> Draws:
         return FiniteDraws(pair, tilt)
     if isinstance(pair, Envelope):
         return EnvelopeDraws(pair, tilt)
+    assert isinstance(pair, ShiftPair)
     if pair.noise is Noise.LAPLACE:
         return LaplaceDraws(pair, tilt)
     return (
@@ -55,8 +58,8 @@ def tilted_draws(pair: Pair, tilt: float) -> Draws:
 
 def log_moment(pair: Pair, tilt: float) -> tuple[float, float]:
     """ln M(tilt) = ln E_P[e^{tilt loss}; loss finite] and a bound on its error. May raise EngineDeclines."""
-    if isinstance(pair, ShiftPair) and pair.noise is Noise.NORMAL and pair.pure_separation is not None:
-        value = pair.pure_separation**2 * tilt * (1 + tilt) / 2
+    if pair.gaussian_separation is not None:
+        value = pair.gaussian_separation**2 * tilt * (1 + tilt) / 2
         return value, 4 * UNIT_ROUNDOFF * value
     nodes = kept_transform(pair).transform.nodes(tilt)
     return nodes.log_moment, 2 * (nodes.missing + nodes.moment_roundoff)

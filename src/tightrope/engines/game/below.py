@@ -25,7 +25,7 @@ from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum, normal_log_upper
-from tightrope.pairs.pair import ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 
 Labels = NDArray[np.int64]
 LARGEST = 1e100

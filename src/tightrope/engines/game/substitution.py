@@ -20,7 +20,7 @@ from tightrope.engines.game.below import Evaluated, LabelLaw, PolicyWindow, eval
 from tightrope.engines.game.pooling import COARSE, FINE, Cover, Quality, cover
 from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
-from tightrope.engines.planning import Plan, outline, upper_quantile
+from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.distribution import Noise
@@ -277,7 +277,7 @@ class Substitution:
         loss = 0.0
         for _ in range(3):
             log_mass = log_delta - math.log(self.game.times) - 9 - tilt * max(beyond + loss, 0.0)
-            loss = float(exchange.remove.loss(np.array(upper_quantile(exchange.remove, log_mass))))
+            loss = exchange.remove.loss_quantile(log_mass)
         return loss
 
     def _above(self, layout: Layout, quality: Quality) -> Profile | Composed:

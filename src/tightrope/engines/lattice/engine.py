@@ -19,14 +19,16 @@ from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms, merge, spread
 from tightrope.engines.cells import Cells, cut
+from tightrope.engines.face import NO_HINT, Hint
 from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, composed_log_moment
 from tightrope.engines.planning import Outline, Plan
 from tightrope.engines.saddle import Cumulants, Placement, log_delta_estimate, place, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.pair import Envelope, FinitePair
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope
 
 LONGEST = 1 << 22  # lattice points in one period: about a second
 MOST_CELLS = 1 << 21
@@ -52,9 +54,10 @@ class LatticeEngine:
         """ln of the composed moment at a tilt and its first two derivatives, for planning."""
         return self.plan
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> LatticeLaws:
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         self.epsilon, self.spent = epsilon, 0
+        log_delta = hint.log_delta
         if log_delta is None:
             saddle = tilt_for_epsilon(self.cumulants, epsilon)
             log_delta = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0)

@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tightrope.engines.cells import Cells, cut
-from tightrope.engines.face import EngineDeclines, Errors, LogBounds
+from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine, relative_blur, relevance
 from tightrope.engines.lattice.law import LatticeLaws
-from tightrope.engines.planning import Outline, upper_quantile
+from tightrope.engines.planning import Outline
 from tightrope.engines.saddle import Cumulants
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
-from tightrope.pairs.pair import Envelope, FinitePair, Pair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 FARTHEST = 70.0  # noise scales; beyond lies less than 1e-1000 of the mass
 THRESHOLDS = (0.5, 0.85, 0.25)  # of epsilon
@@ -90,6 +92,7 @@ def _fine_nodes(pair: Pair, threshold: float) -> Floats:
         above = _fine_nodes(pair.remove, threshold)
         above = above[above > 0]
         return np.union1d(np.concatenate([-above[::-1], [0.0], above]), [threshold])
+    assert isinstance(pair, ShiftPair)
     x = pair.output_at(np.array([threshold]))
     low, high = (
         (-FARTHEST, FARTHEST) if pair.noise is Noise.NORMAL else (pair.centres()[0], pair.centres()[-1])
@@ -290,7 +293,7 @@ class BigJumpEngine:
         self.schedule, self.longest = schedule, longest
         self.spent = 0  # lattice points worked on for the current question
 
-    def near(self, epsilon: float, tolerance: float, log_delta: float | None = None) -> SplitLaws:
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> SplitLaws:
         """Laws placed for `epsilon`, split where that certifies most."""
         best: tuple[float, SplitLaws] | None = None
         self.spent = 0
@@ -314,9 +317,9 @@ class BigJumpEngine:
         rare = []
         for mass in RARE:
             losses = [
-                float(pair.loss(np.array(upper_quantile(pair, math.log(mass / times)))))
+                pair.loss_quantile(math.log(mass / times))
                 for pair, times in self.schedule
-                if not isinstance(pair, FinitePair) and pair.noise is Noise.NORMAL
+                if pair.has_normal_noise
             ]
             rare += [max(losses)] if losses and max(losses) > 0 else []
         return rare + shares if rare and epsilon / 2 < rare[0] else shares + rare

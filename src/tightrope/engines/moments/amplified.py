@@ -19,7 +19,9 @@ from tightrope.engines.moments.step import KEPT_MOMENTS, largest_loss, log1p_exp
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
 
 MOST_ORDER = 1024  # beyond, no order was seen to be the best one
 MOST_CENTRAL = 256  # central moments of higher order are not worked out: the plain ones do

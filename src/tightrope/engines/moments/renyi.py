@@ -9,7 +9,8 @@ from tightrope.engines.moments.step import largest_loss, log_moment_above
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.amplified import Amplified
-from tightrope.pairs.pair import FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 
 Bounded = Pair | Amplified
 
@@ -182,7 +183,7 @@ def _peak_of_chord(left: float, at_left: float, right: float, at_right: float) -
 
 
 def _log_complement(part: FinitePair) -> float:
-    return math.log1p(-float(part.infinite_mass)) if part.infinite_mass < 1 else -math.inf
+    return part.log_finite_mass
 
 
 def _largest_loss(part: Bounded) -> float:
@@ -192,7 +193,4 @@ def _largest_loss(part: Bounded) -> float:
 def _separation(part: Bounded) -> float:
     """How far apart the unsampled normals are; 0 for bounded losses."""
     pair = part.base if isinstance(part, Amplified) else part
-    pair = pair if isinstance(pair, ShiftPair | FinitePair) else pair.remove
-    if isinstance(pair, FinitePair) or pair.noise.value != "normal":
-        return 0.0
-    return pair.observed.shift - pair.alternative.shift
+    return pair.unsampled_separation

@@ -18,7 +18,9 @@ from tightrope.engines.contour.transform import GainNodes
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats, log_sum
-from tightrope.pairs.pair import Envelope, FinitePair, Pair, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 KEPT_MOMENTS = 4096
 WANTED = 1e-14  # of M(c) - 1: what a quadrature should miss at most
@@ -39,12 +41,12 @@ def log_moment_above(pair: Pair, c: float) -> float:
     """
     if pair.is_trivial:
         return 0.0
-    if isinstance(pair, ShiftPair) and pair.pure_separation is not None and pair.noise.value == "normal":
-        return pair.pure_separation**2 * c * (1 + c) / 2
+    if pair.gaussian_separation is not None:
+        return pair.gaussian_separation**2 * c * (1 + c) / 2
     try:
         log_gain = _log_gain_above(pair, c)
     except EngineDeclines:
-        assert not isinstance(pair, FinitePair)  # which is its own set of nodes
+        assert isinstance(pair, ShiftPair | Envelope)  # a finite pair is its own set of nodes
         return cells_above(pair, c) if largest_loss(pair) < math.inf else unsampled_above(pair, c)
     if isinstance(pair, FinitePair) and (pair.infinite_mass or pair.reverse.infinite_mass):
         return _partly_finite_above(pair, c, log_gain)
@@ -72,7 +74,8 @@ def _partly_finite_above(pair: FinitePair, c: float, log_gain: float) -> float:
 
 def unsampled_above(pair: ShiftPair | Envelope, c: float) -> float:
     """An upper bound from convexity, for losses no quadrature resolves: ln(1 + g (M - 1)) with M that of the unsampled step."""
-    laws = pair.remove if isinstance(pair, Envelope) else pair
+    laws = pair.one_step
+    assert isinstance(laws, ShiftPair)
     shift = laws.observed.shift - laws.alternative.shift
     rate = max(laws.observed.rate, laws.alternative.rate)
     return log1p_exp(math.log(rate) + log_expm1(shift**2 * c * (1 + c) / 2)) * (1 + 8 * UNIT_ROUNDOFF)

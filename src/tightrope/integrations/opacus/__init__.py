@@ -26,7 +26,7 @@ from tightrope.integrations.opacus.accountants import (
 )
 from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.integrations.opacus.findings import made_up_record
-from tightrope.integrations.opacus.statement import audited
+from tightrope.integrations.opacus.statement import audit_training
 
 try:
     from opacus import PrivacyEngine
@@ -44,7 +44,7 @@ __all__ = [
     "TightropeEngine",
     "WithoutReplacementAccountant",
     "WithoutReplacementSubstituteAccountant",
-    "audited",
+    "audit_training",
 ]
 
 _LOOKS = "looks_at_the_loader_for_tightrope"

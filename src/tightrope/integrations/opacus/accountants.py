@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, checked_effort
+from tightrope.accountants.certified import Certified
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import privacy_curve
+from tightrope.answers.spend import BY_DEFAULT, privacy_curve
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.rates import float32_rate, rate_torch_runs
-from tightrope.curve.bracket import Bracket, rounded
+from tightrope.curve.bracket import Bracket, round_to
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.findings import (
@@ -23,7 +23,6 @@ from tightrope.integrations.opacus.findings import (
     clips_adaptively,
     finding_of,
 )
-from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -55,12 +54,11 @@ class Question:
     """What is asked of the history as it is now."""
 
     at: float
-    accuracy: float
-    effort: Effort
+    by: Certified
 
 
 class TightropeAccountant(IAccountant):
-    """An accountant of Opacus whose answers are certified, to the last digit those of `tightrope.epsilon(..., effort=QUICK)`.
+    """An accountant of Opacus whose answers are certified, to the last digit those of `tightrope.epsilon`.
 
     The subclasses at the end of this module fix `kind`, how batches are taken to be drawn, and `relation`, who counts as a
     neighbour. `history` is what Opacus keeps: (noise multiplier, rate, steps). Where the loader is known its own sampling is
@@ -238,25 +236,27 @@ class TightropeAccountant(IAccountant):
     def get_epsilon(self, delta: float, **wanted: Any) -> float:
         """The smallest epsilon that is certain to hold at `delta`; `accuracy` and `effort` may be passed as to `epsilon`."""
         for name in wanted:
-            if name not in ("accuracy", "effort"):
+            if name != "by":
                 raise InvalidSetting(
-                    f"{name} is not an option of the accountant {self.name!r}, got {name}={wanted[name]!r}. Known are accuracy "
-                    "and effort. make_private_with_epsilon passes all its further options here: if this one is for the "
+                    f"{name} is not an option of the accountant {self.name!r}, got {name}={wanted[name]!r}. Known is by=Certified(...). "
+                    "make_private_with_epsilon passes all its further options here: if this one is for the "
                     "optimizer, find the noise by opacus.accountants.utils.get_noise_multiplier, then call make_private."
                 )
         return self.epsilon(delta, **wanted).upper
 
-    def epsilon(self, delta: float, *, accuracy: float = DEFAULT_ACCURACY, effort: Effort = QUICK) -> Bracket:
+    def epsilon(self, delta: float, *, by: Certified = BY_DEFAULT) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach.
 
-        `effort` matters for batches without replacement under SUBSTITUTE only, as in `tightrope.epsilon`.
+        The effort of `by` matters for batches without replacement under SUBSTITUTE only, as in `tightrope.epsilon`.
         """
-        found = self._proven(Question(delta, accuracy, checked_effort(effort)))
+        found = self._proven(Question(delta, by))
         spent = Bracket(0.0, found.epsilon.upper) if self._is_only_bounded() else found.epsilon
         mismatches = self._mismatches()
         if mismatches:
             at_most = (
-                f"at most {rounded(spent.upper, 4, down=False)}" if math.isfinite(spent.upper) else "infinite"
+                f"at most {round_to(spent.upper, 4, down=False)}"
+                if math.isfinite(spent.upper)
+                else "infinite"
             )
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
             why += f", provided that {found.provided}" if found.provided else ""
@@ -278,12 +278,12 @@ class TightropeAccountant(IAccountant):
     def because(self) -> tuple[Evidence, ...]:
         """The theorems that the answers rest on; none where nothing is proved."""
         if self._unproven() or self._has_noiseless_step():
-            return self._proven(Question(ANY_DELTA, DEFAULT_ACCURACY, QUICK)).because
+            return self._proven(Question(ANY_DELTA, BY_DEFAULT)).because
         rests_on = tuple(evidence for evidence in self._curve().because if isinstance(evidence, Evidence))
         return (*rests_on, SPLIT_NOISE) if self._shared_noise else rests_on
 
-    def _curve(self, accuracy: float = DEFAULT_ACCURACY, effort: Effort = QUICK) -> PrivacyCurve:
-        return privacy_curve(self.run, relation=self.relation, accuracy=accuracy, effort=effort)
+    def _curve(self, by: Certified = BY_DEFAULT) -> PrivacyCurve:
+        return privacy_curve(self.run, relation=self.relation, by=by)
 
     def _proven(self, question: Question) -> Proven:
         history = tuple(self.history), tuple(self._aligned()), self._starts
@@ -299,7 +299,7 @@ class TightropeAccountant(IAccountant):
         if self._has_noiseless_step():
             return Proven(epsilon=Bracket(0.0, math.inf), why_not="some steps added no noise")
         if not unproven:
-            return Proven(epsilon=self._curve(question.accuracy, question.effort).epsilon(question.at))
+            return Proven(epsilon=self._curve(question.by).epsilon(question.at))
         if len(set(self._aligned())) > 1 or any(finding.sampling is not None for finding in unproven):
             return Proven(
                 epsilon=Bracket(0.0, math.inf),
@@ -310,8 +310,7 @@ class TightropeAccountant(IAccountant):
             unproven[0],
             delta=question.at,
             relation=self.relation,
-            accuracy=question.accuracy,
-            effort=question.effort,
+            by=question.by,
             starts=max(self._starts, 1),
         )
 

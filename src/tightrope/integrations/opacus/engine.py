@@ -8,10 +8,9 @@ from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
-from tightrope.samplers.passes import Passes
-from tightrope.samplers.sampler import Share
+from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
-from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.plain import plain_run, run_of
 from tightrope.setting.relation import Relation
@@ -110,9 +109,9 @@ class LedgerAccountant(IAccountant):
 
         return record
 
-    def get_epsilon(self, delta: float, *, effort: Effort = QUICK) -> float:
+    def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
-        return self.ledger.epsilon(delta, effort=effort).upper
+        return self.ledger.epsilon(delta).upper
 
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and the ledger."""
@@ -172,9 +171,9 @@ class TightropeEngine(PrivacyEngine):
         ledger: Ledger = self.accountant.ledger
         return ledger
 
-    def epsilon(self, delta: float, *, effort: Effort = QUICK) -> Bracket:
+    def epsilon(self, delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
-        spent = self.ledger.epsilon(delta, effort=effort)
+        spent = self.ledger.epsilon(delta)
         return Bracket(0.0, spent.upper) if self.accountant.shared_noise else spent
 
     def get_epsilon(self, delta: float) -> float:
@@ -202,7 +201,7 @@ class TightropeEngine(PrivacyEngine):
         loader = data_loader(dataset, sampler, **(loader_options or {}))
         step = sampler.step(Gaussian(noise_multiplier=noise_multiplier))
         analyse(
-            step * 1, self.relation, effort=QUICK
+            step * 1, self.relation, QUICK
         )  # what no theorem covers is refused now, not after the training
         made = super().make_private(
             module=module,
@@ -231,7 +230,6 @@ class TightropeEngine(PrivacyEngine):
         target_delta: float,
         steps: int,
         max_grad_norm: float | list[float],
-        effort: Effort = QUICK,
         **options: Any,
     ) -> tuple[Any, ...]:
         """The same with the smallest noise with which `steps` more steps keep to the target, besides what is already spent."""
@@ -243,7 +241,7 @@ class TightropeEngine(PrivacyEngine):
             delta=target_delta,
             relation=self.relation,
             besides=self.ledger.run,
-            effort=effort,
+            by=self.ledger.by,
         )
         return self.make_private(
             module=module,

@@ -9,10 +9,10 @@ from tightrope.integrations.opacus.accountants import TightropeAccountant
 from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.setting.relation import ADD_OR_REMOVE, Relation
 from tightrope.setting.sampling import Poisson
-from tightrope.statements.make import declared, run_of_history
+from tightrope.statements.make import declare, read_history
 
 
-def audited(trained: Any, *, delta: float, relation: Relation | None = None) -> Audit:
+def audit_training(trained: Any, *, delta: float, relation: Relation | None = None) -> Audit:
     """What a `TightropeEngine`, or an accountant of Opacus, has recorded, set against what was found of its batches.
 
     Opacus' own accountants know Poisson batches and adding or removing a record, and never saw the loader: `relation` may be
@@ -27,9 +27,9 @@ def audited(trained: Any, *, delta: float, relation: Relation | None = None) -> 
         _refuse(relation, trained.relation)
         return audit(_seen_by(trained), trained.run, delta=delta, relation=trained.relation)
     if hasattr(trained, "history"):
-        run = run_of_history(trained.history)
+        run = read_history(trained.history)
         return audit(
-            declared(Scheme.UNKNOWN),
+            declare(Scheme.UNKNOWN),
             run,
             delta=delta,
             relation=ADD_OR_REMOVE if relation is None else relation,
@@ -59,7 +59,7 @@ def _seen_by(accountant: TightropeAccountant) -> Finding:
             "the accountant recorded bounds of what was run: batches accumulated into one step, rates given by hand, or training "
             "that was resumed with a loader without a sampling. Ask accountant.epsilon(delta) for what is proved."
         )
-    return declared(Scheme.UNKNOWN) if found is None else found
+    return declare(Scheme.UNKNOWN) if found is None else found
 
 
 def _drawn_by_the_engine(engine: TightropeEngine) -> Finding:

@@ -1,0 +1,35 @@
+"""The curve that many small steps tend to: an approximation, which can be too small."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
+from tightrope.engines.choose import Composition
+from tightrope.engines.gaussian_limit import limiting_mu, limiting_schedule
+from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import QUICK
+from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
+from tightrope.theorems.approximations import CENTRAL_LIMIT
+from tightrope.theorems.lookup import analyse
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
+    """The limit of the worst branch. Nobody knows how far it is off."""
+
+    name: ClassVar[str] = "gaussian-limit"
+    promise: ClassVar[str] = "an approximation: it can be too small"
+
+    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> GaussianLimitCurve:
+        """The limit is one formula, so `progress` is never called."""
+        analyses = analyse(run, relation, QUICK)
+        schedules = [s for a in analyses for c in a.covers for s in c.schedules if isinstance(s, Schedule)]
+        mu = max(map(limiting_mu, schedules))
+        return GaussianLimitCurve(
+            question=f"{run!r} under {relation.name}",
+            mu=mu,
+            because=(CENTRAL_LIMIT,),
+            limit=Composition(limiting_schedule(mu)),
+        )
