@@ -96,7 +96,9 @@ def make_panels(workload: Workload, making: Making) -> list[Panel]:
 
 
 def _make_curve(steps: int, last: float, relation: tr.Relation, workload: Workload) -> Curve:
-    certified = tr.privacy_curve(run_of(steps), relation=relation, by=tr.Certified(accuracy=workload.accuracy))
+    certified = tr.privacy_curve(
+        run_of(steps), relation=relation, by=tr.Certified(accuracy=workload.accuracy)
+    )
     bends = [*(each.epsilon for each in breaks(steps)), largest_loss_of_add(steps)]
     evenly = np.linspace(0, last, workload.on_a_line).tolist()
     along = sorted({*evenly, *(bend for bend in bends if bend < last)})

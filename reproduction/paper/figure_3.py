@@ -79,8 +79,8 @@ def claim_no_split_is_the_worst(found: Sequence[SplitPoint]) -> PaperClaim:
         "no proof that one of the k + 1 splits is the worst case for every ε",
         "under adaptive queries none is: an adversary who looks first reaches more than all three at "
         f"{len(beaten)} of {len(before)} epsilons below ln((1 + e)/2) = {SETTLED:.4f}, at least "
-        f"{at_least(100 * (best.gain - 1), 3)} % more at ε = {best.epsilon:.3f} ({at_least(best.game.lower, 6)} "
-        f"against {at_most(best.largest_split.upper, 6)})",
+        f"{at_least(100 * (best.gain - 1), 3)} % more at ε = {best.epsilon:.3f} "
+        f"({at_least(best.game.lower, 6)} against {at_most(best.largest_split.upper, 6)})",
         SHARPENED if beaten else AGREES,
         "The record may be chosen anew before each step from what was seen: after a first output with a "
         "large loss, what is left to exceed is an order below 1, where the other direction loses more. From "
@@ -119,10 +119,10 @@ def write_passage(found: Sequence[SplitPoint], largest: Sequence[LeadInterval]) 
     agreed, asked = splits.count_agreeing(ENGINES_AT)
     played = min(p.game.lower / p.adaptive.upper for p in found if p.adaptive.lower > LARGE)
     return (
-        f"{markdown_table(list_intervals(largest))}\n\n"
-        f"The splits are computed on {splits.CELLS[-1]:,} cells of the first output, from both sides; the engines "
-        f"agree with {agreed} of {asked} of these brackets. The adaptive curve is the policy that the package's "
-        f"game plays, at least {at_least(played, 4)} of the best choice of the second step."
+        f"{markdown_table(list_intervals(largest))}\n\nThe splits are computed on {splits.CELLS[-1]:,} cells "
+        f"of the first output, from both sides; the engines agree with {agreed} of {asked} of these "
+        "brackets. The adaptive curve is the policy that the package's game plays, at least "
+        f"{at_least(played, 4)} of the best choice of the second step."
     )
 
 

@@ -20,10 +20,17 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
 
 MECHANISM, SAMPLING, STEPS = tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=2), 2
-LEAST, MOST = (1 + math.exp(-1)) / 2, (1 + math.e) / 2  # the likelihood ratio P / Q of a step lies between them
+LEAST, MOST = (
+    (1 + math.exp(-1)) / 2,
+    (1 + math.e) / 2,
+)  # the likelihood ratio P / Q of a step lies between them
 END = 2 * math.log(MOST)  # of the curve that ends last
-SETTLED = math.log(MOST)  # from here on a second step never starts beyond epsilon, and REMOVE twice is best of all
-SUM_ABS_ERROR = 1e-13  # more than the terms of a sum below, some 16 roundings of 1 + t each, and the sum are off
+SETTLED = math.log(
+    MOST
+)  # from here on a second step never starts beyond epsilon, and REMOVE twice is best of all
+SUM_ABS_ERROR = (
+    1e-13  # more than the terms of a sum below, some 16 roundings of 1 + t each, and the sum are off
+)
 CELLS = (1 << 8, 1 << 12, 1 << 16)  # coarse ones tell most curves apart
 FINEST = 1e-11  # steps between epsilons
 NEAR_0 = 0.01  # below, the pure directions are told apart by their slopes
@@ -101,7 +108,7 @@ def _delta(removes: int, epsilon: float, cells: int) -> tr.Bracket:
 
 
 def adaptive(epsilon: float, cells: int) -> tr.Bracket:
-    """What the best adversary reaches who plays one direction first, and then the better one for the output."""
+    """What the best adversary reaches who plays one direction first, then the better one for the output."""
     t, ends = math.exp(epsilon), []
     for p, q in first_step(cells):
         second = [np.maximum(remove_step(*law, t), add_step(*law, t)) for law in ((p, q), (q, p))]
@@ -133,8 +140,8 @@ def reach(leader: Split, others: Sequence[Split], start: float, goal: float) -> 
 def add_leads_from_0() -> bool:
     """Whether the curve of ADD exceeds that of REMOVE on 0 < epsilon <= NEAR_0.
 
-    At 0 both are the total variation distance. Both are convex in t = e^epsilon. Right of 1, ADD falls no faster than left of it, and REMOVE lies below
-    its chord.
+    At 0 both are the total variation distance. Both are convex in t = e^epsilon. Right of 1, ADD falls no
+    faster than left of it, and REMOVE lies below its chord.
     """
     t = math.exp(NEAR_0)
     fall_of_add = (ADD.delta(-NEAR_0).upper - ADD.delta(0.0).lower) / (1 - 1 / t)

@@ -22,8 +22,8 @@ certain now, **corrected** that it does not hold as printed; the reason stands b
 would mean that the brackets do not tell.
 """
 _QUICK = """
-This is the quick version: fewer draws, coarser grids, hardly any substitution games. Leave out `--quick` for
-all.
+This is the quick version: fewer draws, coarser grids, hardly any substitution games. Leave out
+`--quick` for all of it.
 """
 
 
