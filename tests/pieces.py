@@ -1,4 +1,4 @@
-"""Work that other processes do in tests, so that they can import it, some of which ends badly; and a cluster to do it."""
+"""Work for other processes, which must be able to import it; some ends badly. And a cluster to do it."""
 
 import logging
 import os
