@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.files import write_whole
-from tightrope.sweeps.sweep import Tally
+from tightrope.sweeps.sweep import SweepProgress
 
 HERE = Path(__file__).parent
 Cell = tuple[tuple[str, object], ...]
@@ -155,7 +155,7 @@ def main(words: Sequence[str]) -> None:
     if options.fresh:
         kept.unlink(missing_ok=True)
 
-    def tell(tally: Tally) -> None:
+    def tell(tally: SweepProgress) -> None:
         if sys.stderr.isatty():
             print(
                 f"\r{tally.done} of {tally.cells} cells",

@@ -71,12 +71,12 @@ def agrees(finding: Finding, steps: Steps, records: int) -> None:
 
 def inspected(loader: Any, steps: Callable[[], Steps], records: int) -> Finding | None:
     if not steps():
-        with pytest.raises(InvalidSetting, match="yields no batch"):
+        with pytest.raises(InvalidSetting, match="must yield a batch"):
             inspect_loader(loader)
         return None
     finding = inspect_loader(loader)
     if finding.scheme is Scheme.UNKNOWN:
-        # a record twice in one batch, if not in this pass then in another, or batches with all records next to others
+        # a record twice in one batch, in this pass or another, or batches with all records next to others
         seen = list(itertools.chain.from_iterable(steps() for _ in range(50)))
         if "with one record fewer" in finding.sentence:
             assert {len(step) for step in seen} == {records}

@@ -1,9 +1,14 @@
-"""Work for other processes, which must be able to import it; some ends badly. And a cluster to do it."""
+"""Work for other processes to import in tests, some of which ends badly; clusters and journals to look at."""
 
+import json
 import logging
 import os
+import shutil
 import signal
+import sqlite3
+import tempfile
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +62,18 @@ def pausing(piece: int) -> int:
 def my_process(_: int) -> int:
     time.sleep(0.02)
     return os.getpid()
+
+
+def safe_rows(out: Path) -> list[dict[str, Any]]:
+    """The rows that a sweep killed now would leave in its journal, read from a copy as the sweep locks it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in out.parent.glob(f"{out.name}.journal*"):
+            with suppress(FileNotFoundError):
+                shutil.copy(path, folder)
+        with closing(sqlite3.connect(Path(folder) / f"{out.name}.journal")) as journal:
+            try:
+                return [
+                    json.loads(text) for (text,) in journal.execute("SELECT row FROM rows ORDER BY rowid")
+                ]
+            except sqlite3.OperationalError:  # nothing is in it yet
+                return []

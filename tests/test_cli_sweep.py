@@ -1,22 +1,24 @@
-"""tightrope sweep: what it writes, what it says, what it refuses, and that a killed one goes on where it was."""
+"""tightrope sweep: what it writes, says and refuses, and that a killed one goes on where it was."""
 
 import csv
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from pieces import cluster_of
+from pieces import cluster_of, safe_rows
 from shell import Shell
-from tightrope.sweeps.cells import COLUMNS
-from tightrope.sweeps.journal import Journal
+from tightrope.sweeps.cells import COLUMNS, write_value
+from tightrope.sweeps.results import Results, open_results
+from tightrope.sweeps.sweep import sweep
 
 QUICK = """\
 ask = "epsilon"
@@ -56,7 +58,7 @@ def timeless(rows: list[list[str]]) -> list[list[str]]:
 
 def wait_for_rows(path: Path, count: int) -> None:
     end = time.monotonic() + DEADLINE
-    while not path.exists() or path.read_bytes().count(b"\n") <= count:
+    while len(safe_rows(path)) < count:
         assert time.monotonic() < end, "no rows came"
         time.sleep(0.02)
 
@@ -148,7 +150,8 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(
         wait_for_rows(killed, 5)
         os.killpg(process.pid, signal.SIGKILL)
         assert process.wait(DEADLINE) == -signal.SIGKILL
-    safe = in_file(killed)
+    assert not killed.exists()
+    safe = [[write_value(row[column]) for column in COLUMNS] for row in safe_rows(killed)]
     assert 5 <= len(safe) < 24
     code, out, err = shell(f"sweep {grid} --out {killed} --resume --workers 2")
     assert (code, out) == (0, "")
@@ -177,58 +180,35 @@ def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(grid: Path, tmp_path: Path)
     assert 0 <= len(in_file(out)) - int(said[1]) <= 1  # the last may have been written and not yet counted
 
 
-@pytest.mark.parametrize("cut", [1, 60, 150])
-def test_half_a_row_is_taken_off_and_said(shell: Shell, grid: Path, tmp_path: Path, cut: int) -> None:
-    out = tmp_path / "out.csv"
-    shell(f"sweep {grid} --out {out} --workers 1")
-    whole = timeless(in_file(out))
-    content = out.read_bytes()
-    out.write_bytes(content[:-cut])
-    code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
-    assert code == 0
-    first, second = err.splitlines()
-    assert re.fullmatch(
-        rf"tightrope: {re.escape(str(out))} ended in half a row, \d+ bytes, which was taken off\.", first
-    )
-    assert "3 of them known before" in second
-    assert timeless(in_file(out)) == whole
-
-
-def test_after_half_a_row_the_next_one_starts_a_line_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_bytes(b'a,b\n1,2\n3,"R\xc3')  # in the midst of a letter
-    with Journal(path, ("a", "b"), resume=True) as journal:
-        assert journal.rows == [("1", "2")]
-        assert journal.mended.endswith("5 bytes, which was taken off.")
-        journal.add(["5", 'two\nlines, in "one"'])
-    assert path.read_bytes() == b'a,b\n1,2\n5,"two lines, in ""one"""\n'
-
-
-def test_a_file_cut_in_its_first_line_and_one_that_is_not_there_start_anew(
-    shell: Shell, grid: Path, tmp_path: Path
-) -> None:
-    for name, content in (("a.csv", b""), ("b.csv", b"ask,acc"), ("c.csv", None)):
+def test_an_empty_file_and_one_that_is_not_there_start_anew(shell: Shell, grid: Path, tmp_path: Path) -> None:
+    for name, content in (("a.csv", b""), ("c.csv", None)):
         if content is not None:
             (tmp_path / name).write_bytes(content)
         assert shell(f"sweep {grid} --out {tmp_path / name} --resume --workers 1")[0] == 0
         assert len(in_file(tmp_path / name)) == 4
 
 
-def test_an_empty_parquet_is_resumed_from_its_journal(shell: Shell, grid: Path, tmp_path: Path) -> None:
+def test_rows_in_a_journal_and_in_the_file_are_both_kept(shell: Shell, grid: Path, tmp_path: Path) -> None:
     import pyarrow.parquet
 
-    out, journal = tmp_path / "out.parquet", tmp_path / "out.parquet.journal.csv"
-    plain = tmp_path / "plain.csv"
-    shell(f"sweep {grid} --out {plain} --workers 1")
-    journal.write_text("".join(plain.read_text().splitlines(keepends=True)[:3]))
+    out, journal = tmp_path / "out.parquet", tmp_path / "out.parquet.journal"
+    rows = sweep(grid, workers=1)
+    results = Results(out, resume=False)
+    for row in rows[:2]:
+        results.add(row)
+    results._journal.close()  # as if it had been killed
     code, _, err = shell(f"sweep {grid} --out {out} --workers 1")
-    assert (code, "out.parquet.journal.csv exists" in err) == (2, True)
+    assert (code, f"{journal} exists" in err) == (2, True)
     _, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
     assert "4 cells, 2 of them known before" in err
     assert pyarrow.parquet.read_table(out).num_rows == 4
     assert not journal.exists()
+    grid.write_text(QUICK.replace("[1, 2]", "[1, 2, 3]"))
+    results = Results(out, resume=True)
+    results.add(sweep(grid, workers=1)[-1])
+    results._journal.close()
     _, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
-    assert "4 cells, 4 of them known before" in err
+    assert "6 cells, 5 of them known before" in err
     assert not journal.exists()
 
 
@@ -238,12 +218,12 @@ HEADER = ",".join(COLUMNS) + "\n"
 BAD_FILES = {
     "other columns": (b"ask,answer\n1,2\n", "its columns are ask, answer and not ask, accountant,"),
     "other text": (b"hello", "its columns are hello and not ask, accountant,"),
-    "a column too few": ((HEADER + "1,2,3\n").encode(), "line 2 has 3 fields and not 26"),
+    "half a header": (HEADER[:7].encode(), "its columns are ask, acc and not ask, accountant,"),
+    "half a row": ((HEADER + "1,2,3").encode(), "line 2 has 3 fields and not 26"),
     "no number": (
         (HEADER + "," * 20 + "high,,,,,\n").encode(),
         "line 2: could not convert string to float: 'high'",
     ),
-    "not UTF-8": (HEADER.encode() + b"\xff\xfe\n", "it is not UTF-8 text"),
     "zeros": (HEADER.encode() + b"\0\0\n", "line 2"),
 }
 
@@ -258,6 +238,31 @@ def test_a_file_of_something_else_is_refused_and_left_alone(
     assert (code, said) == (2, "")
     assert f"{out} is not a file of such results: {reason}" in err
     assert out.read_bytes() == content
+
+
+def test_a_file_that_is_no_text_is_refused_and_left_alone(shell: Shell, grid: Path, tmp_path: Path) -> None:
+    out, content = tmp_path / "out.csv", HEADER.encode() + b"\xff\xfe\n"
+    out.write_bytes(content)
+    code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
+    assert (code, f"{out} could not be read: it is not UTF-8 text." in err) == (2, True)
+    assert out.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"no database", b"x" * 8192, None], ids=["text", "long", "other tables"])
+def test_a_journal_of_something_else_is_refused_and_left_alone(
+    shell: Shell, grid: Path, tmp_path: Path, content: bytes | None
+) -> None:
+    out, journal = tmp_path / "out.csv", tmp_path / "out.csv.journal"
+    if content is None:
+        with closing(sqlite3.connect(journal)) as other:
+            other.execute("CREATE TABLE rows (key TEXT, row TEXT)")
+        content = journal.read_bytes()
+    else:
+        journal.write_bytes(content)
+    code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
+    assert (code, err.startswith(f"tightrope: {journal} ")) == (2, True)
+    assert journal.read_bytes() == content
+    assert not out.exists()
 
 
 def test_a_parquet_file_of_something_else_is_refused_and_left_alone(
@@ -286,30 +291,31 @@ def test_a_file_that_exists_is_not_overwritten(shell: Shell, grid: Path, tmp_pat
         assert code == 2
         assert err == (
             f"tightrope: {out} exists, and results are never overwritten. "
-            "Go on with it (resume=True, --resume), or choose another place.\n"
+            "Go on with it (--resume), or choose another place.\n"
         )
         assert out.read_text() == "precious"
 
 
 def test_two_sweeps_do_not_write_one_file(shell: Shell, grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    with Journal(out, COLUMNS, resume=False):
+    with open_results(out, [], resume=False):
         code, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
-        assert (code, err) == (
-            2,
-            f"tightrope: {out} is being written by another sweep. Wait for it, or choose another place.\n",
-        )
+        said = f"{out}.journal is being written by another sweep. Wait for it, or choose another place."
+        assert (code, err) == (2, f"tightrope: {said}\n")
     assert shell(f"sweep {grid} --out {out} --resume --workers 1")[0] == 0
 
 
 REFUSED = {
-    "folder": ("--out {tmp} --resume", "results go to a file that ends in .csv or .parquet"),
+    "folder": ("--out {tmp} --resume", "--out must end in .csv or .parquet"),
     "folder named so": (
         "--out {tmp}/folder.csv --resume",
-        "folder.csv' could not be opened: Is a directory.",
+        "folder.csv could not be read: Is a directory.",
     ),
-    "no folder": ("--out {tmp}/no/such/out.csv", "out.csv' could not be opened: No such file or directory."),
-    "suffix": ("--out {tmp}/out.xlsx", "results go to a file that ends in .csv or .parquet, got"),
+    "no folder": (
+        "--out {tmp}/no/such/out.csv",
+        "out.csv.journal could not be opened: unable to open database file.",
+    ),
+    "suffix": ("--out {tmp}/out.xlsx", "--out must end in .csv or .parquet, got"),
     "no workers": (
         "--out {tmp}/out.csv --workers 0",
         "--workers must be at least 1, got 0. Pass a number of processes",

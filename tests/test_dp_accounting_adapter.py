@@ -32,20 +32,20 @@ import tightrope as tr
 from tightrope.integrations.dp_accounting import (
     PER_RECORD,
     PER_SENSITIVITY,
-    TightropeAccountant,
+    DpEventAccountant,
     from_dp_event,
-    neighboring_relation_of,
-    relation_of,
+    to_neighboring_relation,
+    from_neighboring_relation,
 )
 
 ADD_OR_REMOVE_ONE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 POISSON = PoissonSampledDpEvent(0.001, GaussianDpEvent(0.8))
 FIXED = SampledWithoutReplacementDpEvent(1000, 1, GaussianDpEvent(0.8))  # the setting of the paper's Table 1
 
-add_or_remove = functools.partial(TightropeAccountant, neighboring_relation=ADD_OR_REMOVE_ONE)
-per_record = functools.partial(TightropeAccountant, neighboring_relation=REPLACE_ONE, noise=PER_RECORD)
+add_or_remove = functools.partial(DpEventAccountant, neighboring_relation=ADD_OR_REMOVE_ONE)
+per_record = functools.partial(DpEventAccountant, neighboring_relation=REPLACE_ONE, noise=PER_RECORD)
 per_sensitivity = functools.partial(
-    TightropeAccountant, neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY
+    DpEventAccountant, neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY
 )
 
 
@@ -209,7 +209,7 @@ def test_under_substitution_the_unit_must_be_stated() -> None:
     with pytest.raises(
         tr.InvalidSetting, match="noise must be PER_RECORD or PER_SENSITIVITY under SUBSTITUTE"
     ) as refused:
-        TightropeAccountant(neighboring_relation=REPLACE_ONE)
+        DpEventAccountant(neighboring_relation=REPLACE_ONE)
     for noise, digits in ((PER_RECORD, "11.0"), (PER_SENSITIVITY, "4.9")):
         run = from_dp_event(GaussianDpEvent(1.0), tr.SUBSTITUTE, noise=noise)
         assert f"epsilon {digits}" in str(refused.value)
@@ -364,13 +364,13 @@ def test_the_refusal_points_at_the_part_that_is_to_blame() -> None:
 
 def test_relations_have_one_name_each_and_the_others_are_refused_by_name() -> None:
     for theirs in (ADD_OR_REMOVE_ONE, REPLACE_ONE):
-        assert neighboring_relation_of(relation_of(theirs)) is theirs
+        assert to_neighboring_relation(from_neighboring_relation(theirs)) is theirs
     with pytest.raises(tr.NoTheorem, match="REPLACE_SPECIAL"):
-        TightropeAccountant(neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
+        DpEventAccountant(neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)
     with pytest.raises(tr.InvalidSetting, match="must be a NeighboringRelation"):
-        TightropeAccountant(neighboring_relation=tr.ADD_OR_REMOVE)
+        DpEventAccountant(neighboring_relation=tr.ADD_OR_REMOVE)
     with pytest.raises(tr.InvalidSetting, match="got ADD"):
-        neighboring_relation_of(tr.ADD)
+        to_neighboring_relation(tr.ADD)
     with pytest.raises(tr.InvalidSetting, match="relation must be one of"):
         from_dp_event(POISSON, ADD_OR_REMOVE_ONE)
     assert from_dp_event(POISSON, tr.ADD) == from_dp_event(POISSON, tr.REMOVE)

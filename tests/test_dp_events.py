@@ -26,14 +26,14 @@ from tightrope.integrations.dp_accounting import (
     PER_RECORD,
     PER_SENSITIVITY,
     NoiseUnit,
-    TightropeAccountant,
+    DpEventAccountant,
     from_dp_event,
     to_dp_event,
 )
 
 
-def add_or_remove() -> TightropeAccountant:
-    return TightropeAccountant(neighboring_relation=dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+def add_or_remove() -> DpEventAccountant:
+    return DpEventAccountant(neighboring_relation=dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
 
 
 def gaussian(noise: float, sampling: Any) -> tr.Step:

@@ -30,7 +30,7 @@ from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_ste
 from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
 from tightrope.engines.cells import Cells, cut
 from tightrope.engines.choose import Composition
-from tightrope.engines.closed_forms import OneFormula
+from tightrope.engines.closed_forms import OneFormula, full_batch
 from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.contour.normal import NormalTransform
 from tightrope.engines.face import Errors, LogBounds
@@ -268,7 +268,7 @@ def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
 def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: float) -> None:
     epsilon = share * (separation + separation**2)
     truth = mp.log(gaussian_delta(mpf(separation), mpf(epsilon)))
-    found = OneFormula.full_batch(separation).bounds(epsilon)
+    found = full_batch(Schedule([(ShiftPair.of_normals(separation), 1)])).bounds(epsilon)
     assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert found.width <= 1e-6
 

@@ -30,7 +30,7 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, 
 from flwr.supercore.task_identity import TaskIdentity
 
 import tightrope as tr
-from tightrope.integrations.flower import AnyPrivacyConfig, TightropeAccountant
+from tightrope.integrations.flower import AnyPrivacyConfig, FlowerAccountant
 
 ADD_OR_REMOVE_ONE, REPLACE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 POISSON, FIXED, ALL = (
@@ -74,7 +74,7 @@ def gaussian(noise: float, sampling: Any) -> tr.Step:
 def test_every_model_answers_with_the_upper_end_of_the_core(
     sampling: SamplingMethod, relation: NeighboringRelation, step: tr.Step, asked: tr.Relation
 ) -> None:
-    accountant = TightropeAccountant(configured(sampling, relation))
+    accountant = FlowerAccountant(configured(sampling, relation))
     accountant.compose(EVENT, 3)
     accountant.compose(EVENT)
     expected = tr.epsilon(step * 4, delta=1e-5, relation=asked, by=tr.Certified(effort=tr.QUICK))
@@ -99,7 +99,7 @@ def test_the_protocol_is_satisfied_to_the_last_parameter() -> None:
     wanted = {name: value for name, value in vars(PrivacyAccountant).items() if not name.startswith("_")}
     assert {"compose", "would_exceed", "state_dict"} <= wanted.keys()
     for name, value in wanted.items():
-        ours = inspect.getattr_static(TightropeAccountant, name)
+        ours = inspect.getattr_static(FlowerAccountant, name)
         if isinstance(value, property):
             assert isinstance(ours, property)
         else:
@@ -107,13 +107,13 @@ def test_the_protocol_is_satisfied_to_the_last_parameter() -> None:
 
 
 def test_nothing_released_costs_nothing() -> None:
-    assert TightropeAccountant(configured(POISSON, ADD_OR_REMOVE_ONE)).get_privacy_spent().epsilon == 0
+    assert FlowerAccountant(configured(POISSON, ADD_OR_REMOVE_ONE)).get_privacy_spent().epsilon == 0
 
 
 def test_poisson_sampling_costs_less_than_by_their_renyi_accountant() -> None:
     config = PrivacyConfig(1e-5, 1000, ADD_OR_REMOVE_ONE, POISSON)
     event = GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=10, population_size=1000)
-    ours, theirs = TightropeAccountant(config), RdpAccountant(config)
+    ours, theirs = FlowerAccountant(config), RdpAccountant(config)
     for accountant in (ours, theirs):
         accountant.compose(event, 500)
     assert 0.5 * theirs.get_epsilon(1e-5) < ours.get_epsilon(1e-5) < theirs.get_epsilon(1e-5)
@@ -124,7 +124,7 @@ def test_their_accountant_reads_the_noise_of_fixed_batches_per_sensitivity_thoug
 ):
     config = PrivacyConfig(1e-6, 1000, REPLACE_ONE, FIXED)
     event = GaussianPrivacyEvent(noise_multiplier=0.8, sample_size=1, population_size=1000)
-    ours, theirs = TightropeAccountant(config), RdpAccountant(config)
+    ours, theirs = FlowerAccountant(config), RdpAccountant(config)
     for accountant in (ours, theirs):
         accountant.compose(event, 10_000)
     assert theirs.get_epsilon(1e-6) == pytest.approx(1.979, abs=1e-3)
@@ -136,7 +136,7 @@ def test_without_amplification_their_accountant_is_below_the_truth_for_clients_d
 ):
     # Flower draws a fixed number of clients, and who joins then pushes another out: the sum moves by two clipping norms
     ours, theirs = (
-        TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
+        FlowerAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
         RdpAccountant(configured(ALL, ADD_OR_REMOVE_ONE)),
     )
     for accountant in (ours, theirs):
@@ -149,7 +149,7 @@ def test_without_amplification_their_accountant_is_below_the_truth_for_clients_d
 
 
 def test_where_all_take_part_nobody_is_pushed_out() -> None:
-    accountant = TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE))
+    accountant = FlowerAccountant(configured(ALL, ADD_OR_REMOVE_ONE))
     accountant.compose(GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=20, population_size=20))
     assert (
         accountant.get_epsilon(1e-5)
@@ -158,7 +158,7 @@ def test_where_all_take_part_nobody_is_pushed_out() -> None:
 
 
 def test_the_budget_is_checked_ahead_and_nothing_changes() -> None:
-    accountant = TightropeAccountant(configured(POISSON, ADD_OR_REMOVE_ONE, max_epsilon=8.0))
+    accountant = FlowerAccountant(configured(POISSON, ADD_OR_REMOVE_ONE, max_epsilon=8.0))
     while not accountant.would_exceed(EVENT):
         accountant.compose(EVENT)
     released, spent = accountant.num_releases, accountant.get_privacy_spent().epsilon
@@ -171,7 +171,7 @@ def test_the_budget_is_checked_ahead_and_nothing_changes() -> None:
     accountant.compose(EVENT)
     assert accountant.get_privacy_spent().epsilon > 8
     with pytest.raises(ValueError, match="max_epsilon must be given"):
-        TightropeAccountant(configured(POISSON, ADD_OR_REMOVE_ONE)).would_exceed(EVENT)
+        FlowerAccountant(configured(POISSON, ADD_OR_REMOVE_ONE)).would_exceed(EVENT)
 
 
 @pytest.mark.parametrize("sampling", list(SamplingMethod))
@@ -180,7 +180,7 @@ def test_a_saved_state_continues_where_it_stopped(
     sampling: SamplingMethod, relation: NeighboringRelation
 ) -> None:
     config = configured(sampling, relation, max_epsilon=8.0)
-    first, second = TightropeAccountant(config), TightropeAccountant(config)
+    first, second = FlowerAccountant(config), FlowerAccountant(config)
     first.compose(EVENT, 2)
     second.compose(EVENT, 5)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
@@ -189,9 +189,9 @@ def test_a_saved_state_continues_where_it_stopped(
 
 
 def test_a_state_that_is_not_this_accountants_is_refused_and_changes_nothing() -> None:
-    accountant = TightropeAccountant(configured(POISSON, ADD_OR_REMOVE_ONE))
+    accountant = FlowerAccountant(configured(POISSON, ADD_OR_REMOVE_ONE))
     accountant.compose(EVENT)
-    state, other = accountant.state_dict(), TightropeAccountant(configured(FIXED, REPLACE_ONE)).state_dict()
+    state, other = accountant.state_dict(), FlowerAccountant(configured(FIXED, REPLACE_ONE)).state_dict()
     cases: list[tuple[Any, str]] = [
         (other, "state: config must be"),
         ({**state, "backend": "rdp"}, "state: backend must be 'tightrope', got 'rdp'"),
@@ -208,7 +208,7 @@ def test_a_state_that_is_not_this_accountants_is_refused_and_changes_nothing() -
 
 
 def test_refusals_leave_everything_as_it_was() -> None:
-    accountant = TightropeAccountant(configured(FIXED, ADD_OR_REMOVE_ONE))
+    accountant = FlowerAccountant(configured(FIXED, ADD_OR_REMOVE_ONE))
     elsewhere = GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=10, population_size=30)
     everyone = GaussianPrivacyEvent(noise_multiplier=1.0, sample_size=20, population_size=20)
     cases: list[tuple[Any, Any, Any, str]] = [
@@ -223,7 +223,7 @@ def test_refusals_leave_everything_as_it_was() -> None:
             accountant.compose(event, count)
     assert accountant.num_releases == 0
     with pytest.raises(tr.InvalidSetting, match="must be a PrivacyConfig"):
-        TightropeAccountant("config")
+        FlowerAccountant("config")
 
 
 def test_flower_itself_knows_three_models_and_ours_all_six() -> None:
@@ -263,9 +263,7 @@ class Nodes(Grid):  # type: ignore[misc]
     def send_and_receive(self, *_: Any, **__: Any) -> None: ...
 
 
-def strategy(
-    accountant: TightropeAccountant, clients: int = 10
-) -> DifferentialPrivacyServerSideFixedClipping:
+def strategy(accountant: FlowerAccountant, clients: int = 10) -> DifferentialPrivacyServerSideFixedClipping:
     plain = FedAvg(fraction_train=clients / 20, min_train_nodes=clients, min_available_nodes=20)
     return DifferentialPrivacyServerSideFixedClipping(
         plain, noise_multiplier=1.0, clipping_norm=0.5, num_sampled_clients=clients, accountant=accountant
@@ -292,7 +290,7 @@ def train_round(private: DifferentialPrivacyServerSideFixedClipping, server_roun
 
 @pytest.mark.usefixtures("inside_a_run")
 def test_a_strategy_accounts_its_rounds_and_stops_before_the_budget_is_exceeded() -> None:
-    accountant = TightropeAccountant(configured(ALL, ADD_OR_REMOVE_ONE, max_epsilon=35.0))
+    accountant = FlowerAccountant(configured(ALL, ADD_OR_REMOVE_ONE, max_epsilon=35.0))
     private = strategy(accountant)
     most = tr.most_steps(gaussian(1, tr.EveryRecord()), epsilon=35, delta=1e-5, relation=tr.SUBSTITUTE).value
     assert most > 1
@@ -308,14 +306,14 @@ def test_a_strategy_accounts_its_rounds_and_stops_before_the_budget_is_exceeded(
 def test_strategies_take_no_accountant_that_counts_on_amplification() -> None:
     for sampling, relation in ((POISSON, ADD_OR_REMOVE_ONE), (FIXED, REPLACE_ONE)):
         with pytest.raises(ValueError, match="no-amplification"):
-            strategy(TightropeAccountant(configured(sampling, relation)))
+            strategy(FlowerAccountant(configured(sampling, relation)))
     # replacement is no model of Flower's, but its strategies do not mind
-    assert train_round(strategy(TightropeAccountant(configured(ALL, REPLACE_ONE))), 1) is not None
+    assert train_round(strategy(FlowerAccountant(configured(ALL, REPLACE_ONE))), 1) is not None
 
 
 @pytest.mark.usefixtures("inside_a_run")
 def test_a_strategy_adds_the_noise_multiplier_times_the_clipping_norm_to_the_sum() -> None:
-    private = strategy(TightropeAccountant(configured(ALL, REPLACE_ONE)))
+    private = strategy(FlowerAccountant(configured(ALL, REPLACE_ONE)))
     np.random.seed(0)  # the generator that Flower draws its noise from
     released = np.concatenate([train_round(private, n).to_numpy_ndarrays()[0] for n in range(1, 201)]) * 10
     assert np.std(released) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Grids: which cells they have, in which order, what each is answered, and what is refused before anything is done."""
+"""Grids: which cells they have, in which order, what each is answered, and what is refused beforehand."""
 
 import _thread
 import itertools
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, key_of, read_value, written
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, key_of, read_value, write_value
 from tightrope.sweeps.grid import MOST_CELLS, Grid
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "grid.toml"
@@ -143,7 +143,7 @@ def test_ranges_include_their_ends_and_lists_may_be_arrays(
 def test_a_cell_travels_and_its_key_is_the_same_text_everywhere() -> None:
     (cell,) = Grid.of({**ASKED, "rate": 0.1 + 0.2})
     assert pickle.loads(pickle.dumps(cell)) == cell
-    assert written(cell["rate"]) == "0.30000000000000004"
+    assert write_value(cell["rate"]) == "0.30000000000000004"
     assert {key: read_value(key, text) for key, text in zip(CELL_KEYS, key_of(cell), strict=True)} == cell
 
 
@@ -359,7 +359,7 @@ ERRORS = {
     ),
     "calibration": (
         {"ask": "steps", "epsilon": 1, "accountant": "renyi"},
-        "InvalidSetting: ask steps needs accountant certified",
+        "InvalidSetting: accountant must be certified where ask is steps",
     ),
     "no noise": (
         {"ask": "noise", "epsilon": 1, "mechanism": "randomized-response"},

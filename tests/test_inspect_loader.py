@@ -49,7 +49,8 @@ def test_a_shuffled_loader_says_so_in_one_sentence() -> None:
         True,
     )
     assert finding.sentence == (
-        "This loader shuffles the 10,000 records and cuts them into 157 batches of 64 per epoch (the last has 16)."
+        "This loader shuffles the 10,000 records and cuts them into 157 batches of 64 per epoch "
+        "(the last has 16)."
     )
     assert str(over(10_000, batch_size=64, shuffle=True, drop_last=True)) == (
         "This loader shuffles the 10,000 records and cuts them into 156 batches of 64 per epoch.\n"
@@ -262,24 +263,24 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "got a generator. Pass": lambda: (i for i in range(3)),
     "got a RandomSampler. Pass": lambda: RandomSampler(range(3)),
     "got a type. Pass": lambda: DataLoader,
-    "a NoLength, has no length": lambda: DataLoader(NoLength(), 3),
+    "a NoLength, which has no length": lambda: DataLoader(NoLength(), 3),
     "has 0 records": lambda: DataLoader([], 3),
-    "RandomSampler was made for 8 records, but the dataset has 9": lambda: DataLoader(
+    "the 9 records of its dataset, got a RandomSampler made for 8 records": lambda: DataLoader(
         dataset(9), 3, sampler=RandomSampler(range(8))
     ),
-    "SequentialSampler was made for 10 records, but the dataset has 9": lambda: DataLoader(
+    "the 9 records of its dataset, got a SequentialSampler made for 10 records": lambda: DataLoader(
         dataset(9), 3, sampler=SequentialSampler(range(10))
     ),
-    "SubsetRandomSampler was made for at least 10 records, but the dataset has 9": lambda: DataLoader(
-        dataset(9), 3, sampler=SubsetRandomSampler([0, 9])
+    "the 9 records of its dataset, got a SubsetRandomSampler made for at least 10 records": lambda: (
+        DataLoader(dataset(9), 3, sampler=SubsetRandomSampler([0, 9]))
     ),
-    "SubsetRandomSampler has no indices": lambda: DataLoader(dataset(9), 3, sampler=SubsetRandomSampler([])),
-    "WeightedRandomSampler was made for 2 records": lambda: DataLoader(
+    "SubsetRandomSampler without indices": lambda: DataLoader(dataset(9), 3, sampler=SubsetRandomSampler([])),
+    "WeightedRandomSampler made for 2 records": lambda: DataLoader(
         dataset(9), 3, sampler=WeightedRandomSampler([1, 2], 5)
     ),
     "finite sum above 0": lambda: DataLoader(dataset(2), 3, sampler=WeightedRandomSampler([0, 0], 5)),
-    "does not fit the 20 records": grown,
-    "UniformWithReplacementSampler was made for 1 record, but the dataset has 9": lambda: DataLoader(
+    "the 20 records of its dataset, got a DistributedSampler made for 10 draws by 2 ranks": grown,
+    "the 9 records of its dataset, got a UniformWithReplacementSampler made for 1 record": lambda: DataLoader(
         dataset(9), batch_sampler=UniformWithReplacementSampler(num_samples=1, sample_rate=0.5)
     ),
     "sample_rate must be in": lambda: DataLoader(
@@ -288,10 +289,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "draws 0 batches": lambda: DataLoader(
         dataset(9), batch_sampler=UniformWithReplacementSampler(num_samples=9, sample_rate=0.5, steps=0)
     ),
-    "PoissonSampler was made for 8 records, but the dataset has 9": lambda: DataLoader(
+    "the 9 records of its dataset, got a PoissonSampler made for 8 records": lambda: DataLoader(
         dataset(9), batch_sampler=ours.BatchSampler(PoissonSampler(records=8, rate=0.5, steps=1))
     ),
-    "yields no batch: a pass has 9 draws, the batch size is 10": lambda: DataLoader(
+    "yield a batch, got 9 draws per pass, a batch size of 10 and drop_last": lambda: DataLoader(
         dataset(9), 10, drop_last=True
     ),
 }
@@ -312,7 +313,10 @@ def test_inspecting_draws_nothing() -> None:
 
 
 def test_the_audit_loads_no_training_library() -> None:
-    script = "import sys, tightrope.audit.loaders.inspect; print([n for n in ('torch', 'opacus', 'accelerate') if n in sys.modules])"
+    script = (
+        "import sys, tightrope.audit.loaders.inspect; "
+        "print([n for n in ('torch', 'opacus', 'accelerate') if n in sys.modules])"
+    )
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
     )

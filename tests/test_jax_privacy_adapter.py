@@ -15,12 +15,12 @@ from jax_privacy.experimental import execution_plan
 
 import tightrope as tr
 from tightrope.integrations.dp_accounting import PER_RECORD, PER_SENSITIVITY, from_dp_event
-from tightrope.integrations.jax_privacy import FixedBatchTrainingAccountant, TightropeAccountantConfig
+from tightrope.integrations.jax_privacy import FixedBatchTrainingAccountant, DpEventAccountantConfig
 
 ADD_OR_REMOVE_ONE = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
-ADDED = TightropeAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE)
-REPLACED = TightropeAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_RECORD)
+ADDED = DpEventAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE)
+REPLACED = DpEventAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_RECORD)
 TABLE_1 = accounting.DpParams(noise_multipliers=0.8, num_samples=1000, delta=1e-6, batch_size=1)
 
 
@@ -128,7 +128,7 @@ def test_an_adaptive_adversary_exceeds_what_they_claim_for_replacement() -> None
     claimed = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
         3, fixed_batches(params)
     )
-    tight = TightropeAccountantConfig(
+    tight = DpEventAccountantConfig(
         neighboring_relation=REPLACE_ONE, noise=PER_RECORD, by=tr.Certified(effort=tr.TIGHT)
     )
     spent = tight.create_accountant().compose(events.fixed_dpsgd_event(4.0, 3, dataset_size=4, batch_size=1))
@@ -187,11 +187,11 @@ def test_fixed_batches_refuse_what_no_theorem_covers(extra: dict[str, int]) -> N
 
 def test_a_bad_config_is_refused_where_it_is_written() -> None:
     with pytest.raises(tr.InvalidSetting, match="noise must be PER_RECORD"):
-        TightropeAccountantConfig(neighboring_relation=REPLACE_ONE)
+        DpEventAccountantConfig(neighboring_relation=REPLACE_ONE)
     with pytest.raises(tr.InvalidSetting, match="accuracy"):
-        TightropeAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE, by=tr.Certified(accuracy=2.0))
+        DpEventAccountantConfig(neighboring_relation=ADD_OR_REMOVE_ONE, by=tr.Certified(accuracy=2.0))
     with pytest.raises(tr.NoTheorem, match="REPLACE_SPECIAL"):
-        TightropeAccountantConfig(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
+        DpEventAccountantConfig(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_SPECIAL)
 
 
 def test_user_level_analysis_takes_no_accountant_but_their_own() -> None:
@@ -236,7 +236,7 @@ def test_a_plan_is_calibrated_to_its_target_and_adds_noise_per_sensitivity() -> 
     independent = execution_plan.batch_selection.PartitionType.INDEPENDENT
     for config, per_unit in (
         (ADDED, 1),
-        (TightropeAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY), 2),
+        (DpEventAccountantConfig(neighboring_relation=REPLACE_ONE, noise=PER_SENSITIVITY), 2),
     ):
         accountant = config.create_accountant()
         plan = planned(accountant, independent).plan

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.recording import read_recording, record
-from tightrope.audit.recordings.watch import _interval, watch
+from tightrope.audit.recordings.watch import _confidence_interval, watch
 from tightrope.errors import InvalidSetting
 
 HEADER = '{"format":"tightrope-batches","version":1,"records":10}\n'
@@ -73,7 +73,7 @@ def test_a_half_written_last_line_is_named(path: Path) -> None:
 
 def test_a_file_that_exists_is_left_alone(path: Path) -> None:
     path.write_text("mine")
-    with pytest.raises(InvalidSetting, match=r"which exists. Recordings are never overwritten"):
+    with pytest.raises(InvalidSetting, match=r"batches.jsonl exists. Recordings are never overwritten"):
         record([[1]], path, records=10)
     assert path.read_text() == "mine"
 
@@ -81,7 +81,7 @@ def test_a_file_that_exists_is_left_alone(path: Path) -> None:
 def test_a_bad_batch_is_refused_and_not_written(path: Path) -> None:
     recorded = record([[1], [10]], path, records=10)
     next(recorded)
-    with pytest.raises(InvalidSetting, match=r"batches\[1\] holds the index 10, but records is 10"):
+    with pytest.raises(InvalidSetting, match=r"batches\[1\] must hold indices below records=10, got 10"):
         next(recorded)
     assert len(read_recording(path)[1]) == 1
 
@@ -120,9 +120,12 @@ REFUSED = {
     ),
     "line that is no JSON": (HEADER + "[1]\n[2\n[3]\n", r"line 3: batches\[1\] is no JSON"),
     "empty line": (HEADER + "[1]\n\n[3]\n", r"line 3: batches\[1\] is no JSON"),
-    "out of range": (HEADER + "[1]\n[2]\n[10]\n", r"line 4: batches\[2\] holds the index 10"),
-    "floats": (HEADER + "[1.5]\n", r"line 2: batches\[0\] holds 1.5"),
-    "bool": (HEADER + "[1, true]\n", r"line 2: batches\[0\] holds True"),
+    "out of range": (
+        HEADER + "[1]\n[2]\n[10]\n",
+        r"line 4: batches\[2\] must hold indices below records=10, got 10",
+    ),
+    "floats": (HEADER + "[1.5]\n", r"line 2: batches\[0\] must hold indices only, got 1.5"),
+    "bool": (HEADER + "[1, true]\n", r"line 2: batches\[0\] must hold indices only, got True"),
     "nested": (HEADER + "[[1, 2]]\n", r"line 2: batches\[0\] must be one flat sequence"),
 }
 
@@ -148,7 +151,7 @@ def test_a_file_that_is_not_there_is_named(path: Path) -> None:
 
 @pytest.mark.parametrize(("successes", "trials"), [(3, 50), (12_800, 2_000_000), (0, 100), (100, 100)])
 def test_the_interval_of_a_rate_covers_it_as_often_as_is_said(successes: int, trials: int) -> None:
-    low, high = _interval(successes, trials)
+    low, high = _confidence_interval(successes, trials)
     # exact limits: at each of them the count seen, or one further off, has probability (1 - 0.999) / 2
     assert (
         low == 0

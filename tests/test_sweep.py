@@ -1,4 +1,4 @@
-"""Sweeps: rows as they come, errors in their own rows, and nothing lost when a worker, a sweep or a cluster's machine dies."""
+"""Sweeps: rows as they come, errors in their own rows, and nothing lost when a worker or a machine dies."""
 
 import csv
 import itertools
@@ -14,11 +14,20 @@ from typing import Any
 import pytest
 
 import tightrope as tr
-from pieces import cluster_of, deadly_at_three, deadly_at_three_once, doubled, my_process, pausing, refusing
+from pieces import (
+    cluster_of,
+    deadly_at_three,
+    deadly_at_three_once,
+    doubled,
+    my_process,
+    pausing,
+    refusing,
+    safe_rows,
+)
 from tightrope import parallel
-from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, written
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, write_value
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import Tally, WorkerDied, in_parallel, sweep
+from tightrope.sweeps.sweep import SweepProgress, WorkerDied, in_parallel, sweep
 
 QUICK_GRID: dict[str, object] = {
     "ask": "epsilon",
@@ -103,7 +112,7 @@ def test_workers_that_die_of_nothing_are_nobodys_fault() -> None:
         return list(source)
 
     with pytest.raises(WorkerDied, match="no worker stays alive, whatever it is given"):
-        list(parallel._surviving(broken, 2, doubled, [1, 2, 3]))
+        list(parallel._survive(broken, 2, doubled, [1, 2, 3]))
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", 10**6])
@@ -120,7 +129,7 @@ def test_without_joblib_one_worker_works_and_several_say_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
     assert len(sweep(QUICK_GRID, workers=1)) == 6
-    with pytest.raises(tr.InvalidSetting, match=r"install tightrope\[dist\], or pass workers=1"):
+    with pytest.raises(tr.InvalidSetting, match=r"Install tightrope\[dist\], or pass workers=1"):
         sweep(QUICK_GRID, workers=2)
 
 
@@ -163,18 +172,23 @@ def test_an_impossible_cell_has_its_error_in_its_row_and_the_sweep_goes_on() -> 
     assert rows[1]["upper"] is None
 
 
-def test_rows_are_on_the_disk_as_they_come(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_rows_are_safe_as_they_come_and_no_journal_is_left(name: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    path = tmp_path / "out.csv"
+    path = tmp_path / name
     sweep(
-        QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append((tally.done, len(in_file(path))))
+        QUICK_GRID,
+        out=path,
+        workers=1,
+        progress=lambda state: seen.append((state.done, len(safe_rows(path)))),
     )
     assert seen == [(i, i) for i in range(7)]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_file_holds_the_rows_to_the_last_digit(tmp_path: Path) -> None:
     rows = sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=2)
-    assert in_file(tmp_path / "out.csv") == [[written(row[column]) for column in COLUMNS] for row in rows]
+    assert in_file(tmp_path / "out.csv") == [[write_value(row[column]) for column in COLUMNS] for row in rows]
     assert sweep(QUICK_GRID, out=tmp_path / "out.csv", resume=True) == rows
 
 
@@ -187,15 +201,11 @@ def test_infinities_are_written_and_read(tmp_path: Path) -> None:
         assert sweep(grid, out=tmp_path / name, resume=True) == rows
 
 
-def test_parquet_has_types_and_no_journal_is_left(tmp_path: Path) -> None:
+def test_parquet_has_types(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     path = tmp_path / "out.parquet"
-    journal = tmp_path / "out.parquet.journal.csv"
-    seen: list[int] = []
-    rows = sweep(QUICK_GRID, out=path, workers=1, progress=lambda tally: seen.append(len(in_file(journal))))
-    assert seen == list(range(7))
-    assert list(tmp_path.iterdir()) == [path]
+    rows = sweep(QUICK_GRID, out=path, workers=1)
     table = pyarrow.parquet.read_table(path)
     assert table.to_pylist() == rows
     assert [str(table.schema.field(name).type) for name in ("steps", "upper", "relation")] == [
@@ -212,13 +222,14 @@ def test_parquet_has_types_and_no_journal_is_left(tmp_path: Path) -> None:
 def test_a_sweep_that_is_stopped_goes_on_without_doing_anything_twice(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(tally: Tally) -> None:
-        if tally.done == 4:
+    def stop(state: SweepProgress) -> None:
+        if state.done == 4:
             raise KeyboardInterrupt
 
     path = tmp_path / name
     with pytest.raises(KeyboardInterrupt):
         sweep(QUICK_GRID, out=path, workers=1, progress=stop)
+    assert list(tmp_path.iterdir()) == [path]  # the file has the rows, also after an interrupt
     answered: list[object] = []
 
     def counted(cell: Any) -> Row:
@@ -227,10 +238,10 @@ def test_a_sweep_that_is_stopped_goes_on_without_doing_anything_twice(
 
     original: Callable[[Any], Row] = answer
     monkeypatch.setattr("tightrope.sweeps.sweep.answer", counted)
-    tallies: list[Tally] = []
-    rows = sweep(QUICK_GRID, out=path, resume=True, workers=1, progress=tallies.append)
+    states: list[SweepProgress] = []
+    rows = sweep(QUICK_GRID, out=path, resume=True, workers=1, progress=states.append)
     assert len(answered) == 2
-    assert (tallies[0].kept, tallies[0].done, tallies[-1].done) == (4, 4, 6)
+    assert (states[0].kept, states[0].done, states[-1].done) == (4, 4, 6)
     assert timeless(rows) == timeless(sweep(QUICK_GRID, workers=1))
     assert list(tmp_path.iterdir()) == [path]
 
@@ -242,7 +253,7 @@ def test_rows_of_other_grids_are_kept_after_those_of_this_one(tmp_path: Path) ->
     sweep(QUICK_GRID, out=path, resume=True, workers=1)
     after = in_file(path)
     assert [row[: len(CELL_KEYS)] for row in after[:6]] == [
-        [written(cell[key]) for key in CELL_KEYS] for cell in Grid.of(QUICK_GRID)
+        [write_value(cell[key]) for key in CELL_KEYS] for cell in Grid.of(QUICK_GRID)
     ]
     assert after[4:6] == before[:2]
     assert after[6:] == before[2:]
@@ -254,14 +265,14 @@ def test_a_cell_whose_worker_died_is_tried_again_and_one_that_was_refused_is_not
     rows = sweep(grid, out=path, workers=1)
     text = path.read_text()
     died = (
-        ",".join(written(rows[0][key]) for key in CELL_KEYS)
+        ",".join(write_value(rows[0][key]) for key in CELL_KEYS)
         + ",,,,,,,WorkerDied: gone,"
         + f"{tr.__version__}\n"
     )
     path.write_text(text.replace(text.splitlines(keepends=True)[1], died))
-    tallies: list[Tally] = []
-    again = sweep(grid, out=path, resume=True, workers=1, progress=tallies.append)
-    assert (tallies[0].kept, tallies[0].errors) == (1, 1)
+    states: list[SweepProgress] = []
+    again = sweep(grid, out=path, resume=True, workers=1, progress=states.append)
+    assert (states[0].kept, states[0].errors) == (1, 1)
     assert timeless(again) == timeless(rows)
     assert len(in_file(path)) == 2
 
@@ -275,7 +286,8 @@ def cluster() -> Iterator[Any]:
     import dask
     import distributed
 
-    # else a worker that happens to be starting 15 s after its first death is given up, and one piece kills many
+    # else a worker that happens to be starting 15 s after its first death is given up, and one piece kills
+    # many
     settings = {
         "distributed.deploy.lost-worker-timeout": "10 minutes",
         "distributed.scheduler.allowed-failures": 1,
@@ -291,10 +303,10 @@ def test_a_dask_cluster_one_of_whose_workers_is_killed_gives_every_row(cluster: 
     victim = min(before.values())
     killed_at: list[int] = []
 
-    def kill_one(tally: Tally) -> None:
-        if tally.done == 3:
+    def kill_one(state: SweepProgress) -> None:
+        if state.done == 3:
             os.kill(victim, signal.SIGKILL)
-            killed_at.append(tally.done)
+            killed_at.append(state.done)
 
     with joblib.parallel_config("dask"):
         rows = sweep(SLOW_GRID, out=tmp_path / "out.csv", progress=kill_one)

@@ -25,11 +25,11 @@ from draws import (
     weighted,
 )
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.audit.recordings.batches import joined
-from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, judged
-from tightrope.audit.recordings.overlaps import shared
+from tightrope.audit.recordings.batches import join
+from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, combine
+from tightrope.audit.recordings.overlaps import overlap_moments
 from tightrope.audit.recordings.recording import record
-from tightrope.audit.recordings.schemes import verdicts
+from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.audit.recordings.watch import LEVEL, batches_needed, watch
 
 
@@ -210,7 +210,7 @@ def test_empty_batches_alone_say_nothing() -> None:
 def calibrated(draw: Draw, names: Iterable[str], n: int, b: int, count: int, recordings: int) -> None:
     values: dict[str, list[float]] = {name: [] for name in names}
     for seed in range(recordings):
-        tests = Tests(joined(draw(np.random.default_rng([seed, 5]), n, b, count), n))
+        tests = Tests(join(draw(np.random.default_rng([seed, 5]), n, b, count), n))
         for name, found in values.items():
             found.append(getattr(tests, name).p_value)
     for name, found in values.items():
@@ -252,7 +252,7 @@ WHOLE_SCHEMES = [
 def test_so_are_those_of_whole_schemes(draw: Draw, scheme: Scheme, n: int, b: int, count: int) -> None:
     values = []
     for seed in range(100):
-        found = verdicts(Tests(joined(draw(np.random.default_rng([seed, 6]), n, b, count), n)))
+        found = weigh_schemes(Tests(join(draw(np.random.default_rng([seed, 6]), n, b, count), n)))
         values += [verdict.p_value for verdict in found if verdict.scheme is scheme]
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 100**0.5
 
@@ -265,7 +265,7 @@ def test_weights_that_vary_by_more_are_not_ruled_out() -> None:
             1, 0.02 * rng.uniform(1 - 0.3 * 3**0.5, 1 + 0.3 * 3**0.5, size=1000)
         )  # standard deviation 0.3
         batches = [np.flatnonzero(rng.random(1000) < rates) for _ in range(100)]
-        values.append(Tests(joined(batches, 1000)).unevenness.p_value)
+        values.append(Tests(join(batches, 1000)).unevenness.p_value)
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 200**0.5
 
 
@@ -275,7 +275,7 @@ def test_moments_of_shared_records_are_exact() -> None:
     draws = np.argsort(rng.random((200_000, 4, n)), axis=2) < sizes[:, None]
     counts = draws.sum(axis=1)
     pairs = (counts * (counts - 1) // 2).sum(axis=1)
-    expected = shared(sizes, n)
+    expected = overlap_moments(sizes, n)
     off = pairs - expected.mean
     for power, moment in ((1, 0.0), (2, expected.variance), (3, expected.third)):
         assert np.mean(off**power) == pytest.approx(moment, abs=5 * float(np.std(off**power)) / 200_000**0.5)
@@ -284,7 +284,7 @@ def test_moments_of_shared_records_are_exact() -> None:
 def test_shares_of_the_level_add_up_to_no_more_than_one() -> None:
     assert EVENNESS_SHARE + 8 * SHARE <= 1
     halves = [Clue(p_value=0.01, saw="a", share=0.5), Clue(p_value=0.5, saw="b", share=0.5)]
-    assert (judged(Scheme.POISSON, halves).p_value, judged(Scheme.POISSON, halves).clue.saw) == (0.02, "a")
+    assert (combine(Scheme.POISSON, halves).p_value, combine(Scheme.POISSON, halves).clue.saw) == (0.02, "a")
 
 
 # what is taken and what is refused
@@ -328,24 +328,32 @@ REFUSED: dict[str, tuple[object, object, str]] = {
     "records zero": ([[1]], 0, "records must be at least 1, got 0"),
     "records not whole": ([[1]], 10.0, "records must be a whole number, got 10.0"),
     "records beyond reason": ([[1]], 10**13, r"records must be at most 1e\+12"),
-    "out of range": ([[1], [2, 10]], 10, r"batches\[1\] holds the index 10, but records is 10.*changed size"),
-    "negative": ([[1], [-3]], 10, r"batches\[1\] holds the index -3, which is below 0"),
-    "floats": ([[1.0, 2.5]], 10, r"batches\[0\] holds 1.0, which is no index"),
-    "float array": ([np.array([1.5])], 10, r"batches\[0\] holds 1.5, which is no index"),
-    "bool among numbers": ([[1, True]], 10, r"batches\[0\] holds True, which is no index"),
+    "out of range": (
+        [[1], [2, 10]],
+        10,
+        r"batches\[1\] must hold indices below records=10, got 10.*changed size",
+    ),
+    "negative": ([[1], [-3]], 10, r"batches\[1\] must hold no index below 0, got -3"),
+    "floats": ([[1.0, 2.5]], 10, r"batches\[0\] must hold indices only, got 1.0"),
+    "float array": ([np.array([1.5])], 10, r"batches\[0\] must hold indices only, got 1.5"),
+    "bool among numbers": ([[1, True]], 10, r"batches\[0\] must hold indices only, got True"),
     "numpy bool among numbers": (
         [[np.int64(1), np.True_]],
         10,
-        r"batches\[0\] holds np.True_, which is no index",
+        r"batches\[0\] must hold indices only, got np.True_",
     ),
-    "bools": ([np.array([True, False])], 10, r"batches\[0\] holds True"),
-    "texts": ([["a", "b"]], 10, r"batches\[0\] holds 'a'"),
-    "huge": ([[2**70]], 10, r"batches\[0\] holds \d+, which is no index"),
-    "huge unsigned": ([np.array([2**63], dtype=np.uint64)], 10, r"batches\[0\] holds \d+, which is no index"),
+    "bools": ([np.array([True, False])], 10, r"batches\[0\] must hold indices only, got True"),
+    "texts": ([["a", "b"]], 10, r"batches\[0\] must hold indices only, got 'a'"),
+    "huge": ([[2**70]], 10, r"batches\[0\] must hold indices only, got \d+"),
+    "huge unsigned": (
+        [np.array([2**63], dtype=np.uint64)],
+        10,
+        r"batches\[0\] must hold indices only, got \d+",
+    ),
     "twice": (
         [[1, 2], [3, 4, 3]],
         10,
-        r"batches\[1\] holds the index 3 more than once.*repeats_allowed=True",
+        r"batches\[1\] must hold each index once, got the index 3 more than once.*repeats_allowed=True",
     ),
     "none": ([], 10, "batches must hold at least one batch, got none"),
     "no iterable": (5, 10, "batches must be an iterable of batches, got 5"),
@@ -353,11 +361,11 @@ REFUSED: dict[str, tuple[object, object, str]] = {
     "flat": (
         [1, 2, 3],
         10,
-        r"batches\[0\] must be a sequence of indices, got 1. A sampler of single indices",
+        r"batches\[0\] must be one flat sequence of indices, got 1. Cut the indices of a sampler",
     ),
     "nested too deep": ([[[1, 2], [3, 4]]], 10, r"batches\[0\] must be one flat sequence of indices"),
     "ragged": ([[[1, 2], [3]]], 10, r"batches\[0\] must be one flat sequence of indices"),
-    "text batch": (["12"], 10, r"batches\[0\] must be a sequence of indices, got '12'"),
+    "text batch": (["12"], 10, r"batches\[0\] must be one flat sequence of indices, got '12'"),
     "examples": ([({"x": 1}, [2])], 10, r"batches\[0\] "),
 }
 

@@ -15,7 +15,7 @@ from reproduction.published.runs_file import (
 )
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.audit.loaders.cuts import Cut, Stream, found
+from tightrope.audit.loaders.cuts import Cut, Stream
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
 
@@ -101,7 +101,7 @@ def _shuffle(run: PublishedRun) -> Finding | str:
         follows=True,
         renewed=bool(run.reshuffled),
     )
-    return found(Cut(stream=stream, batch=batch, drop_last=run.last_batch == DROPPED))
+    return Cut(stream=stream, batch=batch, drop_last=run.last_batch == DROPPED).find()
 
 
 def _joined(records: int, batch: int, run: PublishedRun) -> Finding:

@@ -7,7 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, UnusableFile
 
 
 def as_path(path: str | Path) -> Path:
@@ -19,7 +19,7 @@ def as_path(path: str | Path) -> Path:
     tightrope.errors.InvalidSetting: path must be a string or a Path, got 5. Pass the name of a file.
     """
     if not isinstance(path, str | Path):
-        raise InvalidSetting(f"path must be a string or a Path, got {path!r}. Pass the name of a file.")
+        raise InvalidSetting("path", path, "be a string or a Path", "Pass the name of a file.")
     return Path(path)
 
 
@@ -28,17 +28,16 @@ def read_text(path: Path) -> str:
     try:
         text = path.read_bytes().decode("utf-8")
     except (OSError, ValueError) as problem:
-        why = "it is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else _why(problem)
-        raise InvalidSetting(
-            f"{path} could not be read: {why}. Pass a text file in UTF-8 that exists and may be read."
-        ) from None
+        why = "it is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else _explain(problem)
+        remedy = "Pass a text file in UTF-8 that exists and may be read."
+        raise UnusableFile(path, f"could not be read: {why}", remedy) from None
     if text.startswith("\N{BOM}"):
-        raise InvalidSetting(f"{path} opens with a byte order mark. Save it as UTF-8 without one.")
+        raise UnusableFile(path, "opens with a byte order mark", "Save it as UTF-8 without one.")
     return text
 
 
 def write_whole(path: Path, content: bytes, *, what: str) -> None:
-    """Write beside the file, then rename: after a crash or a failure there is the old file or the new one, never half of it.
+    """Write beside the file, then rename: a crash leaves the old file or the new one, never half of it.
 
     `what` says in a refusal what could not be written.
     """
@@ -55,9 +54,9 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
             os.fsync(file.fileno())
         os.replace(part, target)
     except (OSError, ValueError) as problem:
-        raise InvalidSetting(
-            f"{what} {str(path)!r} could not be written: {_why(problem)}. What was there is unchanged; choose another place."
-        ) from problem
+        remedy = "What was there is unchanged; choose another place."
+        why = f"could not be written: {_explain(problem)}"
+        raise UnusableFile(f"{what} {str(path)!r}", why, remedy) from problem
     finally:
         if part is not None:
             with contextlib.suppress(OSError):
@@ -66,7 +65,7 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
 
 
 def _mode(target: Path) -> int | None:
-    """The permissions of the file to be replaced; what is no file, or may not be written, is not replaced."""
+    """The permissions of the file to be replaced, which must be a file that may be written."""
     if not target.exists():
         return None
     if not target.is_file():
@@ -77,7 +76,7 @@ def _mode(target: Path) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can do that."""
+    """Make the new name survive a power cut, where the system can do that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -86,6 +85,6 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _why(problem: OSError | ValueError) -> str:
-    """The reason without the path, which the refusal names itself; a path that holds a zero byte is a ValueError."""
+def _explain(problem: OSError | ValueError) -> str:
+    """The reason without the path, which the refusal names. A path with a zero byte is a ValueError."""
     return getattr(problem, "strerror", None) or str(problem)

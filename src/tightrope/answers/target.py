@@ -8,7 +8,7 @@ from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import Certified, leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.engines.estimate import log_delta_guess
+from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import UNIT_ROUNDOFF

@@ -14,7 +14,7 @@ from tightrope.cli.terminal import make_bar, say
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import Tally, WorkerDied
+from tightrope.sweeps.sweep import SweepProgress, WorkerDied
 from tightrope.sweeps.sweep import sweep as answer_cells
 
 _CONNECT_WITHIN = "10s"  # a scheduler that is there answers long before
@@ -48,7 +48,7 @@ def sweep(
         remedy = "Pass a number of processes, or leave it out for all cores."
         check.whole(least=1, remedy=remedy, **{"--workers": workers})
     asked = Grid.read(grid)
-    last: list[Tally] = []
+    last: list[SweepProgress] = []
     try:
         with _connect(dask), _show_bar(last) as tell:
             answer_cells(asked, out=out, resume=resume, workers=workers, progress=tell)
@@ -63,19 +63,14 @@ def sweep(
 
 
 @contextmanager
-def _show_bar(last: list[Tally]) -> Iterator[Callable[[Tally], None]]:
-    """Yield what takes tallies and keeps the last one: a bar on a terminal, nothing elsewhere.
-
-    What was mended is said anywhere, once.
-    """
+def _show_bar(last: list[SweepProgress]) -> Iterator[Callable[[SweepProgress], None]]:
+    """Yield what takes tallies and keeps the last one: a bar on a terminal, nothing elsewhere."""
     bar = make_bar(MofNCompleteColumn(), TextColumn("{task.fields[errors]}"), TimeRemainingColumn())
     bar.disable = not sys.stderr.isatty()
     with bar:
         task = bar.add_task("Sweeping", total=None, errors="")
 
-        def tell(tally: Tally) -> None:
-            if tally.mended and not (last and last[0].mended):
-                say(tally.mended)
+        def tell(tally: SweepProgress) -> None:
             last[:] = [tally]
             errors = f"{tally.errors} errors" if tally.errors else ""
             bar.update(task, total=tally.cells, completed=tally.done, errors=errors)

@@ -1,17 +1,35 @@
-"""Compositions whose curve has a formula: full batches of Gaussian noise, and a single step."""
+"""Curves with a formula: full batches of Gaussian noise, a single step, and the last stretch before the largest loss."""
 
 import math
 
 import numpy as np
 
-from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
+from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
+from tightrope.engines.outcomes import ExactOutcomes
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import mills_ratio
-from tightrope.pairs.distribution import Mixture, Noise
+from tightrope.pairs.distribution import Noise
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OVERFLOW = -30.0  # mills_ratio is a plain float above this
+
+
+def full_batch(schedule: Schedule) -> "OneFormula":
+    """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
+    separation = schedule.gaussian_separation
+    if separation is None:
+        raise ValueError("some step is no full batch of Gaussian noise")
+    return OneFormula(ShiftPair.of_normals(separation))
+
+
+def one_step_bounds(pair: Pair, epsilon: float) -> LogBounds:
+    """Bounds on ln delta(epsilon) of a single step."""
+    if pair.is_finite:
+        return ExactOutcomes(Schedule([(pair, 1)])).bounds(epsilon)
+    return OneFormula(pair).bounds(epsilon)
 
 
 def mills_drop(x: float, gap: float) -> tuple[float, float]:
@@ -21,15 +39,19 @@ def mills_drop(x: float, gap: float) -> tuple[float, float]:
 
 
 class OneFormula:
-    """A curve that is known in closed form, up to rounding that is charged."""
+    """The curve of one step of additive noise, up to rounding that is charged."""
 
-    def __init__(self, step: ShiftPair) -> None:
+    def __init__(self, pair: Pair) -> None:
+        step = pair.one_step
+        if not isinstance(step, ShiftPair):
+            raise TypeError("one step of finitely many outputs is a sum, not a formula")
         self.step = step
 
     @staticmethod
-    def full_batch(separation: float) -> "OneFormula":
-        """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
-        return OneFormula(ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL)))
+    def of(schedule: Schedule) -> "OneFormula":
+        """The curve of a schedule of one step."""
+        ((pair, _),) = schedule.parts
+        return OneFormula(pair)
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "OneFormula":
         """The formula is the same everywhere."""
@@ -119,3 +141,41 @@ def _charged(log_scale: float, value: float, error: float, relative: float) -> L
     lower = value - error
     log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
     return LogBounds(log_lower, log_scale + math.log(upper), Errors(rounding=2 * error / upper))
+
+
+class EndPoint:
+    """Bounds close to the largest total loss L, where only runs that lose almost all they can count.
+
+    The loss exceeds eps = L - gap only if every step loses more than its own maximum less `gap`, and it is L if every step
+    loses its maximum. So (1 - e^{-gap}) prod P(loss = max)^k <= delta(eps) <= (1 - e^{-gap}) prod P(loss > max - gap)^k.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.highest = schedule.loss_range[1]
+
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "EndPoint":
+        """Itself, where it is tight enough."""
+        if self.bounds(epsilon).width > tolerance:
+            raise EngineDeclines("too far from the largest loss")
+        return self
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        doubt = 16 * UNIT_ROUNDOFF * max(self.highest, abs(epsilon))
+        gap = self.highest - epsilon
+        if gap + doubt <= 0:
+            return LogBounds(-math.inf, -math.inf)
+        most = least = error = 0.0
+        for pair, times in self.schedule:
+            log_top, log_near = pair.log_masses_at_top(gap + 2 * doubt)
+            least += times * log_top
+            most += times * log_near
+            error += times * 16 * UNIT_ROUNDOFF * (4 + abs(log_top))
+        upper = most + math.log(-math.expm1(-gap - doubt)) + error
+        lower = least + math.log(-math.expm1(doubt - gap)) - error if gap > doubt else -math.inf
+        return LogBounds(
+            lower,
+            upper,
+            Errors(cells=-math.expm1(least - most), rounding=min(1.0, 2 * doubt / max(gap, doubt)) + error),
+        )

@@ -6,7 +6,6 @@ from functools import singledispatch
 from scipy import special
 
 from tightrope.engines.moments.step import log_moment_above
-from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -28,7 +27,7 @@ def limiting_mu(schedule: Schedule) -> float:
 
 def limiting_schedule(mu: float) -> Schedule:
     """One unsampled Gaussian step of that separation."""
-    return Schedule([(ShiftPair(Mixture(Noise.NORMAL, 1.0, mu), Mixture(Noise.NORMAL)), 1)])
+    return Schedule([(ShiftPair.of_normals(mu), 1)])
 
 
 @singledispatch

@@ -18,16 +18,6 @@ MOST_OUTCOMES = 1_100_000  # that are counted in floats
 MOST_EXACT = 200_000  # that are counted in fractions
 
 
-def outcomes(schedule: Schedule) -> float:
-    """How many distinct outcomes the run has, up to order; infinite where some step has a continuum."""
-    total = 1.0
-    for pair, times in schedule:
-        if not isinstance(pair, FinitePair):
-            return math.inf
-        total *= math.comb(times + len(pair.levels) - 1, times) if pair.levels else 1
-    return total
-
-
 class ExactOutcomes:
     """All total losses of a run with their probabilities: an exact sum, up to rounding that is charged.
 
@@ -133,7 +123,7 @@ def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:
     >>> exact_delta(Schedule([(coin, 2)]), Fraction(4, 3))
     Fraction(11, 48)
     """
-    count = outcomes(schedule)
+    count = schedule.distinct_outcomes
     if count > MOST_EXACT:
         raise InvalidSetting(
             "schedule",

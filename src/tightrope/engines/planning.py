@@ -7,9 +7,13 @@ import numpy as np
 
 from tightrope.engines.cells import cut
 from tightrope.engines.contour.kept import KEPT_PAIRS, KEPT_TILTS, kept_transform
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.saddle import log_delta_estimate, tilt_for_epsilon
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+
+NEGLIGIBLE = -7.0  # ln of the share of delta that losses too rare to plan for may have
 
 
 class Plan:
@@ -96,3 +100,15 @@ _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
 def outline(pair: Pair, log_cap: float) -> Outline:
     """The outline of a pair, kept for the next question; the cap is rounded so that runs of similar length share it."""
     return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
+
+
+def log_delta_guess(schedule: Schedule, epsilon: float, log_delta: float) -> float:
+    """The saddle-point approximation of ln delta(epsilon), good where it is near `log_delta`; NaN where there is none."""
+    if not schedule:
+        return -math.inf
+    plan = Plan(schedule, log_delta + NEGLIGIBLE)
+    try:
+        tilt = tilt_for_epsilon(plan, epsilon)
+        return min(log_delta_estimate(plan, tilt, epsilon), 0.0)
+    except (EngineDeclines, ArithmeticError, ValueError):
+        return math.nan

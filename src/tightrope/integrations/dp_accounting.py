@@ -9,13 +9,13 @@ from tightrope.integrations.dp_events import (
     PER_RECORD,
     PER_SENSITIVITY,
     NoiseUnit,
+    check_noise_unit,
     from_dp_event,
-    neighboring_relation_of,
-    noise_unit,
-    relation_of,
+    from_neighboring_relation,
+    read_release,
     releases,
-    step_of,
     to_dp_event,
+    to_neighboring_relation,
 )
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
@@ -32,26 +32,26 @@ except ImportError as missing:
 __all__ = [
     "PER_RECORD",
     "PER_SENSITIVITY",
+    "DpEventAccountant",
     "NoiseUnit",
-    "TightropeAccountant",
     "from_dp_event",
-    "neighboring_relation_of",
-    "relation_of",
+    "from_neighboring_relation",
     "to_dp_event",
+    "to_neighboring_relation",
 ]
 
 
-class TightropeAccountant(PrivacyAccountant):
-    """Composes events of dp_accounting and answers with certified upper ends, to the last digit those of `tightrope.epsilon`.
+class DpEventAccountant(PrivacyAccountant):
+    """Composes events of dp_accounting; its answers are, to the last bit, the upper ends of `tr.epsilon`.
 
-    Events that no theorem covers under the relation are not supported, and say why. Under REPLACE_ONE `noise` must say how the
-    events' noise multipliers are meant. An accountant is asked often, so the effort is QUICK unless another is asked for; it
-    matters for batches without replacement under REPLACE_ONE.
+    Events that no theorem covers under the relation are not supported, and say why. Under REPLACE_ONE `noise`
+    must say how the events' noise multipliers are meant.
 
     >>> import dp_accounting
-    >>> accountant = TightropeAccountant(neighboring_relation=dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    >>> add_or_remove = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     >>> event = dp_accounting.PoissonSampledDpEvent(0.001, dp_accounting.GaussianDpEvent(0.8))
-    >>> print(accountant.compose(event, 10_000).epsilon_bracket(1e-6))
+    >>> accountant = DpEventAccountant(neighboring_relation=add_or_remove).compose(event, 10_000)
+    >>> print(accountant.epsilon_bracket(1e-6))
     [0.94719..., 0.94719...]
     """
 
@@ -62,15 +62,15 @@ class TightropeAccountant(PrivacyAccountant):
         noise: NoiseUnit | None = None,
         by: Certified = BY_DEFAULT,
     ) -> None:
-        relation = relation_of(neighboring_relation)
+        relation = from_neighboring_relation(neighboring_relation)
         super().__init__(neighboring_relation)
-        self._noise = noise_unit(relation, noise)
+        self._noise = check_noise_unit(relation, noise)
         self._spent = Ledger(relation=relation, by=by)
 
     @property
     def relation(self) -> Relation:
         """Who counts as a neighbour."""
-        return relation_of(self.neighboring_relation)
+        return self._spent.relation
 
     @property
     def run(self) -> Run:
@@ -96,19 +96,19 @@ class TightropeAccountant(PrivacyAccountant):
     def _maybe_compose(
         self, event: DpEvent, count: int, do_compose: bool
     ) -> PrivacyAccountant.CompositionErrorDetails | None:
-        # dp_accounting asks without composing first, and its own ledger has the event by the time it asks to compose: what
-        # could be refused must be refused the first time
-        refusal = self._refusal(event, count)
+        # dp_accounting asks without composing first, and has put the event into its own ledger by the time it
+        # asks to compose: refuse the first time or never.
+        refusal = self._refuse(event, count)
         if refusal is None and do_compose:
             self._spent.record(from_dp_event(event, self.relation, noise=self._noise) * count)
         return refusal
 
-    def _refusal(self, event: DpEvent, count: int) -> PrivacyAccountant.CompositionErrorDetails | None:
+    def _refuse(self, event: DpEvent, count: int) -> PrivacyAccountant.CompositionErrorDetails | None:
         refused, run = event, Run()
         try:
             for release, times in releases(event):
                 refused = release
-                step = step_of(release, self.relation, self._noise)
+                step = read_release(release, self.relation, self._noise)
                 analyse(step * 1, self.relation, QUICK)
                 run += step * times
             refused = event

@@ -9,7 +9,7 @@ from typing import Any
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
-from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.worst_pairs import sum_moves_by
@@ -23,7 +23,7 @@ except ImportError as missing:
 
 
 class NoiseUnit(Enum):
-    """What the noise scale s of an event is divided by: C, the norm bound of one record, or how far a neighbour moves the sum."""
+    """What noise of scale s is divided by: C, which bounds a record, or how far a neighbour moves the sum."""
 
     PER_RECORD = "s / C"
     PER_SENSITIVITY = "s / sensitivity"
@@ -42,125 +42,117 @@ _ADDITIVE: dict[Any, type[Gaussian] | type[Laplace]] = {
     dp_event.LaplaceDpEvent: Laplace,
 }
 _EVENT_OF = {mechanism: event for event, mechanism in _ADDITIVE.items()}
+_RELATION_OF = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: ADD_OR_REMOVE,
+    NeighboringRelation.REPLACE_ONE: SUBSTITUTE,
+}
 _PLD_ANSWERS = "dp_accounting's PLDAccountant answers it, from above only."
 _RDP_ANSWERS = "dp_accounting's RdpAccountant answers it, from above only."
 _INSTEAD = {
     dp_event.UnsupportedDpEvent: "Compose the event it stands in for.",
-    dp_event.SampledWithReplacementDpEvent: "A record can then be drawn twice, for which no theorem is known here: draw without "
-    "replacement (SampledWithoutReplacementDpEvent), or leave the sampling out, if each draw is a release of its own.",
+    dp_event.SampledWithReplacementDpEvent: (
+        "It can draw a record twice, for which no theorem is known here: draw without replacement "
+        "(SampledWithoutReplacementDpEvent). If each draw is a release of its own, leave the sampling out."
+    ),
     dp_event.DiscreteLaplaceDpEvent: _PLD_ANSWERS,
     dp_event.MixtureOfGaussiansDpEvent: _PLD_ANSWERS,
     dp_event.TruncatedSubsampledGaussianDpEvent: _PLD_ANSWERS,
     dp_event.SingleEpochTreeAggregationDpEvent: _RDP_ANSWERS,
     dp_event.RepeatAndSelectDpEvent: _RDP_ANSWERS,
-    dp_event.ZCDpEvent: "It bounds moments and names no mechanism: compose the mechanism itself. "
-    + _RDP_ANSWERS,
+    dp_event.ZCDpEvent: f"It bounds moments and names no mechanism: compose the mechanism. {_RDP_ANSWERS}",
 }
 _KNOWN = (
-    "NoOpDpEvent, NonPrivateDpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent, PoissonSampledDpEvent, "
-    "SampledWithoutReplacementDpEvent, ComposedDpEvent and SelfComposedDpEvent"
+    "Known are NoOpDpEvent, NonPrivateDpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent, "
+    "PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, ComposedDpEvent and SelfComposedDpEvent."
 )
 
 
 def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUnit | None = None) -> Run:
     """The run that `event` describes; every event that is not exactly a run is refused by name.
 
-    Under SUBSTITUTE `noise` must say how the event's noise multiplier is meant; elsewhere it is PER_RECORD unless stated.
+    Under SUBSTITUTE `noise` must say how the event's noise multiplier is meant; elsewhere PER_RECORD is the
+    default.
 
     >>> import dp_accounting, tightrope as tr
     >>> event = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(0.8), 5)
     >>> from_dp_event(event, tr.SUBSTITUTE, noise=PER_SENSITIVITY)
     Run(5 x Step(Gaussian(noise_multiplier=1.6), EveryRecord()))
     """
-    relation, unit = known_relation(relation), noise_unit(relation, noise)
-    return Run(tuple((step_of(release, relation, unit), times) for release, times in releases(event)))
+    relation = as_relation(relation)
+    unit = check_noise_unit(relation, noise)
+    return Run(tuple((read_release(release, relation, unit), times) for release, times in releases(event)))
 
 
 def to_dp_event(
     run: Run | Step, relation: Relation | None = None, *, noise: NoiseUnit | None = None
 ) -> dp_event.DpEvent:
-    """The event that `from_dp_event`, asked in the same way, reads as `run`; what no event can say is refused.
+    """The event that `from_dp_event`, asked in the same way, reads as `run`; refused where no event says it.
 
-    Noise is PER_RECORD, as the events' documentation has it, unless `noise` says otherwise; PER_SENSITIVITY needs `relation`.
+    Noise is PER_RECORD, as in the events' documentation, unless `noise` says otherwise; PER_SENSITIVITY needs
+    `relation`.
 
     >>> import tightrope as tr
     >>> to_dp_event(tr.Step(tr.Laplace(noise_multiplier=2), tr.Poisson(rate=0.1)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=LaplaceDpEvent(noise_multiplier=2.0))
     """
-    if relation is not None:
-        known_relation(relation)
-    unit = noise_unit(ADD_OR_REMOVE if relation is None else relation, noise)
+    relation = None if relation is None else as_relation(relation)
+    unit = check_noise_unit(relation or ADD_OR_REMOVE, noise)
     if relation is None and unit is PER_SENSITIVITY:
-        raise InvalidSetting(
-            "relation must be given for noise=PER_SENSITIVITY, got None. It decides how far a neighbour moves the sum."
-        )
-    events = [_repeated(_event_of(step, relation, unit), times) for step, times in as_run(run)]
+        remedy = "It decides how far a neighbour moves the sum."
+        raise InvalidSetting("relation", None, "be given for {noise=PER_SENSITIVITY}", remedy)
+    events = [_repeat(_write_step(step, relation, unit), times) for step, times in as_run(run)]
     if not events:
         return dp_event.NoOpDpEvent()
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
 
 
-def relation_of(neighboring_relation: NeighboringRelation) -> Relation:
+def from_neighboring_relation(neighboring_relation: NeighboringRelation) -> Relation:
     """Tightrope's name for a relation of dp_accounting."""
-    if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        return ADD_OR_REMOVE
-    if neighboring_relation is NeighboringRelation.REPLACE_ONE:
-        return SUBSTITUTE
+    if neighboring_relation in _RELATION_OF:
+        return _RELATION_OF[neighboring_relation]
     if neighboring_relation is NeighboringRelation.REPLACE_SPECIAL:
         raise NoTheorem(
-            "REPLACE_SPECIAL: no theorem here is about records that are blanked out. For Poisson sampling and for full batches a "
-            "blank record is as good as none, and ADD_OR_REMOVE_ONE gives the same bound; a batch of fixed size holds the blank "
-            "where ADD_OR_REMOVE_ONE would let another record in, so there the two differ. Ask for one of the other relations."
+            "REPLACE_SPECIAL: no theorem here is about records that are blanked out",
+            "With Poisson sampling and with full batches a blank record is as good as none, so that "
+            "ADD_OR_REMOVE_ONE gives the same bound. A batch of fixed size holds the blank where "
+            "ADD_OR_REMOVE_ONE would let another record in, so there the two differ. "
+            "Ask for one of the other relations.",
         )
-    raise InvalidSetting(
-        f"neighboring_relation must be a NeighboringRelation of dp_accounting, got {neighboring_relation!r}. "
-        "Pass ADD_OR_REMOVE_ONE or REPLACE_ONE."
-    )
+    must, remedy = "be a NeighboringRelation of dp_accounting", "Pass ADD_OR_REMOVE_ONE or REPLACE_ONE."
+    raise InvalidSetting("neighboring_relation", neighboring_relation, must, remedy)
 
 
-def neighboring_relation_of(relation: Relation) -> NeighboringRelation:
+def to_neighboring_relation(relation: Relation) -> NeighboringRelation:
     """dp_accounting's name for a relation; it has none for one direction alone."""
-    if relation is ADD_OR_REMOVE:
-        return NeighboringRelation.ADD_OR_REMOVE_ONE
-    if relation is SUBSTITUTE:
-        return NeighboringRelation.REPLACE_ONE
-    raise InvalidSetting(
-        f"relation must be ADD_OR_REMOVE or SUBSTITUTE, got {relation!r}. dp_accounting has no one-directional relations; "
-        "ADD_OR_REMOVE covers both directions."
-    )
+    for theirs, ours in _RELATION_OF.items():
+        if ours is relation:
+            return theirs
+    remedy = "dp_accounting has no one-directional relations; {ADD_OR_REMOVE} covers both directions."
+    raise InvalidSetting("relation", relation, "be {ADD_OR_REMOVE} or {SUBSTITUTE}", remedy)
 
 
-def known_relation(relation: Relation) -> Relation:
-    """The relation, if it is one."""
-    if relation not in RELATIONS.values():
-        raise InvalidSetting(
-            f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}. Pass for example tightrope.ADD_OR_REMOVE."
+def check_noise_unit(relation: Relation, noise: NoiseUnit | None) -> NoiseUnit:
+    """The unit of an event's noise multiplier; no default under SUBSTITUTE, where it has two readings."""
+    if noise is None and relation is SUBSTITUTE:
+        must = "be PER_RECORD or PER_SENSITIVITY under {SUBSTITUTE}"
+        remedy = (
+            "An exchanged record moves the sum by 2C. PER_RECORD: a multiplier of 1 is noise of scale C, as "
+            "the event's documentation and PLDAccountant say; one Gaussian release has epsilon 11.0 at delta "
+            "1e-6. PER_SENSITIVITY: a multiplier of 1 is noise of scale 2C, as RdpAccountant reads it; the "
+            "same release has epsilon 4.9."
         )
-    return relation
-
-
-def noise_unit(relation: Relation, noise: NoiseUnit | None) -> NoiseUnit:
-    """The unit of an event's noise multiplier; nobody's default under SUBSTITUTE, where the two differ for every event."""
-    if noise is None and known_relation(relation) is SUBSTITUTE:
-        raise InvalidSetting(
-            "noise must be PER_RECORD or PER_SENSITIVITY under SUBSTITUTE, got None. An exchanged record moves the sum by 2C. "
-            "PER_RECORD: a multiplier of 1 is noise of scale C, as the event's documentation and PLDAccountant say; one Gaussian "
-            "release has epsilon 11.0 at delta 1e-6. PER_SENSITIVITY: a multiplier of 1 is noise of scale 2C, as RdpAccountant "
-            "reads it; the same release has epsilon 4.9."
-        )
+        raise InvalidSetting("noise", noise, must, remedy)
     if noise is not None and not isinstance(noise, NoiseUnit):
-        raise InvalidSetting(
-            f"noise must be PER_RECORD or PER_SENSITIVITY, got {noise!r}. Pass for example noise=PER_RECORD."
-        )
+        must = "be PER_RECORD or PER_SENSITIVITY"
+        raise InvalidSetting("noise", noise, must, "Pass for example {noise=PER_RECORD}.")
     return noise or PER_RECORD
 
 
 def releases(event: dp_event.DpEvent, times: int = 1) -> Iterator[tuple[dp_event.DpEvent, int]]:
-    """The releases that an event is composed of, each with how often it happens; counts multiply on the way down."""
+    """The releases that an event is composed of, each with how often it happens; nested counts multiply."""
     if not isinstance(event, dp_event.DpEvent):
-        raise InvalidSetting(
-            f"event must be a DpEvent of dp_accounting, got {event!r}. Pass for example GaussianDpEvent(0.8)."
-        )
+        must = "be a DpEvent of dp_accounting"
+        raise InvalidSetting("event", event, must, "Pass for example GaussianDpEvent(0.8).")
     if type(event) is dp_event.SelfComposedDpEvent:
         count = check.whole(remedy="It is how often the event happens, 0 or more.", count=event.count)
         yield from releases(event.event, times * count)
@@ -171,132 +163,124 @@ def releases(event: dp_event.DpEvent, times: int = 1) -> Iterator[tuple[dp_event
         yield event, times
 
 
-def step_of(release: dp_event.DpEvent, relation: Relation, unit: NoiseUnit) -> Step:
+def read_release(release: dp_event.DpEvent, relation: Relation, unit: NoiseUnit) -> Step:
     """The step that one release is, or a refusal with its name."""
     kind = type(release)
     if kind is dp_event.NonPrivateDpEvent:
         return NOT_PRIVATE
     if kind is dp_event.RandomizedResponseDpEvent:
-        return _response_step(release, relation)
+        return _read_response(release, relation)
     if kind in _ADDITIVE:
-        return _noise_step(release, EveryRecord(), relation, unit)
+        return _read_noise(release, EveryRecord(), relation, unit)
     if kind is dp_event.PoissonSampledDpEvent:
-        return _noise_step(
-            _on_one_batch(release, relation),
-            Poisson(rate=_number(release.sampling_probability)),
-            relation,
-            unit,
-        )
+        rate = _unwrap(release.sampling_probability)
+        return _read_noise(_merge_releases(release, relation), Poisson(rate=rate), relation, unit)
     if kind is dp_event.SampledWithoutReplacementDpEvent:
-        # the dataset may lose a record or gain one; its own size makes the larger rate of the two, which is the worse
-        sampling = WithoutReplacement(
-            batch=_number(release.sample_size), population=_number(release.source_dataset_size)
-        )
-        return _noise_step(_on_one_batch(release, relation), sampling, relation, unit)
-    raise NoTheorem(
-        f"{kind.__name__}: no step of a run is such a release. {_INSTEAD.get(kind, f'Known are {_KNOWN}.')}"
-    )
+        # The dataset may lose a record or gain one; its own size makes the larger rate of the two, which is
+        # the worse.
+        batch, population = _unwrap(release.sample_size), _unwrap(release.source_dataset_size)
+        sampling = WithoutReplacement(batch=batch, population=population)
+        return _read_noise(_merge_releases(release, relation), sampling, relation, unit)
+    raise NoTheorem(f"{kind.__name__}: no step of a run is such a release", _INSTEAD.get(kind, _KNOWN))
 
 
-def _noise_step(release: dp_event.DpEvent, sampling: Sampling, relation: Relation, unit: NoiseUnit) -> Step:
-    noise = _number(release.noise_multiplier)
+def _read_noise(release: dp_event.DpEvent, sampling: Sampling, relation: Relation, unit: NoiseUnit) -> Step:
+    noise = _unwrap(release.noise_multiplier)
     if noise == 0:
-        return _without_noise(sampling, relation)
+        return _reveal(sampling, relation)
     scale = sum_moves_by(sampling, relation) if unit is PER_SENSITIVITY else 1
     return Step(_ADDITIVE[type(release)](noise_multiplier=noise * scale), sampling)
 
 
-def _without_noise(sampling: Sampling, relation: Relation) -> Step:
-    """The release tells whether the record was drawn and, where it may have been exchanged, which of the two it is."""
+def _reveal(sampling: Sampling, relation: Relation) -> Step:
+    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
         missed, drawn = 1 - sampling.rate, sampling.rate
         return Step(Finite(observed=[missed, drawn, 0.0], alternative=[missed, 0.0, drawn]), EveryRecord())
     return Step(REVEALING, sampling)
 
 
-def _response_step(release: dp_event.DpEvent, relation: Relation) -> Step:
-    asked = f"{release!r} under {relation.name}"
+def _read_response(release: dp_event.DpEvent, relation: Relation) -> Step:
+    asked = f"{release!r} under {{{relation.name}}}"
     if relation is not SUBSTITUTE:
-        raise NoTheorem(
-            f"{asked}: every record sends a report, so a record more is a report more. Known for SUBSTITUTE."
-        )
-    buckets = check.whole(num_buckets=_number(release.num_buckets))
-    if buckets != 2:
-        raise NoTheorem(
-            f"{asked}: known for two buckets. For k buckets and noise p take Step(Finite(observed=[1 - p + p/k, p/k, (k-2)p/k], "
-            "alternative=[p/k, 1 - p + p/k, (k-2)p/k]), EveryRecord()), whose probabilities you round yourself."
-        )
-    lying = (
-        Fraction(check.probability(noise_parameter=_number(release.noise_parameter))) / 2
-    )  # noise hits the truth half the time
-    truth = float(1 - lying)
-    if Fraction(truth) < 1 - lying:  # a truthful report is the less private one, so round up
+        why = "every record sends a report, so a record more is a report more"
+        raise NoTheorem(f"{asked}: {why}", "Known for {SUBSTITUTE}.")
+    if check.whole(num_buckets=_unwrap(release.num_buckets)) != 2:
+        observed, alternative = "[1 - p + p/k, p/k, (k-2)p/k]", "[p/k, 1 - p + p/k, (k-2)p/k]"
+        step = f"Step(Finite(observed={observed}, alternative={alternative}), EveryRecord())"
+        remedy = f"For k buckets and noise p take {step}, whose probabilities you round yourself."
+        raise NoTheorem(f"{asked}: known for two buckets", remedy)
+    noise = check.probability(noise_parameter=_unwrap(release.noise_parameter))
+    exact = 1 - Fraction(noise) / 2  # noise hits the truth half the time
+    truth = float(exact)
+    if Fraction(truth) < exact:  # a truthful report is the less private one, so round up
         truth = math.nextafter(truth, 1)
     return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
 
-def _on_one_batch(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.DpEvent:
+def _merge_releases(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.DpEvent:
     """What is released about the one batch that `sampled` draws, as one release of additive noise.
 
-    Several Gaussian releases, adaptive or not, are dominated as one mechanism by a product of Gaussian pairs, which is the
-    Gaussian pair at the distance root(sum of 1 / s_i^2). The theorems on sampling under ADD and REMOVE take any mechanism with
-    its dominating pair, so the batch may be sampled (Zhu, Dong, Wang 2022, Thm 11). Those under SUBSTITUTE are about one
-    vector: the second query may depend on the first answer, and no theorem here covers that.
+    Several Gaussian releases, adaptive or not, are dominated as one mechanism by a product of Gaussian pairs,
+    which is the Gaussian pair at the distance root(sum of 1 / s_i^2). The theorems on sampling under ADD and
+    REMOVE take any mechanism with its dominating pair, so the batch may be sampled (Zhu, Dong, Wang 2022, Thm
+    11). Those under SUBSTITUTE are about one vector: the second query may depend on the first answer, and no
+    theorem here covers that.
     """
     parts = [(release, times) for release, times in releases(sampled.event) if times]
     kinds = {type(release) for release, _ in parts}
     if len(parts) == 1 and parts[0][1] == 1 and kinds <= _ADDITIVE.keys():
         return parts[0][0]
-    asked = (
-        f"{type(sampled).__name__} around {', '.join(sorted(kind.__name__ for kind in kinds)) or 'nothing'}"
-    )
+    inside = ", ".join(sorted(kind.__name__ for kind in kinds)) or "nothing"
+    asked = f"{type(sampled).__name__} around {inside}"
     if kinds != {dp_event.GaussianDpEvent}:
         raise NoTheorem(
-            f"{asked}: known around one GaussianDpEvent or LaplaceDpEvent, or around several GaussianDpEvents. "
-            "Releases on freshly drawn batches are composed outside: SelfComposedDpEvent(PoissonSampledDpEvent(...), count)."
+            f"{asked}: known around one GaussianDpEvent or LaplaceDpEvent, or several GaussianDpEvents",
+            "Compose releases on freshly drawn batches outside: "
+            "SelfComposedDpEvent(PoissonSampledDpEvent(...), count).",
         )
     if relation is SUBSTITUTE:
-        raise NoTheorem(
-            f"{asked}: several releases about one batch are known under ADD, REMOVE and ADD_OR_REMOVE. Under SUBSTITUTE release "
-            "them as one vector with one GaussianDpEvent, or draw a fresh batch for each."
+        known = "several releases about one batch are known under {ADD}, {REMOVE} and {ADD_OR_REMOVE}"
+        remedy = (
+            "Under {SUBSTITUTE} release one vector with one GaussianDpEvent, or draw a fresh batch for each."
         )
+        raise NoTheorem(f"{asked}: {known}", remedy)
     noises = [
-        (Fraction(check.positive(noise_multiplier=_number(release.noise_multiplier))), times)
+        (Fraction(check.positive(noise_multiplier=_unwrap(release.noise_multiplier))), times)
         for release, times in parts
     ]
     variance = 1 / sum(times / noise**2 for noise, times in noises)
-    # two roundings, each by at most half a unit in the last place: two units less are certainly not too much noise
+    # Two roundings, each by at most half a unit in the last place: two units less are certainly not too much
+    # noise.
     return dp_event.GaussianDpEvent(math.nextafter(math.nextafter(math.sqrt(variance), 0), 0))
 
 
-def _event_of(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_event.DpEvent:
+def _write_step(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_event.DpEvent:
     mechanism, sampling = step.mechanism, step.sampling
     if step == NOT_PRIVATE:
         return dp_event.NonPrivateDpEvent()
     if isinstance(mechanism, Gaussian | Laplace):
         scale = sum_moves_by(sampling, relation) if relation and unit is PER_SENSITIVITY else 1
-        return _sampled(_EVENT_OF[type(mechanism)](mechanism.noise_multiplier / scale), sampling)
-    if (
-        isinstance(mechanism, RandomizedResponse)
-        and isinstance(sampling, EveryRecord)
-        and relation in (SUBSTITUTE, None)
-    ):
-        if mechanism.truth_probability >= 1 / 2:
-            return dp_event.RandomizedResponseDpEvent(
-                noise_parameter=2 * (1 - mechanism.truth_probability), num_buckets=2
-            )
-        raise InvalidSetting(
-            f"truth_probability must be at least 1/2 to become an event, got {mechanism.truth_probability!r}. "
-            "Swap the two answers: that is the same release with 1 - truth_probability."
-        )
-    under = f" under {relation.name}" if relation else ""
-    raise InvalidSetting(
-        f"run must consist of steps that an event can say, got {step!r}{under}. Events are known for Gaussian and "
-        "Laplace with every sampling, and for RandomizedResponse with EveryRecord under SUBSTITUTE."
+        return _sample(_EVENT_OF[type(mechanism)](mechanism.noise_multiplier / scale), sampling)
+    answers = isinstance(sampling, EveryRecord) and relation in (SUBSTITUTE, None)
+    if isinstance(mechanism, RandomizedResponse) and answers:
+        return _write_response(mechanism.truth_probability)
+    under = f" under {{{relation.name}}}" if relation else ""
+    remedy = (
+        "Events are known for Gaussian and Laplace with every sampling, and for RandomizedResponse with "
+        "EveryRecord under {SUBSTITUTE}."
     )
+    raise InvalidSetting("run", step, f"consist of steps that an event can say{under}", remedy)
 
 
-def _sampled(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
+def _write_response(truth: float) -> dp_event.DpEvent:
+    if truth < 1 / 2:
+        remedy = "Swap the two answers: that is the same release with 1 - truth_probability."
+        raise InvalidSetting("truth_probability", truth, "be at least 1/2 to become an event", remedy)
+    return dp_event.RandomizedResponseDpEvent(noise_parameter=2 * (1 - truth), num_buckets=2)
+
+
+def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
     if isinstance(sampling, Poisson):
         return dp_event.PoissonSampledDpEvent(sampling.rate, event)
     if isinstance(sampling, WithoutReplacement):
@@ -304,10 +288,10 @@ def _sampled(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
     return event
 
 
-def _repeated(event: dp_event.DpEvent, times: int) -> dp_event.DpEvent:
+def _repeat(event: dp_event.DpEvent, times: int) -> dp_event.DpEvent:
     return event if times == 1 else dp_event.SelfComposedDpEvent(event, times)
 
 
-def _number(value: Any) -> Any:
-    """Array libraries put scalars of their own into events; the settings check what is inside."""
+def _unwrap(value: Any) -> Any:
+    """The number in a scalar of an array library; the settings check what is inside."""
     return value.item() if hasattr(value, "item") else value

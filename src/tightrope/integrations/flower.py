@@ -7,7 +7,6 @@ from typing import Any
 from tightrope.accountants.certified import Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import BY_DEFAULT
-from tightrope.answers.spend import epsilon as epsilon_of
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -22,7 +21,7 @@ from tightrope.theorems.lookup import analyse
 
 try:
     with warnings.catch_warnings():
-        # Flower's command line uses names that click is about to drop, which nobody who accounts can do anything about
+        # Flower's command line uses names that click is about to drop; whoever accounts cannot change that.
         warnings.filterwarnings("ignore", message=".*click.*", category=DeprecationWarning)
         from flwr.serverapp import (
             GaussianPrivacyEvent,
@@ -38,51 +37,44 @@ except ImportError as missing:
 
 ACCOUNTING_METHOD = "tightrope"
 _STATE_VERSION = 1
-_STATE_KEYS = ("schema_version", "backend", "config", "parts")
+_RELATIONS = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: ADD_OR_REMOVE,
+    NeighboringRelation.REPLACE_ONE: SUBSTITUTE,
+}
 
 
 @dataclass(frozen=True)
 class AnyPrivacyConfig(PrivacyConfig):
-    """Flower's privacy configuration without its list of models: every sampling method under both relations."""
+    """Flower's privacy configuration with every sampling method under both relations."""
 
     def __post_init__(self) -> None:
-        check.open_probability(
-            remedy="It is usually below 1 / population_size.", target_delta=self.target_delta
-        )
+        remedy = "It is usually below 1 / population_size."
+        check.open_probability(remedy=remedy, target_delta=self.target_delta)
         check.whole(least=1, population_size=self.population_size)
         if self.max_epsilon is not None:
             check.positive(max_epsilon=self.max_epsilon)
-        for name, kind in (
-            ("neighboring_relation", NeighboringRelation),
-            ("sampling_method", SamplingMethod),
-        ):
-            if not isinstance(getattr(self, name), kind):
-                raise InvalidSetting(
-                    f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}. Pass one of {list(kind)}."
-                )
+        kinds = {"neighboring_relation": NeighboringRelation, "sampling_method": SamplingMethod}
+        for name, kind in kinds.items():
+            value, names = getattr(self, name), ", ".join(one.name for one in kind)
+            if not isinstance(value, kind):
+                raise InvalidSetting(name, value, f"be a {kind.__name__}", f"Pass one of {names}.")
 
 
-class TightropeAccountant:
-    """Satisfies Flower's `PrivacyAccountant`: composes its events and answers with certified upper ends.
+class FlowerAccountant:
+    """Is a `PrivacyAccountant` of Flower; its answers are, to the last bit, the upper ends of `tr.epsilon`.
 
-    A noise multiplier is the standard deviation of the noise on the *sum* of the updates, divided by the clipping norm of one
-    client, under both relations; that is what Flower's strategies add. NO_AMPLIFICATION assumes nothing about who is drawn: of
-    a fixed number of clients one that joins pushes another out, so the sum moves by two clipping norms under both relations,
-    unless all take part.
+    A noise multiplier is the standard deviation of the noise on the *sum* of the updates, divided by the
+    clipping norm of one client, under both relations; that is what Flower's strategies add. NO_AMPLIFICATION
+    assumes nothing about who is drawn: of a fixed number of clients, one that joins pushes another out, so
+    the sum moves by two clipping norms under both relations, unless all take part.
     """
 
     def __init__(self, config: PrivacyConfig, *, by: Certified = BY_DEFAULT) -> None:
         if not isinstance(config, PrivacyConfig):
-            raise InvalidSetting(
-                f"config must be a PrivacyConfig of Flower, got {config!r}. Pass PrivacyConfig(target_delta=...)."
-            )
+            remedy = "Pass PrivacyConfig(target_delta=...)."
+            raise InvalidSetting("config", config, "be a PrivacyConfig of Flower", remedy)
         self._config = config
-        self._relation = (
-            ADD_OR_REMOVE
-            if config.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-            else SUBSTITUTE
-        )
-        self._spent = Ledger(relation=self._relation, by=by)
+        self._spent = Ledger(relation=_RELATIONS[config.neighboring_relation], by=by)
 
     @property
     def config(self) -> PrivacyConfig:
@@ -96,12 +88,12 @@ class TightropeAccountant:
 
     @property
     def run(self) -> Run:
-        """Everything composed so far. Where a sum moves by two clipping norms under ADD_OR_REMOVE, at half the noise."""
+        """Everything composed so far; at half the noise where a sum moves by 2C under ADD_OR_REMOVE."""
         return self._spent.run
 
     def compose(self, event: GaussianPrivacyEvent, count: int = 1) -> None:
         """Record `count` releases; a refused one leaves everything as it was."""
-        self._spent.record(self._released(event, count))
+        self._spent.record(self._read_event(event, count))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -112,7 +104,7 @@ class TightropeAccountant:
         return self._spent.delta(epsilon).upper
 
     def epsilon_bracket(self, delta: float) -> Bracket:
-        """Both ends: the guarantee above, and below what the worst neighbours of the accounted releases reach."""
+        """Both ends: the guarantee above, and what the worst neighbours of the accounted releases reach."""
         return self._spent.epsilon(delta)
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
@@ -128,61 +120,56 @@ class TightropeAccountant:
     def would_exceed(
         self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1
     ) -> bool:
-        """Whether `count` more releases could exceed the limit: whether the certified epsilon would. Changes nothing."""
+        """Whether `count` more releases would take the certified epsilon above the limit. Changes nothing."""
         limit = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if limit is None:
-            raise InvalidSetting(
-                "max_epsilon must be given here or in the configuration, got None. Pass the budget, for example 8."
-            )
-        limit = check.positive(max_epsilon=limit)
-        projected = self.run + self._released(event, count)
-        delta = self._config.target_delta
-        spent = epsilon_of(projected, delta=delta, relation=self._relation, by=self._spent.by)
-        return spent.upper > limit
+            must = "be given here or in the configuration"
+            raise InvalidSetting("max_epsilon", limit, must, "Pass the budget, for example 8.")
+        projected = Ledger(relation=self._spent.relation, by=self._spent.by)
+        projected.record(self.run + self._read_event(event, count))
+        return projected.epsilon(self._config.target_delta).upper > check.positive(max_epsilon=limit)
 
     def state_dict(self) -> dict[str, object]:
         """Everything composed so far, as JSON holds it."""
-        return {
-            "schema_version": _STATE_VERSION,
-            "backend": ACCOUNTING_METHOD,
-            "config": _plain_config(self._config),
-            "parts": plain_run(self.run),
-        }
+        return {**self._identity(), "parts": plain_run(self.run)}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Take the place of the accountant that wrote `state`, whose configuration must be the same."""
-        table = Table.of(state, "state: ")
-        table.keep_to(_STATE_KEYS)
-        expected = {
-            "schema_version": _STATE_VERSION,
-            "backend": ACCOUNTING_METHOD,
-            "config": _plain_config(self._config),
-        }
+        table, expected = Table.of(state, "state: "), self._identity()
+        table.keep_to((*expected, "parts"))
         for key, value in expected.items():
             if table.wanted(key, "Pass what state_dict() returned.") != value:
-                raise table.refusal(
-                    key,
-                    f"{value!r}",
-                    "It was written by another accountant: make one with that configuration.",
-                )
-        spent = Ledger(relation=self._relation, by=self._spent.by)
+                remedy = "It was written by another accountant: make one with that configuration."
+                raise table.refusal(key, f"{value!r}", remedy)
+        spent = Ledger(relation=self._spent.relation, by=self._spent.by)
         spent.record(run_of(table, "parts"))
         self._spent = spent
 
-    def _released(self, event: GaussianPrivacyEvent, count: int) -> Run:
+    def _identity(self) -> dict[str, object]:
+        config = self._config
+        plain: dict[str, Any] = {
+            "target_delta": config.target_delta,
+            "population_size": config.population_size,
+            "neighboring_relation": config.neighboring_relation.value,
+            "sampling_method": config.sampling_method.value,
+            "max_epsilon": config.max_epsilon,
+        }
+        return {"schema_version": _STATE_VERSION, "backend": ACCOUNTING_METHOD, "config": plain}
+
+    def _read_event(self, event: GaussianPrivacyEvent, count: int) -> Run:
         """The releases as a run that some theorem covers, or a refusal."""
         if not isinstance(event, GaussianPrivacyEvent):
+            must = "be a GaussianPrivacyEvent of Flower"
+            raise InvalidSetting("event", event, must, "Nothing else can be composed.")
+        configured = self._config.population_size
+        if event.population_size != configured:
+            remedy = "Make an accountant for the population that is drawn from."
             raise InvalidSetting(
-                f"event must be a GaussianPrivacyEvent of Flower, got {event!r}. Nothing else can be composed."
-            )
-        if event.population_size != self._config.population_size:
-            raise InvalidSetting(
-                f"population_size must be {self._config.population_size}, as configured, got {event.population_size}. "
-                "Make an accountant for the population that is drawn from."
+                "population_size", event.population_size, f"be {configured}, as configured", remedy
             )
         times = check.whole(least=1, remedy="It is how many such releases are made.", count=count)
         run = self._step(event) * times
-        analyse(run, self._relation, QUICK)
+        analyse(run, self._spent.relation, QUICK)
         return run
 
     def _step(self, event: GaussianPrivacyEvent) -> Step:
@@ -190,19 +177,9 @@ class TightropeAccountant:
         if self._config.sampling_method is SamplingMethod.POISSON:
             return Step(Gaussian(noise_multiplier=noise), Poisson(rate=drawn / population))
         if self._config.sampling_method is SamplingMethod.WITHOUT_REPLACEMENT:
-            return Step(
-                Gaussian(noise_multiplier=noise), WithoutReplacement(batch=drawn, population=population)
-            )
-        pushes_out = self._relation is ADD_OR_REMOVE and drawn < population
-        # EveryRecord moves the sum by one clipping norm under ADD_OR_REMOVE; moving it by two is half the noise, exactly
+            sampling = WithoutReplacement(batch=drawn, population=population)
+            return Step(Gaussian(noise_multiplier=noise), sampling)
+        pushes_out = self._spent.relation is ADD_OR_REMOVE and drawn < population
+        # EveryRecord moves the sum by one clipping norm under ADD_OR_REMOVE; moving it by two is exactly half
+        # the noise.
         return Step(Gaussian(noise_multiplier=noise / 2 if pushes_out else noise), EveryRecord())
-
-
-def _plain_config(config: PrivacyConfig) -> dict[str, Any]:
-    return {
-        "target_delta": config.target_delta,
-        "population_size": config.population_size,
-        "neighboring_relation": config.neighboring_relation.value,
-        "sampling_method": config.sampling_method.value,
-        "max_epsilon": config.max_epsilon,
-    }

@@ -17,16 +17,21 @@ except ImportError as missing:
         "tightrope.integrations.jax_privacy needs jax_privacy: pip install 'tightrope[jax]'"
     ) from missing
 
-from tightrope.integrations.dp_accounting import NoiseUnit, TightropeAccountant
+from tightrope.integrations.dp_accounting import DpEventAccountant, NoiseUnit
+
+ONE_EXAMPLE_EACH = (
+    "No theorem here covers it: each user has one example, and each batch is drawn from all of them and "
+    "used whole."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TightropeAccountantConfig(DpAccountantConfig):
-    """Makes accountants that answer with certified upper ends; takes what `TightropeAccountant` takes.
+class DpEventAccountantConfig(DpAccountantConfig):
+    """Makes accountants that answer with certified upper ends; takes what `DpEventAccountant` takes.
 
-    DpsgdTrainingAccountant says the noise per clipping norm: under REPLACE_ONE pass noise=PER_RECORD. Its FIXED_BATCH_SIZE
-    arrives here as Poisson sampling at half the noise. Under ADD_OR_REMOVE_ONE that is the bound for fixed batches, and of that
-    relation only; for REPLACE_ONE take `FixedBatchTrainingAccountant`.
+    DpsgdTrainingAccountant says the noise per clipping norm: under REPLACE_ONE pass noise=PER_RECORD. Its
+    FIXED_BATCH_SIZE arrives here as Poisson sampling at half the noise. That is the bound for fixed batches
+    under ADD_OR_REMOVE_ONE only; for REPLACE_ONE take `FixedBatchTrainingAccountant`.
     """
 
     neighboring_relation: NeighboringRelation
@@ -36,20 +41,16 @@ class TightropeAccountantConfig(DpAccountantConfig):
     def __post_init__(self) -> None:
         self.create_accountant()  # so that a bad setting is refused where it is written
 
-    def create_accountant(self) -> TightropeAccountant:
+    def create_accountant(self) -> DpEventAccountant:
         """An accountant that has composed nothing yet."""
-        return TightropeAccountant(
-            neighboring_relation=self.neighboring_relation,
-            noise=self.noise,
-            by=self.by,
-        )
+        return DpEventAccountant(neighboring_relation=self.neighboring_relation, noise=self.noise, by=self.by)
 
 
 class FixedBatchTrainingAccountant(DpTrainingAccountant):
-    """Accounts DP-SGD on batches of exactly `batch_size` examples, drawn afresh without replacement at each update.
+    """Accounts DP-SGD on batches of exactly `batch_size` examples, drawn afresh at each update.
 
-    The sampling is this class, whatever `DpParams.sampling_method` says: jax_privacy's calibration cannot pass one on, and so
-    calibrates for Poisson sampling whoever asks.
+    This class is the sampling, whatever `DpParams.sampling_method` says: jax_privacy's calibration passes
+    none on, and so calibrates for Poisson sampling whoever asks.
     """
 
     def can_calibrate_steps(self) -> bool:
@@ -73,32 +74,26 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
         ):
             value = getattr(dp_params, name)
             if value not in plain:
-                raise InvalidSetting(
-                    f"{name} must be left out for batches of fixed size, got {value!r}. No theorem here covers it: "
-                    "each user has one example, and each batch is drawn from all of them and used whole."
-                )
+                raise InvalidSetting(name, value, "be left out for batches of fixed size", ONE_EXAMPLE_EACH)
 
     def _compute_epsilon(self, num_updates: Any, dp_params: DpParams) -> float:
         accountant = self._dp_accountant_config.create_accountant()
-        updates = _whole(num_updates=num_updates)
-        for times, noise, batch in _phases(dp_params.noise_multipliers, dp_params.batch_sizes, updates):
-            size = _whole(batch_size=batch)
-            accountant.compose(
-                SampledWithoutReplacementDpEvent(dp_params.num_samples, size, GaussianDpEvent(noise)), times
-            )
+        updates = _count(num_updates=num_updates)
+        for times, noise, batch in _split_phases(dp_params.noise_multipliers, dp_params.batch_sizes, updates):
+            size, release = _count(batch_size=batch), GaussianDpEvent(noise)
+            accountant.compose(SampledWithoutReplacementDpEvent(dp_params.num_samples, size, release), times)
         return float(accountant.get_epsilon(target_delta=dp_params.delta))
 
 
-def _phases(noises: Any, batches: Any, updates: int) -> Iterator[tuple[int, Any, Any]]:
-    """How many updates are done with which noise and which batch size; both may be lists of (from update, value)."""
+def _split_phases(noises: Any, batches: Any, updates: int) -> Iterator[tuple[int, Any, Any]]:
+    """How many updates use which noise and batch size; both may be lists of (first update, value)."""
     schedules = [
         list(value) if isinstance(value, list | tuple) else [(0, value)] for value in (noises, batches)
     ]
     starts = sorted({start for schedule in schedules for start, _ in schedule if start < updates})
     if any(min(start for start, _ in schedule) != 0 for schedule in schedules):
-        raise InvalidSetting(
-            f"schedules must start at update 0, got {noises!r} and {batches!r}. Say what holds from the start."
-        )
+        remedy = "Say what holds from the start."
+        raise InvalidSetting("schedules", (noises, batches), "start at update 0", remedy)
     for start, end in zip(starts, [*starts[1:], updates], strict=True):
         noise, batch = (
             max((entry for entry in schedule if entry[0] <= start), key=lambda entry: entry[0])[1]
@@ -107,7 +102,7 @@ def _phases(noises: Any, batches: Any, updates: int) -> Iterator[tuple[int, Any,
         yield end - start, noise, batch
 
 
-def _whole(**named: Any) -> int:
+def _count(**named: Any) -> int:
     """A count, which jax may hold as an array or a float."""
     ((name, value),) = named.items()
     plain = value.item() if hasattr(value, "item") else value

@@ -59,6 +59,21 @@ class Schedule:
         return all(pair.is_bounded for pair, _ in self.parts)
 
     @property
+    def is_one_noisy_step(self) -> bool:
+        """Whether this is a single step of additive noise."""
+        return self.steps == 1 and not self.parts[0][0].is_finite
+
+    @property
+    def distinct_outcomes(self) -> float:
+        """How many outcomes the run has, up to the order of its steps; infinite where some step has a continuum."""
+        total = 1.0
+        for pair, times in self.parts:
+            if not pair.is_finite:
+                return math.inf
+            total *= math.comb(times + len(pair.levels) - 1, times) if pair.levels else 1
+        return total
+
+    @property
     def gaussian_square(self) -> float:
         """The sum of the squared separations of all unsampled Gaussian steps."""
         return sum((times * (pair.gaussian_separation or 0.0) ** 2 for pair, times in self.parts), 0.0)

@@ -29,6 +29,11 @@ class ShiftPair(Pair):
         if self.observed.shift < 0 or self.alternative.shift > 0:
             raise ValueError("orient the pair so that the loss grows with the output")
 
+    @staticmethod
+    def of_normals(separation: float) -> "ShiftPair":
+        """Two single normals, `separation` noise scales apart."""
+        return ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL))
+
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""

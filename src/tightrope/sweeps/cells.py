@@ -12,7 +12,6 @@ from tightrope.accountants.certified import Certified
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import ACCOUNTANTS
 from tightrope.answers.calibrate import most_steps, smallest_noise
-from tightrope.answers.compare import AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
@@ -27,6 +26,7 @@ from tightrope.setting.tables import Table
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS
 Row = dict[str, Plain]  # a cell and its answer
+Key = tuple[str, ...]  # the values of a cell as text
 
 ASKS = {
     "epsilon": ("delta",),
@@ -34,32 +34,29 @@ ASKS = {
     "noise": ("epsilon", "delta"),
     "steps": ("epsilon", "delta"),
 }
+_MECHANISMS = (Gaussian, Laplace, RandomizedResponse)
 CHOICES: dict[str, Mapping[str, Any]] = {
     "ask": ASKS,
     "accountant": ACCOUNTANTS,
     "relation": RELATION_SPELLINGS,
-    "mechanism": {
-        name: kind
-        for name, kind in MECHANISM_SPELLINGS.items()
-        if kind in (Gaussian, Laplace, RandomizedResponse)
-    },
+    "mechanism": {name: kind for name, kind in MECHANISM_SPELLINGS.items() if kind in _MECHANISMS},
     "sampling": SAMPLING_SPELLINGS,
     "effort": {effort.value: effort for effort in Effort},
 }
 WHOLE_KEYS = ("batch", "population", "steps", "draws", "seed")
-CELL_KEYS = (
-    *("ask", "accountant", "relation", "mechanism", "noise_multiplier", "truth_probability"),
-    *("sampling", "rate", "batch", "population", "steps", "epsilon", "delta"),
-    *("effort", "accuracy", "draws", "confidence", "seed"),
+_RUN_KEYS = (
+    *("mechanism", "noise_multiplier", "truth_probability"),
+    *("sampling", "rate", "batch", "population", "steps"),
 )
+_DRAWING = ("draws", "confidence", "seed")
+CELL_KEYS = ("ask", "accountant", "relation", *_RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
 ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
 COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
 TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
-_DRAWING = ("draws", "confidence", "seed")
 
 
-def needed_keys(cell: Cell) -> dict[str, str]:
-    """What a cell of these choices (of ask, mechanism and sampling) must state, and which choice makes it so."""
+def find_needed_keys(cell: Cell) -> dict[str, str]:
+    """What a cell must state, given its ask, mechanism and sampling, and which of these makes it so."""
     ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
     needed = {"relation": "every question"}
     needed |= dict.fromkeys(_fields(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
@@ -80,80 +77,82 @@ def _fields(kind: type[Mechanism] | type[Sampling]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def written(value: Plain) -> str:
-    """A value as it stands in a CSV file: floats with all their digits, nothing as nothing.
+def write_value(value: Plain) -> str:
+    """A value as it stands in a CSV file: floats with all their digits, None as nothing.
 
-    >>> written(0.1), written(10_000), written(None)
+    >>> write_value(0.1), write_value(10_000), write_value(None)
     ('0.1', '10000', '')
     """
     return "" if value is None else value if isinstance(value, str) else repr(value)
 
 
-def key_of(cell: Cell) -> tuple[str, ...]:
+def read_value(column: str, text: str) -> Plain:
+    """The value that was written so; a ValueError where there is none in this column.
+
+    >>> read_value("steps", "100"), read_value("upper", "inf"), read_value("rate", "")
+    (100, inf, None)
+    """
+    if column in TEXT_COLUMNS or not text:
+        return text or None
+    if column in WHOLE_KEYS:
+        return int(text)
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError(f"{column} is no number")
+    return int(text) if text.isdecimal() else number
+
+
+def key_of(cell: Cell) -> Key:
     """What tells one cell from all others, in a file as well as in memory."""
-    return tuple(written(cell[key]) for key in CELL_KEYS)
+    return tuple(write_value(cell[key]) for key in CELL_KEYS)
 
 
 def answer(cell: Cell) -> Row:
     """The answer to the cell's question, or in `error` why there is none.
 
-    `lower` <= truth <= `upper` wherever they are given: both ends of a certified bracket, a Rényi bound above, a Monte Carlo
-    interval at the cell's `confidence`. `value` is the best guess of `monte-carlo` and of `gaussian-limit`. Of a calibration
-    it is the value that is safe to use: the smallest safe noise lies between `lower`, which is not safe, and `upper`; the
-    largest safe number of steps between `lower` and `upper`.
+    `lower` <= truth <= `upper` wherever they are given: both ends of a certified bracket, a Rényi bound
+    above, a Monte Carlo interval at the cell's `confidence`. `value` is the best guess of `monte-carlo` and
+    of `gaussian-limit`. Of a calibration it is the value that is safe to use: the smallest safe noise lies
+    between `lower`, which is not safe, and `upper`; the largest safe number of steps between `lower` and
+    `upper`.
     """
     began = time.perf_counter()
-    found: Row = dict.fromkeys(ANSWER_KEYS)
     try:
-        found |= _answered(cell)
-    except Exception as refusal:  # whatever it is, it is this cell's, and the sweep goes on
-        found["error"] = failure(refusal)
-    return {**found, "seconds": round(time.perf_counter() - began, 6), "version": _version()}
+        found = {**dict.fromkeys(ANSWER_KEYS), **_answer(cell), "version": _find_version()}
+    except Exception as problem:  # an error in one cell must not stop the sweep
+        found = report_failure(problem)
+    return {**found, "seconds": round(time.perf_counter() - began, 6)}
 
 
-def failure(problem: Exception) -> str:
-    """The problem on one line, after its class."""
-    return " ".join(f"{type(problem).__name__}: {problem}".split())
+def report_failure(problem: Exception) -> Row:
+    """The answer to a cell that has none: the problem on one line, after its class."""
+    error = " ".join(f"{type(problem).__name__}: {problem}".split())
+    return {**dict.fromkeys(ANSWER_KEYS), "error": error, "version": _find_version()}
 
 
-def failed(problem: Exception) -> Row:
-    """The answer to a cell whose worker never came back."""
-    return {**dict.fromkeys(ANSWER_KEYS), "error": failure(problem), "version": _version()}
-
-
-def _version() -> str:
-    # not what is said where the package was installed, which an editable install leaves behind
+def _find_version() -> str:
+    # The metadata of an editable install may be out of date.
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
-def _answered(cell: Cell) -> Row:
+def _answer(cell: Cell) -> Row:
     values: Any = dict(cell)
-    by, relation = _accountant(values), RELATION_SPELLINGS[values["relation"]]
-    ask, target = values["ask"], {key: values[key] for key in ASKS[values["ask"]]}
+    ask, by = values["ask"], _accountant(values)
+    target = {key: values[key] for key in ASKS[ask]}
+    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by}
     if ask in ("epsilon", "delta"):
-        return _told(privacy_curve(_run(values), relation=relation, by=by), ask, *target.values())
+        curve = privacy_curve(_run(values), **how)
+        return {**_ends(getattr(curve, ask)(*target.values())), "because": _names(curve.because)}
     if not isinstance(by, Certified):
         must = f"be certified where {{ask}} is {ask}"
         raise InvalidSetting("accountant", values["accountant"], must, "Ask for epsilon or delta instead.")
-    how: dict[str, Any] = {"relation": relation, "by": by}
     if ask == "noise":
+        any_noise = {"mechanism": "gaussian", "noise_multiplier": 1.0, "truth_probability": None, "steps": 1}
+        (step, _), *_ = _run({**values, **any_noise})
         kind = CHOICES["mechanism"][values["mechanism"]]
-        (step, _), *_ = _run(
-            {
-                **values,
-                "mechanism": "gaussian",
-                "noise_multiplier": 1.0,
-                "truth_probability": None,
-                "steps": 1,
-            }
-        )
         noise = smallest_noise(step.sampling, steps=values["steps"], mechanism=kind, **target, **how)
-        return {
-            "lower": noise.beyond,
-            "value": noise.value,
-            "upper": noise.value,
-            "because": _names(noise.curve.because),
-        }
+        ends: Row = {"lower": noise.beyond, "value": noise.value, "upper": noise.value}
+        return {**ends, "because": _names(noise.curve.because)}
     (step, _), *_ = _run({**values, "steps": 1})
     steps = most_steps(step, **target, **how)
     upper = None if steps.beyond is None else steps.beyond - 1
@@ -170,45 +169,15 @@ def _accountant(values: Mapping[str, Any]) -> Accountant[Any, Any]:
     return ACCOUNTANTS[values["accountant"]](**stated)
 
 
-def _told(curve: AnyCurve, ask: str, at: float) -> Row:
-    found = curve.epsilon(at) if ask == "epsilon" else curve.delta(at)
-    if isinstance(found, Estimate) and found.interrupted:
-        raise KeyboardInterrupt  # which a simulation takes as enough, but a sweep as an end; and rows are reproducible
-    columns: Row = {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
-    return {**columns, "because": _names(curve.because)}
-
-
 def _run(values: Mapping[str, Any]) -> Run:
-    stated = (
-        "mechanism",
-        "noise_multiplier",
-        "truth_probability",
-        "sampling",
-        "rate",
-        "batch",
-        "population",
-        "steps",
-    )
-    return part_of(Table({key: values[key] for key in stated if values[key] is not None}, ""))
+    return part_of(Table({key: values[key] for key in _RUN_KEYS if values[key] is not None}, ""))
+
+
+def _ends(found: object) -> Row:
+    if isinstance(found, Estimate) and found.interrupted:
+        raise KeyboardInterrupt  # rows must be reproducible, so an interrupted simulation is no answer
+    return {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
 
 
 def _names(because: Any) -> str | None:
     return "; ".join(evidence.name for evidence in because) or None
-
-
-def read_value(column: str, text: str) -> Plain:
-    """The value that was written so; a ValueError where there is none in this column.
-
-    >>> read_value("steps", "100"), read_value("upper", "inf"), read_value("rate", "")
-    (100, inf, None)
-    """
-    if column in TEXT_COLUMNS:
-        return text or None
-    if not text:
-        return None
-    if column in WHOLE_KEYS:
-        return int(text)
-    number = float(text)
-    if math.isnan(number):
-        raise ValueError(f"{column} is no number")
-    return int(text) if text.isdecimal() else number

@@ -3,16 +3,15 @@
 import itertools
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.numerics import check
-from tightrope.setting.tables import Problems, Table, placed
+from tightrope.setting.tables import Table, placed
 from tightrope.sweeps.cells import (
     CELL_KEYS,
     CHOICES,
@@ -20,8 +19,8 @@ from tightrope.sweeps.cells import (
     Cell,
     Plain,
     default_values,
+    find_needed_keys,
     key_of,
-    needed_keys,
 )
 
 T = TypeVar("T")
@@ -37,18 +36,20 @@ _SETS_APART = ("ask", "accountant", "mechanism", "sampling")  # on which it depe
 _DEFAULTS = {"accountant": ["certified"]}
 
 Values = Mapping[str, list[Any]]
+Span = tuple[Cell, Values]  # choices that set cells apart, and the values of everything else they need
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks of values; the cells are all combinations within each block, the last key turning fastest, block after block.
+    """Blocks of values; the cells of a block are all their combinations, the last key turning fastest.
 
-    A key holds one value, a list, or a range such as {from = 1e-4, to = 1, count = 30, scale = "log"}. What a choice does not
-    need is left out of its cells (a rate of batches without replacement), and a cell that comes twice is one.
+    A key holds one value, a list, or a range such as {from = 1e-4, to = 1, count = 30, scale = "log"}. What a
+    choice does not need is left out of its cells (a rate of batches without replacement), and a cell that
+    comes twice is one.
 
-    >>> asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "mechanism": "gaussian", "noise_multiplier": [1, 2]}
+    >>> asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "steps": 100, "sampling": "poisson"}
     >>> rates = {"from": 0.001, "to": 0.1, "count": 3, "scale": "log"}
-    >>> grid = Grid.of({**asked, "sampling": "poisson", "rate": rates, "steps": 100})
+    >>> grid = Grid.of({**asked, "mechanism": "gaussian", "noise_multiplier": [1, 2], "rate": rates})
     >>> [(cell["noise_multiplier"], cell["rate"]) for cell in grid]
     [(1.0, 0.001), (1.0, 0.01), (1.0, 0.1), (2.0, 0.001), (2.0, 0.01), (2.0, 0.1)]
     """
@@ -66,104 +67,114 @@ class Grid:
         """The grid of these keys, which may hold blocks of their own under `grid`."""
         if not isinstance(values, Mapping):
             raise InvalidSetting(
-                f"grid must be a mapping of keys to values, got {values!r}. Pass for example Grid.read(path)."
+                "grid", values, "be a mapping of keys to values", "Pass for example Grid.read(path)."
             )
-        return _grid(Table(dict(values), "grid: "))
+        return _make_grid(Table(dict(values), "grid: "))
 
     @staticmethod
     def read(path: str | Path) -> "Grid":
-        """The grid of a TOML file; a refusal lists each problem with its place, counted from 0: grid.toml: grid[1].rate."""
+        """The grid of a TOML file; a refusal lists every problem with its place (grid.toml: grid[1].rate)."""
         file = as_path(path)
         text = read_text(file)
         try:
             values = tomllib.loads(text)
         except (ValueError, RecursionError) as problem:
-            raise InvalidSetting(f"{file} must be a TOML file, got: {problem}. Correct it there.") from None
-        return _grid(Table(values, f"{file}: "))
+            raise UnusableFile(file, f"must be a TOML file, got: {problem}", "Correct it there.") from None
+        return _make_grid(Table(values, f"{file}: "))
 
 
-def _grid(table: Table) -> Grid:
-    problems = Problems()
-    tried = problems.tried
+class _Problems:
+    """Everything wrong with a grid, each problem once however many blocks share it."""
 
-    def read_values(part: Table) -> dict[str, list[Any]]:
-        read = {key: tried(partial(_values, part, key)) for key in part.entries if key in CELL_KEYS}
-        return {key: values for key, values in read.items() if values}
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.found: dict[str, InvalidSetting] = {}
 
-    tried(lambda: table.keep_to((*CELL_KEYS, "grid")))
-    blocks = tried(lambda: _blocks(table)) or []
-    shared = Table({key: value for key, value in table.entries.items() if key != "grid"}, table.where)
-    shared_values = read_values(shared)
-    own_values: list[dict[str, list[Any]]] = []
-    for block in blocks:
-        tried(partial(block.keep_to, CELL_KEYS))
-        own_values.append(read_values(block))
-    unused = set(shared_values)
-    spans: list[tuple[Cell, Values]] = []
-    if not problems.found:
-        for block, own in zip(blocks, own_values, strict=True):
-            values = {**_DEFAULTS, **shared_values, **own}
-            found = tried(partial(_spans, block, values)) or []
-            used = {key for chosen, stated in found for key in (*chosen, *stated)}
-            unused -= used
-            for key in own.keys() - used if found else ():
-                tried(partial(_refuse_unused, block, key))
-            spans += found
-    if not problems.found:
-        for key in sorted(unused):
-            tried(partial(_refuse_unused, shared, key))
-    problems.refuse(table.where.rstrip(": "))
-    return Grid(_cells(table, spans))
+    def attempt(self, read: Callable[..., T], *arguments: Any) -> T | None:
+        """What was read, or None where it is refused."""
+        try:
+            return read(*arguments)
+        except InvalidSetting as problem:
+            self.found[str(problem)] = problem
+            return None
+
+    def refuse(self) -> None:
+        """Refuse the grid if anything was found."""
+        found = list(self.found.values())
+        if found:
+            raise found[0] if len(found) == 1 else SeveralProblems(self.place, found)
 
 
-def _blocks(table: Table) -> list[Table]:
-    """The tables under `grid`, or the file itself where it has none."""
+def _make_grid(table: Table) -> Grid:
+    problems = _Problems(table.where.rstrip(": "))
+    shared = _read_values(table, (*CELL_KEYS, "grid"), problems)
+    blocks = problems.attempt(_find_blocks, table) or []
+    own_values = [_read_values(block, CELL_KEYS, problems) for block in blocks]
+    problems.refuse()
+    spans: list[Span] = []
+    unused = set(shared)
+    for block, own in zip(blocks, own_values, strict=True):
+        found = problems.attempt(_make_spans, block, {**_DEFAULTS, **shared, **own}) or []
+        used = {key for chosen, stated in found for key in (*chosen, *stated)}
+        for key in sorted(own.keys() - used) if found else ():
+            problems.attempt(_refuse_unused, block, key)
+        unused -= used
+        spans += found
+    for key in () if problems.found else sorted(unused):
+        problems.attempt(_refuse_unused, table, key)
+    problems.refuse()
+    return Grid(_make_cells(problems.place, spans))
+
+
+def _find_blocks(table: Table) -> list[Table]:
+    """The tables under `grid`; where there are none, one that has nothing to add."""
     if "grid" not in table.entries:
-        return [Table(table.entries, table.where)]
-    remedy = "Open each block with a line [[grid]]."
-    blocks = table.items("grid", remedy)
-    if not blocks:
-        raise table.refusal("grid", "a list of at least one block", remedy)
+        return [Table({}, table.where)]
+    blocks, remedy = table.entries["grid"], "Open each block with a line [[grid]]."
+    if not isinstance(blocks, list) or not blocks:
+        raise InvalidSetting("grid", blocks, "be a list of at least one block", remedy, where=table.where)
     return [Table.of(block, table.place("grid", i)) for i, block in enumerate(blocks)]
 
 
+def _read_values(table: Table, known: Sequence[str], problems: _Problems) -> dict[str, list[Any]]:
+    problems.attempt(table.keep_to, known)
+    read = {key: problems.attempt(_list_values, table, key) for key in table.entries if key in CELL_KEYS}
+    return {key: values for key, values in read.items() if values}
+
+
 def _refuse_unused(block: Table, key: str) -> None:
-    raise InvalidSetting(
-        f"{block.where}{key} = {block.entries[key]!r} contradicts the rest: no question here takes it. Leave it out."
-    )
+    problem = f"= {block.entries[key]!r} contradicts the rest: no question here takes it"
+    raise UnusableFile(f"{block.where}{key}", problem, "Leave it out.")
 
 
-def _spans(block: Table, values: Values) -> list[tuple[Cell, Values]]:
-    """For each combination of choices that sets cells apart: these choices, and the values of everything else they need."""
+def _make_spans(block: Table, values: Values) -> list[Span]:
+    """One span for each combination of choices that sets cells apart."""
     for key in _SETS_APART:
         if key not in values:
-            raise InvalidSetting(f"{block.where}{key} is missing. Write one of {', '.join(CHOICES[key])}.")
-    spans: list[tuple[Cell, Values]] = []
+            raise _missing(block, key, f"Write one of {', '.join(CHOICES[key])}.")
+    spans: list[Span] = []
     for combination in itertools.product(*(values[key] for key in _SETS_APART)):
         chosen: Cell = dict(zip(_SETS_APART, combination, strict=True))
-        needed, assumed = needed_keys(chosen), default_values(str(chosen["accountant"]))
+        needed, assumed = find_needed_keys(chosen), default_values(str(chosen["accountant"]))
         for key, why in needed.items():
             if key not in values:
-                example = (
-                    " or ".join(CHOICES[key]) if key in CHOICES else f"for example {key} = {_EXAMPLES[key]}"
-                )
-                raise InvalidSetting(
-                    f"{block.where}{key} is missing. It is needed by {why}: write {example}."
-                )
-        stated = {
-            key: values.get(key, [assumed.get(key)]) for key in CELL_KEYS if key in needed or key in assumed
-        }
-        spans.append((chosen, stated))
+                example = f"for example {key} = {_EXAMPLES[key]}"
+                example = " or ".join(CHOICES[key]) if key in CHOICES else example
+                raise _missing(block, key, f"It is needed by {why}: write {example}.")
+        stated_keys = [key for key in CELL_KEYS if key in needed or key in assumed]
+        spans.append((chosen, {key: values.get(key, [assumed.get(key)]) for key in stated_keys}))
     return spans
 
 
-def _cells(table: Table, spans: list[tuple[Cell, Values]]) -> tuple[Cell, ...]:
+def _missing(table: Table, key: str, remedy: str) -> UnusableFile:
+    return UnusableFile(f"{table.where}{key}", "is missing", remedy)
+
+
+def _make_cells(place: str, spans: list[Span]) -> tuple[Cell, ...]:
     count = sum(math.prod(len(values) for values in stated.values()) for _, stated in spans)
     if count > MOST_CELLS:
-        place = table.where.rstrip(": ")
-        raise InvalidSetting(
-            f"{place} must have at most {MOST_CELLS} cells, got {count}. Make ranges coarser, or several sweeps."
-        )
+        problem = f"must have at most {MOST_CELLS} cells, got {count}"
+        raise UnusableFile(place, problem, "Make ranges coarser, or several sweeps.")
     cells: dict[tuple[str, ...], Cell] = {}
     for chosen, stated in spans:
         for combination in itertools.product(*stated.values()):
@@ -173,24 +184,23 @@ def _cells(table: Table, spans: list[tuple[Cell, Values]]) -> tuple[Cell, ...]:
     return tuple(cells.values())
 
 
-def _values(table: Table, key: str) -> list[Plain]:
+def _list_values(table: Table, key: str) -> list[Plain]:
     """All values of a key, once each."""
     stated: Any = table.entries[key]
     if isinstance(stated, Mapping):
-        return _range(Table(dict(stated), f"{table.where}{key}."), key)
+        return _list_range(Table(dict(stated), f"{table.where}{key}."), key)
     if hasattr(stated, "tolist"):  # an array
         stated = stated.tolist()
     if not isinstance(stated, list | tuple):
-        return [_value(Table({key: stated}, table.where), key, key)]
+        return [_read_one(Table({key: stated}, table.where), key, key)]
     if not stated:
-        raise table.refusal(
-            key, "a value, a list of at least one, or a range", "Leave out what is not meant."
-        )
-    named = {f"{key}[{i}]": value for i, value in enumerate(stated)}
-    return list(dict.fromkeys(_value(Table(named, table.where), name, key) for name in named))
+        must = "be a value, a list of at least one, or a range"
+        raise InvalidSetting(key, stated, must, "Leave out what is not meant.", where=table.where)
+    named = Table({f"{key}[{i}]": value for i, value in enumerate(stated)}, table.where)
+    return list(dict.fromkeys(_read_one(named, name, key) for name in named.entries))
 
 
-def _value(table: Table, name: str, key: str) -> Plain:
+def _read_one(table: Table, name: str, key: str) -> Plain:
     """One value, of the kind its key holds; whether a run can have it is for its cell to say."""
     if key in CHOICES:
         table.choice(name, CHOICES[key])
@@ -200,20 +210,18 @@ def _value(table: Table, name: str, key: str) -> Plain:
         if key not in WHOLE_KEYS:
             return check.real(remedy=remedy, **{name: value})
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidSetting(f"{name} must be a whole number, got {value!r}. {remedy}")
-        if abs(value) > LARGEST_WHOLE:
-            raise InvalidSetting(f"{name} must be at most {LARGEST_WHOLE}. {remedy}")
+            raise InvalidSetting(name, value, "be a whole number", remedy)
+        if abs(value) > LARGEST_WHOLE:  # too long to be printed, perhaps
+            raise UnusableFile(name, f"must be at most {LARGEST_WHOLE}", remedy)
         return value
 
 
-def _range(table: Table, key: str) -> list[Plain]:
-    """So many points from one end to the other, both included; whole numbers where the key holds such, once each."""
+def _list_range(table: Table, key: str) -> list[Plain]:
+    """`count` points with both ends, each once; where the key holds whole numbers they are rounded."""
     example = f'Write for example {key} = {{from = 1, to = 100, count = 3, scale = "log"}}.'
     if key in CHOICES:
-        place = table.where.rstrip(".")
-        raise InvalidSetting(
-            f"{place} must be a name or a list of names, got a range. Write one of {', '.join(CHOICES[key])}."
-        )
+        problem = "must be a name or a list of names, got a range"
+        raise UnusableFile(table.where.rstrip("."), problem, f"Write one of {', '.join(CHOICES[key])}.")
     table.keep_to(_RANGE_KEYS)
     for name in _RANGE_KEYS:
         table.wanted(name, example)
@@ -223,17 +231,14 @@ def _range(table: Table, key: str) -> list[Plain]:
         last = check.real(remedy=example, to=table.entries["to"])
         count = check.whole(least=2, remedy=example, count=table.entries["count"])
         if count > MOST_CELLS:
-            raise InvalidSetting(f"count must be at most {MOST_CELLS}, got {count}. {example}")
+            raise InvalidSetting("count", count, f"be at most {MOST_CELLS}", example)
         if first == last or (is_log and min(first, last) <= 0):
-            must = "be above 0 on a log scale, and" if is_log else ""
-            raise InvalidSetting(
-                f"from and to must {must} differ, got {first!r} and {last!r}. {example}".replace("  ", " ")
-            )
+            must = "be above 0 on a log scale, and differ" if is_log else "differ"
+            problem = f"must {must}, got {first!r} and {last!r}"
+            raise UnusableFile("from and to", problem, example)
     inner = (_point(first, last, i / (count - 1), is_log) for i in range(1, count - 1))
     points: list[float] = [first, *inner, last]
-    return list(
-        dict.fromkeys(round(point) for point in points) if key in WHOLE_KEYS else dict.fromkeys(points)
-    )
+    return list(dict.fromkeys(map(round, points) if key in WHOLE_KEYS else points))
 
 
 def _point(first: float, last: float, part: float, is_log: bool) -> float:

@@ -1,32 +1,37 @@
-"""Every cell of a grid answered, here or on many machines; rows are safe as soon as they are there, and a sweep can go on."""
+"""Every cell of a grid answered, here or on many machines; a sweep that was stopped can go on."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tightrope.errors import InvalidSetting, WorkerDied
 from tightrope.parallel import in_parallel
-from tightrope.sweeps.cells import Cell, Row, answer, failed, key_of
+from tightrope.sweeps.cells import Cell, Row, answer, key_of, report_failure
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.journal import Texts
-from tightrope.sweeps.result_file import ResultFile, row_of
+from tightrope.sweeps.results import open_results
 
-__all__ = ["Grid", "Tally", "WorkerDied", "in_parallel", "sweep"]
+__all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
-    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` of them were there before.
-
-    `mended` says what was taken off the end of a file that a killed sweep left half written.
-    """
+class SweepProgress:
+    """How far a sweep is: `done` of `cells` have a row, `errors` of these an error; `kept` are older."""
 
     cells: int
     done: int
     errors: int
     kept: int
-    mended: str = ""
+
+    @staticmethod
+    def start(cells: int, rows: Collection[Row]) -> "SweepProgress":
+        """Before anything is answered, with the rows that are kept."""
+        errors = sum(row["error"] is not None for row in rows)
+        return SweepProgress(cells=cells, done=len(rows), errors=errors, kept=len(rows))
+
+    def after(self, row: Row) -> "SweepProgress":
+        """With one row more."""
+        return replace(self, done=self.done + 1, errors=self.errors + (row["error"] is not None))
 
 
 def sweep(
@@ -35,57 +40,58 @@ def sweep(
     out: str | Path | None = None,
     resume: bool = False,
     workers: int | None = None,
-    progress: Callable[[Tally], None] | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
 ) -> list[Row]:
-    """The rows of all cells, in the order of the grid: what was asked, what was answered, and in `error` why not.
+    """The rows of all cells, in the order of the grid: question, answer, and in `error` why there is none.
 
-    With `out`, each row is written to that .csv or .parquet file as it comes, and at the end the file is put into the
-    order of the grid. A file that exists is refused, unless to `resume`: its rows are kept, and only cells without a row, or
-    whose worker died, are answered. `workers` is as in `joblib`: None for all cores or the configured cluster, 1 for this
-    process. `progress` is called with a `Tally` at the start and after each row.
+    With `out`, each row is safe in a journal as soon as it is there. When the sweep ends, also by Ctrl-C, the
+    rows are in that .csv or .parquet file, in the order of the grid. A file that exists is refused, unless to
+    `resume`: its rows are kept, and only cells without a row, or whose worker died, are answered. `workers`
+    is as in `joblib`: None for all cores or the configured cluster, 1 for this process. `progress` is called
+    at the start and after each row.
 
     >>> import tightrope as tr
-    >>> asked = {"ask": "epsilon", "relation": "remove", "mechanism": "gaussian", "noise_multiplier": [1, 2], "steps": 9}
-    >>> rows = sweep({**asked, "sampling": "poisson", "rate": [0.01, 7], "delta": 1e-6}, workers=1)
+    >>> asked = {"ask": "epsilon", "relation": "remove", "mechanism": "gaussian", "noise_multiplier": [1, 2]}
+    >>> sampled = {"sampling": "poisson", "rate": [0.01, 7], "steps": 9, "delta": 1e-6}
+    >>> rows = sweep({**asked, **sampled}, workers=1)
     >>> [(row["noise_multiplier"], row["rate"], row["error"]) for row in rows][1]
-    (1.0, 7.0, 'InvalidSetting: rate must be in [0, 1], got 7.0. It is the probability that one record joins one batch: ...')
+    (1.0, 7.0, 'InvalidSetting: rate must be in [0, 1], got 7.0. It is the probability that one record
+    joins...')
     """
-    if isinstance(grid, str | Path):
-        grid = Grid.read(grid)
-    elif not isinstance(grid, Grid):
-        grid = Grid.of(grid)
     if progress is not None and not callable(progress):
-        raise InvalidSetting(f"progress must be callable, got {progress!r}. Pass a function of one tally.")
-    keys = {key_of(cell): cell for cell in grid}
-    in_parallel(answer, (), workers=workers)  # which refuses bad workers before a file is made
-    with nullcontext() if out is None else ResultFile(out, resume=resume) as file:
-        found: dict[Texts, Row] = {}
-        for key, texts in {} if file is None else file.rows.items():
-            if key in keys and not _is_unfinished(row := row_of(texts)):
-                found[key] = row
-        kept, errors = len(found), sum(row["error"] is not None for row in found.values())
-        tell = progress or (lambda tally: None)
-        mended = "" if file is None else file.mended
-        tell(Tally(cells=len(keys), done=kept, errors=errors, kept=kept, mended=mended))
-        open_cells = [cell for key, cell in keys.items() if key not in found]
-        with closing(_answers(open_cells, workers)) as answers:
+        raise InvalidSetting("progress", progress, "be callable", "Pass a function of one SweepProgress.")
+    cells = {key_of(cell): cell for cell in _read_grid(grid)}
+    in_parallel(answer, (), workers=workers)  # refuses bad workers before a file is made
+    with open_results(out, cells, resume=resume) as results:
+        known = {} if results is None else results.rows
+        rows = {key: row for key, row in known.items() if key in cells and not _is_unfinished(row)}
+        state = SweepProgress.start(len(cells), rows.values())
+        tell = progress or (lambda state: None)
+        tell(state)
+        unanswered = [cell for key, cell in cells.items() if key not in rows]
+        with closing(_answer_all(unanswered, workers)) as answers:
             for row in answers:
-                if file is not None:
-                    file.add(row)
-                found[key_of(row)] = row
-                errors += row["error"] is not None
-                tell(Tally(cells=len(keys), done=len(found), errors=errors, kept=kept, mended=mended))
-        if file is not None:
-            file.finish(keys)
-    return [found[key] for key in keys]
+                if results is not None:
+                    results.add(row)
+                rows[key_of(row)] = row
+                state = state.after(row)
+                tell(state)
+    return [rows[key] for key in cells]
+
+
+def _read_grid(grid: Grid | Mapping[str, object] | str | Path) -> Grid:
+    if isinstance(grid, Grid):
+        return grid
+    return Grid.read(grid) if isinstance(grid, str | Path) else Grid.of(grid)
 
 
 def _is_unfinished(row: Row) -> bool:
-    """Whether it was the machine's fault that there is no answer."""
+    """Whether the machine is to blame that there is no answer."""
     return str(row["error"] or "").startswith(f"{WorkerDied.__name__}:")
 
 
-def _answers(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
+def _answer_all(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
     with closing(in_parallel(answer, cells, workers=workers)) as outcomes:
         for place, outcome in outcomes:
-            yield {**cells[place], **(failed(outcome) if isinstance(outcome, Exception) else outcome)}
+            found = report_failure(outcome) if isinstance(outcome, Exception) else outcome
+            yield {**cells[place], **found}

@@ -16,7 +16,7 @@ from tightrope.audit.recordings.watch import CONFIDENCE, watch
 from tightrope.curve.bracket import Bracket, round_to
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
@@ -123,12 +123,7 @@ class Audit:
 
 
 def audit(
-    loader: object,
-    run: Run | Step,
-    *,
-    delta: float,
-    relation: Relation,
-    by: Certified = BY_DEFAULT,
+    loader: object, run: Run | Step, *, delta: float, relation: Relation | str, by: Certified = BY_DEFAULT
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
@@ -148,16 +143,16 @@ def audit(
         remedy = "Pass what was accounted: Step(mechanism, sampling) * times."
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
-    finding = _find(loader)
-    claimed = epsilon(accounted, delta=delta, relation=relation, by=by)
-    truly = proven(accounted, finding, delta=delta, relation=relation, by=by)
+    finding, neighbours = _find(loader), as_relation(relation)
+    claimed = epsilon(accounted, delta=delta, relation=neighbours, by=by)
+    truly = proven(accounted, finding, delta=delta, relation=neighbours, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
     verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
         delta=delta,
-        relation=relation,
+        relation=neighbours,
         finding=finding,
         claimed=claimed,
         truly=truly.epsilon,
@@ -165,7 +160,7 @@ def audit(
         because=truly.because,
         provided=truly.provided,
         why_not=truly.why_not,
-        without_replacement=_draw_afresh(accounted, finding, delta, relation, by) if unsettled else None,
+        without_replacement=_draw_afresh(accounted, finding, delta, neighbours, by) if unsettled else None,
     )
 
 
@@ -205,12 +200,7 @@ def _draw_afresh(
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return epsilon(
-            resample(run, sampling),
-            delta=delta,
-            relation=relation,
-            by=by,
-        )
+        return epsilon(resample(run, sampling), delta=delta, relation=relation, by=by)
     except (NoTheorem, NotPreciseEnough):
         return None
 

@@ -11,7 +11,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Poisson, Sampling
 from tightrope.theorems.evidence import Evidence
@@ -90,12 +90,7 @@ class _Claim:
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
-        return epsilon(
-            run,
-            delta=self.delta,
-            relation=self.relation,
-            by=self.by,
-        )
+        return epsilon(run, delta=self.delta, relation=self.relation, by=self.by)
 
     def reach(self, witness: LargestSum) -> float:
         """The epsilon that a witness reaches, from either side where the relation allows both."""
@@ -108,7 +103,7 @@ def proven(
     finding: Finding,
     *,
     delta: float,
-    relation: Relation,
+    relation: Relation | str,
     by: Certified = BY_DEFAULT,
     starts: int = 1,
 ) -> Proven:
@@ -121,7 +116,7 @@ def proven(
         run=run,
         finding=finding,
         delta=check.open_probability(delta=delta),
-        relation=relation,
+        relation=as_relation(relation),
         by=by,
         starts=check.whole(least=1, starts=starts),
     )
@@ -155,14 +150,8 @@ def reach(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) 
 def _bound_sampling(claim: _Claim, sampling: Sampling) -> Proven:
     watched = claim.finding.how is How.WATCHED
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
-    curves = [
-        privacy_curve(
-            resample(claim.run, end),
-            relation=claim.relation,
-            by=claim.by,
-        )
-        for end in ends
-    ]
+    runs = [resample(claim.run, end) for end in ends]
+    curves = [privacy_curve(run, relation=claim.relation, by=claim.by) for run in runs]
     low, high = curves[0].epsilon(claim.delta).lower, curves[-1].epsilon(claim.delta).upper
     return Proven(
         epsilon=Bracket(low, high),

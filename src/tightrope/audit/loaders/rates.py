@@ -11,8 +11,8 @@ from tightrope.numerics import check
 def float32_rate(rate: float) -> float:
     """The exact probability that `torch.rand(...) < rate` holds when torch draws float32 numbers.
 
-    They are the multiples of 2^-24 below 1, all equally likely, and torch rounds `rate` to the nearest float32 r before it
-    compares: ceil(r 2^24) of the 2^24 numbers lie below r.
+    They are the multiples of 2^-24 below 1, all equally likely, and torch rounds `rate` to the nearest
+    float32 r before it compares: ceil(r 2^24) of the 2^24 numbers lie below r.
 
     >>> float32_rate(0.25)
     0.25
@@ -35,7 +35,7 @@ def float64_rate(rate: float) -> float:
 
 
 def rate_torch_runs(rate: float) -> float | None:
-    """The exact probability of `torch.rand(...) < rate` under torch's present defaults; None where the grid is not known."""
+    """The exact probability of `torch.rand(...) < rate` under torch's defaults; None on an unknown grid."""
     torch = sys.modules["torch"]
     if torch.get_default_device().type != "cpu":  # other devices have other grids
         return None

@@ -19,12 +19,12 @@ KEPT = 4  # offsets per length: where few records come twice, many fit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Epochs:
-    """Epochs that begin at batch `offset` and then every `length` batches; what comes before is the rest of an earlier one.
+class EpochCut:
+    """Epochs that begin at batch `offset` and then every `length` batches; an earlier one ends before them.
 
-    `length` is None where no epoch was recorded from its first to its last batch; `first` is how many draws the first whole
-    one has. `log_chance` is the logarithm of the probability that independent uniform batches of these sizes have no repeat
-    within any epoch.
+    `length` is None where no epoch was recorded from its first to its last batch; `first` is how many draws
+    the first whole one has. `log_chance` is the logarithm of the probability that independent uniform batches
+    of these sizes have no repeat within any epoch.
     """
 
     offset: int
@@ -45,43 +45,40 @@ class Epochs:
         return [slice(start, start + self.length) for start in starts]
 
     def last_batches(self, count: int) -> list[int]:
-        """The numbers of the batches that end an epoch; a recording that was never cut may end with its epoch."""
+        """The numbers of the batches that end an epoch; a recording without a cut may end with its epoch."""
         if self.length is None:
             return [(self.offset or count) - 1]
         return list(range((self.offset or self.length) - 1, count, self.length))
 
 
-def ways_to_cut(batches: Batches) -> list[Epochs]:
-    """The offsets and lengths (of at least 2) that fit and may matter; with a repeat inside a batch there is none."""
+def find_cuts(batches: Batches) -> list[EpochCut]:
+    """The offsets and lengths (of at least 2) that fit and may matter; none if a batch repeats a record."""
     if batches.first_repeat is not None:
         return []
     count, reach = batches.count, _reach(batches)
-    recording = _Recording(batches, reach)
+    cutter = _Cutter(batches, reach)
     if reach[0] >= count:  # no repeat at all: any cut would fit, and none is the strongest evidence
-        return [recording.cut(0, None, [0, count])]
-    found = [
-        recording.cut(offset, None, [0, offset, count])
-        for offset in range(1, min(int(reach[0]), count - 1) + 1)
-        if reach[offset] >= count
-    ]
+        return [cutter.cut(0, None, [0, count])]
+    offsets = range(1, min(int(reach[0]), count - 1) + 1)
+    found = [cutter.cut(offset, None, [0, offset, count]) for offset in offsets if reach[offset] >= count]
     # between the closest two batches that share a record there must be a cut
     closest = int(np.argmin(np.where(reach < count, reach - np.arange(count), count)))
     places = range(closest + 1, int(reach[closest]) + 1)
     after_short = int(np.argmax(batches.sizes < batches.sizes.max())) + 1
     for length in _lengths(batches, reach):
         # where no repeat is closer than that, all offsets fit alike
-        offsets = {place % length for place in places} if len(places) < length else {0, after_short % length}
-        found += _worth_a_look(recording.fitting(length, offsets), batches.records, after_short)
+        tried = {place % length for place in places} if len(places) < length else {0, after_short % length}
+        found += _select(cutter.fit(length, tried), batches.records, after_short)
     return found
 
 
-def tried(count: int) -> float:
-    """How many offsets and lengths a recording of `count` batches allows: the price of having looked for the best."""
+def count_cuts(count: int) -> float:
+    """How many offsets and lengths `count` batches allow: what looking for the best one costs."""
     return count * (count + 3) / 2 + 1
 
 
 def _reach(batches: Batches) -> Whole:
-    """For each batch the first one after it by which a record has come twice, counting from that batch on."""
+    """For each batch the first later one by which a record has come twice, counting from that batch on."""
     count = batches.count
     again = np.diff(batches.drawn) == 0
     earlier, later = batches.batch[:-1][again], batches.batch[1:][again]
@@ -90,37 +87,35 @@ def _reach(batches: Batches) -> Whole:
     return np.minimum.accumulate(first[::-1])[::-1]
 
 
-class _Recording:
+class _Cutter:
     """Plain lists, which beat arrays here: most cuts fail at their first epochs."""
 
     def __init__(self, batches: Batches, reach: Whole) -> None:
         self.records, self.count, self.reach = batches.records, batches.count, reach.tolist()
         self.ends = [0, *np.cumsum(batches.sizes).tolist()]
         self.log_all = math.lgamma(self.records + 1)
-        self.alone = float(log_falling(self.records, batches.sizes).sum())
+        self.log_alone = float(log_falling(self.records, batches.sizes).sum())
 
-    def fitting(self, length: int, offsets: Iterable[int]) -> list[Epochs]:
+    def fit(self, length: int, offsets: Iterable[int]) -> list[EpochCut]:
         """The offsets at which epochs of this length fit, at least one of them whole."""
         found = []
         for offset in offsets:
             starts = range(offset, self.count, length)
-            if offset <= self.reach[0] and offset + length <= self.count and self._free(starts):
-                found.append(
-                    self.cut(offset, length, [0, *starts, self.count] if offset else [*starts, self.count])
-                )
+            is_whole = offset <= self.reach[0] and offset + length <= self.count
+            if is_whole and self._has_no_repeat(starts):
+                bounds = [*([0] if offset else []), *starts, self.count]
+                found.append(self.cut(offset, length, bounds))
         return found
 
-    def _free(self, starts: range) -> bool:
+    def _has_no_repeat(self, starts: range) -> bool:
         return all(self.reach[start] >= min(start + starts.step, self.count) for start in starts)
 
-    def cut(self, offset: int, length: int | None, bounds: list[int]) -> Epochs:
+    def cut(self, offset: int, length: int | None, bounds: list[int]) -> EpochCut:
         """The epochs between the bounds."""
         totals = [self.ends[end] - self.ends[start] for start, end in pairwise(bounds)]
-        log_chance = (
-            sum(self.log_all - math.lgamma(self.records - total + 1) for total in totals) - self.alone
-        )
+        log_chance = sum(self.log_all - math.lgamma(self.records - total + 1) for total in totals)
         first = totals[1 if offset else 0] if length else 0
-        return Epochs(offset=offset, length=length, log_chance=log_chance, first=first)
+        return EpochCut(offset=offset, length=length, log_chance=log_chance - self.log_alone, first=first)
 
 
 def _lengths(batches: Batches, reach: Whole) -> Iterator[int]:
@@ -130,8 +125,8 @@ def _lengths(batches: Batches, reach: Whole) -> Iterator[int]:
     yield from range(max(LONGEST_TRIED + 1, whole_pass - NEAR), min(longest, whole_pass + NEAR) + 1)
 
 
-def _worth_a_look(found: list[Epochs], records: int, after_short: int) -> list[Epochs]:
-    """Of many cuts of one length: the strongest evidence, whole passes over the records, and those behind a short batch."""
+def _select(found: list[EpochCut], records: int, after_short: int) -> list[EpochCut]:
+    """Of many cuts of one length: the strongest evidence, whole passes, and those behind a short batch."""
     if len(found) <= KEPT:
         return found
     ordered = sorted(found, key=lambda cut: cut.log_chance)

@@ -1,8 +1,9 @@
 """What each scheme says about batches of indices, as p-values.
 
-Every scheme is put to several tests, which share the level: the p-value of a scheme is the smallest of its tests, each
-divided by its share. Given their sizes, Poisson batches and batches without replacement are independent uniform subsets, and
-so are the unions of epochs; most tests below are about such subsets, by their exact first three moments.
+Every scheme is put to several tests that share the level: its p-value is the smallest of theirs, each divided
+by its share. Given their sizes, Poisson batches and batches without replacement are independent uniform
+subsets, and so are the unions of epochs. Most tests below are about such subsets, by their exact first three
+moments.
 """
 
 import math
@@ -16,20 +17,20 @@ from scipy import special
 
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.batches import Batches, Whole
-from tightrope.audit.recordings.epochs import Epochs, log_falling, tried, ways_to_cut
+from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
 from tightrope.audit.recordings.overlaps import (
-    Moments,
-    equal_draws,
-    equal_draws_at_lags,
-    seen_at_lags,
-    shared,
-    shared_at_lags,
+    CountMoments,
+    count_overlaps_at_lags,
+    equal_draw_moments,
+    equal_draw_moments_at_lags,
+    overlap_moments,
+    overlap_moments_at_lags,
 )
 
-UNEVEN = 0.3  # the standard deviation of weights, relative to their mean, that must be excluded before draws count as uniform
-EVENNESS_SHARE = (
-    3 / 4
-)  # of the level: uniform draws and mild weights lie closer together than anything else does
+UNEVEN = (
+    0.3  # weights whose relative standard deviation is this must be ruled out before draws count as uniform
+)
+EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights are harder to tell apart than all else
 SHARE = 1 / 36  # of the level, for each of at most nine other tests
 
 
@@ -43,24 +44,25 @@ class Clue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class SchemeTest:
     """A scheme with its p-value, the clue that weighs most against it, and the epochs that it would need."""
 
     scheme: Scheme
     p_value: float
     clue: Clue
-    epochs: Epochs | None = None
+    epochs: EpochCut | None = None
 
 
-def judged(scheme: Scheme, clues: Sequence[Clue], epochs: Epochs | None = None) -> Verdict:
-    """All tests of one scheme as one p-value: 1 is shared out among the tests, so that it is valid whatever their dependence."""
+def combine(scheme: Scheme, clues: Sequence[Clue], epochs: EpochCut | None = None) -> SchemeTest:
+    """All tests of one scheme as one p-value. Shares sum to at most 1, so it is valid if tests depend."""
     worst = min(clues, key=lambda clue: clue.p_value / clue.share)
-    return Verdict(scheme=scheme, p_value=min(1.0, worst.p_value / worst.share), clue=worst, epochs=epochs)
+    p_value = min(1.0, worst.p_value / worst.share)
+    return SchemeTest(scheme=scheme, p_value=p_value, clue=worst, epochs=epochs)
 
 
-def impossible(scheme: Scheme, saw: str) -> Verdict:
-    """A scheme under which such batches never come."""
-    return Verdict(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
+def rule_out(scheme: Scheme, saw: str) -> SchemeTest:
+    """A scheme that never draws such batches."""
+    return SchemeTest(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
 
 
 class Tests:
@@ -76,7 +78,7 @@ class Tests:
     @cached_property
     def seen(self) -> Whole:
         """Pairs of equal draws by lag; entry 0 is within batches."""
-        return seen_at_lags(self.batches)
+        return count_overlaps_at_lags(self.batches)
 
     @cached_property
     def pairs(self) -> int:
@@ -90,9 +92,9 @@ class Tests:
         return int(self.seen[0]) if self.batches.first_repeat is not None else 0
 
     @cached_property
-    def cuts(self) -> list[Epochs]:
+    def cuts(self) -> list[EpochCut]:
         """All ways to cut into epochs without a repeat."""
-        return ways_to_cut(self.batches)
+        return find_cuts(self.batches)
 
     @cached_property
     def unequal(self) -> bool:
@@ -103,20 +105,25 @@ class Tests:
 
     @cached_property
     def evenness(self) -> Clue:
-        """Records come about equally often: all pairs of batches share as many records as independent ones."""
-        return _evenness(self.pairs, shared(self.sizes, self.records))
+        """Records come about equally often: pairs of batches share as many records as independent ones."""
+        return self.compare_pairs("batches", overlap_moments(self.sizes, self.records))
 
     @cached_property
     def evenness_with_replacement(self) -> Clue:
         """The same for draws that may repeat within a batch."""
-        return _evenness(self.pairs, equal_draws(np.array([self.batches.total]), self.records))
+        return self.compare_pairs("batches", equal_draw_moments(np.array([self.batches.total]), self.records))
+
+    def compare_pairs(self, who: str, expected: CountMoments) -> Clue:
+        """Pairs of equal draws against the number that is expected."""
+        saw = f"{who} share {self.pairs:,} records where {expected.mean:,.0f} are expected"
+        return Clue(p_value=float(expected.p_values(self.pairs)), saw=saw, share=EVENNESS_SHARE)
 
     @cached_property
     def favourite(self) -> Clue:
-        """No record comes far more often than the others: one that does is no matter to evenness, and all to its own privacy.
+        """No record comes far more often than the others; evenness hardly notices one that does.
 
-        A record's count is a sum of independent events of mean probability rate; above its mean such a sum is at most as likely
-        to be large as a binomial one (Hoeffding 1956).
+        A record's count is a sum of independent events of mean probability rate. Above its mean such a sum is
+        at most as likely to be large as a binomial one (Hoeffding 1956).
         """
         return self._favourite(self.count, self.batches.total / self.count / self.records)
 
@@ -130,104 +137,89 @@ class Tests:
         saw = f"one record came {most:,} times where {trials * rate:,.2g} are expected"
         if most < trials * rate + 1:
             return Clue(p_value=1.0, saw=saw)
-        return Clue(
-            p_value=min(1.0, self.records * float(special.bdtrc(most - 1, trials, min(rate, 1.0)))), saw=saw
-        )
+        each = float(special.bdtrc(most - 1, trials, min(rate, 1.0)))
+        return Clue(p_value=min(1.0, self.records * each), saw=saw)
 
     @cached_property
     def neighbours(self) -> Clue:
         """Batches at any one distance share as many records as independent ones."""
-        return self._lags(shared_at_lags(self.sizes, self.records, self.each_alone, len(self.seen) - 1))
+        return self._lags(
+            overlap_moments_at_lags(self.sizes, self.records, self.each_alone, len(self.seen) - 1)
+        )
 
     @cached_property
     def neighbours_with_replacement(self) -> Clue:
         """The same for draws that may repeat within a batch."""
-        return self._lags(equal_draws_at_lags(self.sizes, self.records, len(self.seen) - 1))
+        return self._lags(equal_draw_moments_at_lags(self.sizes, self.records, len(self.seen) - 1))
 
     @cached_property
     def neighbours_with_weights(self) -> Clue:
-        """The same where the mean over all distances is as it was seen, and given that, pairs fall like rare events."""
-        scale = (self.pairs - self.within) / max(float(shared(self.sizes, self.records).mean), 1e-300)
-        mean = scale * equal_draws_at_lags(self.sizes, self.records, len(self.seen) - 1).mean
-        return self._lags(Moments(mean=mean, variance=mean, third=mean))
+        """The same with the mean over all distances as seen; given that, pairs fall like rare events."""
+        expected = float(overlap_moments(self.sizes, self.records).mean)
+        scale = (self.pairs - self.within) / max(expected, 1e-300)
+        mean = scale * equal_draw_moments_at_lags(self.sizes, self.records, len(self.seen) - 1).mean
+        return self._lags(CountMoments(mean=mean, variance=mean, third=mean))
 
-    def neighbours_across(self, epochs: Epochs) -> Clue:
+    def neighbours_across(self, epochs: EpochCut) -> Clue:
         """Batches of different epochs share as many records as independent ones."""
-        return self._lags(
-            shared_at_lags(self.sizes, self.records, epochs.segment(self.count), len(self.seen) - 1)
-        )
+        segment = epochs.segment(self.count)
+        return self._lags(overlap_moments_at_lags(self.sizes, self.records, segment, len(self.seen) - 1))
 
-    def _lags(self, expected: Moments) -> Clue:
-        values, means = expected.two_sided(self.seen[1:]), np.asarray(expected.mean)
+    def _lags(self, expected: CountMoments) -> Clue:
+        values, means = expected.p_values(self.seen[1:]), np.asarray(expected.mean)
         if not len(values):
             return Clue(p_value=1.0, saw="no record came twice")
         worst = int(np.argmin(values))
-        saw = f"batches {worst + 1} apart share {int(self.seen[worst + 1]):,} records where {means[worst]:,.1f} are expected"
+        shared = int(self.seen[worst + 1])
+        saw = f"batches {worst + 1} apart share {shared:,} records where {means[worst]:,.1f} are expected"
         return Clue(p_value=min(1.0, len(values) * float(values[worst])), saw=saw)
 
     @cached_property
     def spread(self) -> Clue:
-        """Each batch holds indices from all over the dataset: one-way analysis of variance of the indices by batch.
+        """Batches hold indices from all over the dataset: one-way analysis of variance of indices by batch.
 
-        12 / (n (n+1)) sum b (mean index - middle)^2 has mean sum (1 - b/n) for independent batches and for epochs alike, and
-        is close to chi-square with so many degrees of freedom; for tiny batches it varies less.
+        12 / (n (n+1)) sum b (mean index - middle)^2 has mean sum (1 - b/n), for independent batches as for
+        epochs. It is close to chi-square with so many degrees of freedom; for tiny batches it varies less.
         """
         n, some = self.records, self.sizes[self.sizes > 0]
-        return self._between(
-            (n - 1) / 2,
-            (n + 1) * n / 12,
-            float((1 - some / n).sum()) if self.within == 0 else float(len(some)),
-        )
+        freedom = float((1 - some / n).sum()) if self.within == 0 else float(len(some))
+        return self._between((n - 1) / 2, (n + 1) * n / 12, freedom)
 
     @cached_property
     def spread_with_weights(self) -> Clue:
         """The same around the mean and the variance that were seen."""
         drawn = self.batches.drawn.astype(float)
-        return self._between(
-            float(drawn.mean()), max(float(drawn.var()), 0.1), float((self.sizes > 0).sum()) - 1
-        )
+        freedom = float((self.sizes > 0).sum()) - 1
+        return self._between(float(drawn.mean()), max(float(drawn.var()), 0.1), freedom)
 
     def _between(self, middle: float, variance: float, freedom: float) -> Clue:
         if freedom < 1:
             return Clue(p_value=1.0, saw="batches hold nearly everything")
-        off = np.abs(
-            np.bincount(self.batches.batch, weights=self.batches.drawn - middle, minlength=self.count)
-        )
+        batch, off_middle = self.batches.batch, self.batches.drawn - middle
+        off = np.abs(np.bincount(batch, weights=off_middle, minlength=self.count))
         scale = np.maximum(self.sizes, 1) * variance
         # sums of indices are whole numbers: half a step towards the middle of the law
-        low, high = (
-            ((off + 0.5) ** 2 / scale)[self.sizes > 0].sum(),
-            (np.maximum(off - 0.5, 0.0) ** 2 / scale).sum(),
-        )
+        low = ((off + 0.5) ** 2 / scale)[self.sizes > 0].sum()
+        high = (np.maximum(off - 0.5, 0.0) ** 2 / scale).sum()
         tails = float(special.chdtr(freedom, low)), float(special.chdtrc(freedom, high))
         how = "closer together" if tails[0] < tails[1] else "further apart"
-        return Clue(
-            p_value=min(1.0, 2 * min(tails)),
-            saw=f"mean indices of batches lie {how} than chance would have it",
-        )
+        saw = f"mean indices of batches lie {how} than chance would have it"
+        return Clue(p_value=min(1.0, 2 * min(tails)), saw=saw)
 
     @cached_property
     def top_index(self) -> Clue:
-        """Indices go up to the last record: below index M all draws lie with probability at most (M / records)^draws."""
+        """Indices go up to the last record: all lie below M with probability at most (M / records)^draws."""
         beyond = int(self.batches.drawn[-1]) + 1
         log_chance = self.batches.total * math.log(beyond / self.records)
-        return Clue(
-            p_value=math.exp(log_chance),
-            saw=f"no index above {beyond - 1:,} came, though there are {self.records:,} records",
-        )
+        saw = f"no index above {beyond - 1:,} came, though there are {self.records:,} records"
+        return Clue(p_value=math.exp(log_chance), saw=saw)
 
     @cached_property
     def recurrence(self) -> Clue:
         """No batch comes again as a whole: a pair of size b is equal with probability 1 / C(records, b)."""
         times = Counter(self.batches.signatures)
-        again = max(
-            (
-                size
-                for size, who in zip(self.sizes.tolist(), self.batches.signatures, strict=True)
-                if times[who] > 1
-            ),
-            default=0,
-        )
+        members = zip(self.sizes.tolist(), self.batches.signatures, strict=True)
+        again = max((size for size, who in members if times[who] > 1), default=0)
         if again == 0:
             return Clue(p_value=1.0, saw="no batch came twice")
         sizes, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
@@ -237,11 +229,11 @@ class Tests:
 
     @cached_property
     def repeats(self) -> Clue:
-        """Independent batches repeat records; the best of all cuts into epochs is paid for by their number."""
+        """Independent batches repeat records; choosing the best cut into epochs costs their number."""
         best = min(self.cuts, key=lambda cut: cut.log_chance, default=None)
         if best is None:
             return Clue(p_value=1.0, saw="records come again at any distance")
-        log_chance = best.log_chance + math.log(tried(self.count))
+        log_chance = best.log_chance + math.log(count_cuts(self.count))
         within = f"an epoch of {best.length:,} batches" if best.length else "an epoch"
         return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"no record came twice within {within}")
 
@@ -255,20 +247,17 @@ class Tests:
         mode = _log_binomial(n, math.floor((n + 1) * rate), rate)
         return self._equal_sizes(mode, _log_binomial(n * self.count, total, rate))
 
-    def equal_sizes_in(self, epochs: Epochs) -> Clue:
-        """Nor do batches into which records fall at random: given an epoch's total, sizes are as if they had Poisson laws."""
+    def equal_sizes_in(self, epochs: EpochCut) -> Clue:
+        """The same for records that fall at random: given an epoch's total, sizes are like Poisson."""
         segment = epochs.segment(self.count)
         totals, lengths = np.bincount(segment, weights=self.sizes), np.bincount(segment)
         mean = self.batches.total / self.count
-        given = sum(
-            _log_poisson(total, mean * length)
-            for total, length in zip(totals, lengths, strict=True)
-            if length
-        )
-        return self._equal_sizes(_log_poisson(math.floor(mean), mean), given)
+        epochs_met = ((total, length) for total, length in zip(totals, lengths, strict=True) if length)
+        log_given = sum(_log_poisson(total, mean * length) for total, length in epochs_met)
+        return self._equal_sizes(_log_poisson(math.floor(mean), mean), log_given)
 
     def _equal_sizes(self, log_mode: float, log_given: float) -> Clue:
-        """That m of B independent sizes are equal has probability at most C(B, m) mode^(m-1); given totals, divided by theirs."""
+        """P(m of B independent sizes equal) <= C(B, m) mode^(m-1) / (probability of the totals)."""
         size, most = Counter(self.sizes.tolist()).most_common(1)[0]
         log_chance = _log_choose(self.count, most) + (most - 1) * log_mode - log_given
         how_many = f"all {most:,}" if most == self.count else f"{most:,} of {self.count:,}"
@@ -276,79 +265,69 @@ class Tests:
 
     @cached_property
     def dispersion(self) -> Clue:
-        """Sizes vary as they should: seen from the records, batches are drawn, each record having its number of them.
+        """Sizes vary as they should. Seen from the records, each draws its number of batches.
 
-        Given these numbers, pairs of records share batches as independent uniform subsets do, and sum C(b, 2) counts that.
+        Given these numbers, pairs of records share batches as independent uniform subsets do, and sum C(b, 2)
+        counts that.
         """
         return self._dispersion([(self.sizes, self.batches.inclusions)])
 
-    def dispersion_in(self, epochs: Epochs) -> Clue:
+    def dispersion_in(self, epochs: EpochCut) -> Clue:
         """Within each epoch every record that comes falls into one batch, each equally likely."""
         segment = epochs.segment(self.count)
         sizes = [self.sizes[segment == number] for number in np.unique(segment)]
-        return self._dispersion(
-            [(inside, np.ones(int(inside.sum()), dtype=np.int64)) for inside in sizes if len(inside) > 2]
-        )
+        once = [(inside, np.ones(int(inside.sum()), dtype=np.int64)) for inside in sizes if len(inside) > 2]
+        return self._dispersion(once)
 
     def _dispersion(self, groups: Sequence[tuple[Whole, Whole]]) -> Clue:
         seen = sum(float((sizes * (sizes - 1)).sum()) / 2 for sizes, _ in groups)
-        each = [shared(inclusions, len(sizes)) for sizes, inclusions in groups]
-        moments = Moments(
-            **{name: sum(getattr(m, name) for m in each) for name in ("mean", "variance", "third")}
-        )
+        each = [overlap_moments(inclusions, len(sizes)) for sizes, inclusions in groups]
+        names = ("mean", "variance", "third")
+        moments = CountMoments(**{name: sum(getattr(one, name) for one in each) for name in names})
         low, high = self.sizes.min(), self.sizes.max()
         saw = f"sizes lie between {low:,} and {high:,} and have the standard deviation {self.sizes.std():.3g}"
-        # equal sizes are the very end of the lower tail, where the fitted law says 0, and have a test of their own
-        return Clue(p_value=float(moments.two_sided(seen)) if self.unequal else 1.0, saw=saw)
+        # equal sizes lie at the end of the lower tail, where the fitted law says 0; they have their own test
+        return Clue(p_value=float(moments.p_values(seen)) if self.unequal else 1.0, saw=saw)
 
     @cached_property
     def empty_batches(self) -> Clue:
-        """Some batches are empty where many should be: at most (1 - P(empty))^B, as sizes of a given total repel each other."""
+        """Some batches are empty where many should be.
+
+        None is with probability at most (1 - P(empty))^B, since sizes of a given total repel each other.
+        """
         n, count, total = float(self.records), self.count, float(self.batches.total)
         if self.sizes.min() == 0 or total > n * (count - 1):
             return Clue(p_value=1.0, saw="there are empty batches, or none is expected")
         chance = math.exp(min(_log_choose(n * (count - 1), total) - _log_choose(n * count, total), 0.0))
-        return Clue(
-            p_value=(1 - chance) ** count,
-            saw=f"no batch is empty where about {chance * count:,.0f} are expected",
-        )
+        saw = f"no batch is empty where about {chance * count:,.0f} are expected"
+        return Clue(p_value=(1 - chance) ** count, saw=saw)
 
     @cached_property
     def repeats_within(self) -> Clue:
         """Draws with replacement repeat records within batches."""
         if self.within == 0:
-            log_chance = float(
-                (log_falling(self.records, self.sizes) - self.sizes * math.log(self.records)).sum()
-            )
-            return Clue(p_value=math.exp(min(log_chance, 0.0)), saw="no record came twice within a batch")
-        expected = equal_draws(self.sizes, self.records)
+            log_each = log_falling(self.records, self.sizes) - self.sizes * math.log(self.records)
+            p_value = math.exp(min(float(log_each.sum()), 0.0))
+            return Clue(p_value=p_value, saw="no record came twice within a batch")
+        expected = equal_draw_moments(self.sizes, self.records)
         saw = f"{self.within:,} repeats within batches where {expected.mean:,.1f} are expected"
-        return Clue(p_value=float(expected.two_sided(self.within)), saw=saw)
+        return Clue(p_value=float(expected.p_values(self.within)), saw=saw)
 
     @cached_property
     def unevenness(self) -> Clue:
         """Weights that vary by UNEVEN make pairs of batches share 1 + UNEVEN^2 times as many records.
 
-        The variance grows by as much, and by UNEVEN^2 S^3 / n^2 since a heavy record adds to many pairs at once.
+        The variance grows by as much, and by UNEVEN^2 S^3 / n^2 since a heavy record adds to many pairs at
+        once.
         """
-        with_repeats = self.within > 0
-        uniform = (
-            equal_draws(np.array([self.batches.total]), self.records)
-            if with_repeats
-            else shared(self.sizes, self.records)
-        )
-        excess, rate = UNEVEN**2, self.batches.total / self.count / self.records
-        variance = uniform.variance * (1 + excess) + excess * self.batches.total**3 / self.records**2 * max(
-            0.0, 1 - rate
-        )
-        weighted = Moments(mean=uniform.mean * (1 + excess), variance=variance, third=uniform.third)
-        saw = f"batches share {self.pairs:,} records where weights that vary by {UNEVEN:.0%} make {weighted.mean:,.0f}"
+        total, n = self.batches.total, self.records
+        uniform = equal_draw_moments(np.array([total]), n) if self.within else overlap_moments(self.sizes, n)
+        excess, rate = UNEVEN**2, total / self.count / n
+        variance = uniform.variance * (1 + excess) + excess * total**3 / n**2 * max(0.0, 1 - rate)
+        mean = uniform.mean * (1 + excess)
+        weighted = CountMoments(mean=mean, variance=variance, third=uniform.third)
+        saw = f"batches share {self.pairs:,} records where weights that vary by {UNEVEN:.0%} make {mean:,.0f}"
         return Clue(p_value=float(weighted.tails(self.pairs)[0]), saw=saw, share=EVENNESS_SHARE)
-
-
-def _evenness(pairs: int, expected: Moments) -> Clue:
-    saw = f"batches share {pairs:,} records where {expected.mean:,.0f} are expected"
-    return Clue(p_value=float(expected.two_sided(pairs)), saw=saw, share=EVENNESS_SHARE)
 
 
 def _log_choose(n: float, k: float) -> float:

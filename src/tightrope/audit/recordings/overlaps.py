@@ -17,7 +17,7 @@ NORMAL_FROM = 1e8  # degrees of freedom beyond which the skewness (below 3e-4) n
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class CountMoments:
     """Mean, variance and third central moment of one count, or of many."""
 
     mean: Floats | float
@@ -25,42 +25,42 @@ class Moments:
     third: Floats | float
 
     def tails(self, seen: Floats | Whole | float) -> tuple[Floats, Floats]:
-        """P(at most seen) and P(at least seen) for a whole number, by the shifted chi-square law with these moments.
+        """P(at most seen) and P(at least seen), by the shifted chi-square law with these moments.
 
-        Its tail is exponential, and so above the tail of counts, which falls like that of a Poisson law or faster.
+        Its tail is exponential, so it lies above the tail of counts, which falls like a Poisson tail or
+        faster.
         """
         excess = np.asarray(seen - self.mean, dtype=float)
-        return _below(excess + 0.5, self.variance, self.third), _below(
-            0.5 - excess, self.variance, -self.third
-        )
+        below = _below(excess + 0.5, self.variance, self.third)
+        return below, _below(0.5 - excess, self.variance, -self.third)
 
-    def two_sided(self, seen: Floats | Whole | float) -> Floats:
-        """Twice the smaller tail, and twice again, as the fitted tail may be too small: by 1.5 at 1e-4, by 3 at 1e-5."""
+    def p_values(self, seen: Floats | Whole | float) -> Floats:
+        """Four times the smaller tail: two sides, and a fitted tail may be 1.5 (at 1e-4) to 3 times low."""
         return np.asarray(np.minimum(1.0, 4 * np.minimum(*self.tails(seen))))
 
 
 def _below(excess: Floats, variance: Floats | float, third: Floats | float) -> Floats:
     """P(X - mean <= excess)."""
     variance, third = np.asarray(variance, dtype=float), np.asarray(third, dtype=float)
-    nothing_left_to_chance = variance < 1e-12
-    v, t = np.where(nothing_left_to_chance, 1.0, variance), np.where(third == 0, 1e-300, third)
+    is_certain = variance < 1e-12
+    v, t = np.where(is_certain, 1.0, variance), np.where(third == 0, 1e-300, third)
     with np.errstate(over="ignore"):
         freedom = 8 * v * (v / t) ** 2
     half = np.minimum(freedom, NORMAL_FROM) / 2
     x = np.maximum(half + excess * 2 * v / t, 0.0)
     skewed = np.where(t > 0, special.gammainc(half, x), special.gammaincc(half, x))
     result = np.where(freedom >= NORMAL_FROM, special.ndtr(excess / np.sqrt(v)), skewed)
-    return np.asarray(np.where(nothing_left_to_chance, excess >= 0, result))
+    return np.asarray(np.where(is_certain, excess >= 0, result))
 
 
-def shared(sizes: Whole, population: int) -> Moments:
+def overlap_moments(sizes: Whole, population: int) -> CountMoments:
     """Records in common, summed over all pairs of independent uniform subsets of the given sizes.
 
     With n = population, h = b (n - b) and f = h (n - 2b), one pair (i, j) has mean b_i b_j / n, variance
-    h_i h_j / (n^2 (n-1)) and third moment f_i f_j / (n^3 (n-1) (n-2)). Pairs are uncorrelated, and of the products of three
-    only triangles count, each with h_i h_j h_k / (n^3 (n-1)^2).
+    h_i h_j / (n^2 (n-1)) and third moment f_i f_j / (n^3 (n-1) (n-2)). Pairs are uncorrelated, and of the
+    products of three only triangles count, each with h_i h_j h_k / (n^3 (n-1)^2).
 
-    >>> shared(np.array([1, 1, 1]), 4).mean  # three pairs, each equal with probability 1/4
+    >>> overlap_moments(np.array([1, 1, 1]), 4).mean  # three pairs, each equal with probability 1/4
     0.75
     """
     n = float(population)
@@ -72,7 +72,7 @@ def shared(sizes: Whole, population: int) -> Moments:
     return _of_pairs(_pairs(b), _pairs(h), _pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2))
 
 
-def shared_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> Moments:
+def overlap_moments_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> CountMoments:
     """The same over pairs of batches j and j + lag of different segments, for lag = 1, 2, ..., lags."""
     n = float(population)
     b = sizes.astype(float)
@@ -81,10 +81,11 @@ def shared_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> 
     return _of_pairs(means, variances, thirds, n, 0.0)
 
 
-def equal_draws(groups: Whole, population: int) -> Moments:
-    """Pairs of equal draws within groups of independent uniform draws with replacement, b of them in a group.
+def equal_draw_moments(groups: Whole, population: int) -> CountMoments:
+    """Pairs of equal draws within groups of b independent uniform draws with replacement.
 
-    With p = 1 / population a pair has mean p, variance p (1-p), third moment p (1-p) (1-2p), a triangle p^2 (1-p).
+    With p = 1 / population a pair has mean p, variance p (1-p), third moment p (1-p) (1-2p), a triangle p^2
+    (1-p).
     """
     p = 1 / population
     b = groups.astype(float)
@@ -92,22 +93,22 @@ def equal_draws(groups: Whole, population: int) -> Moments:
     return _of_draws(pairs, triples, p)
 
 
-def equal_draws_at_lags(sizes: Whole, population: int, lags: int) -> Moments:
+def equal_draw_moments_at_lags(sizes: Whole, population: int, lags: int) -> CountMoments:
     """Pairs of equal draws, one from batch j and one from batch j + lag, for draws with replacement."""
     (pairs,) = _across([sizes.astype(float)], np.arange(len(sizes)), lags)
     return _of_draws(pairs, 0.0, 1 / population)
 
 
-def seen_at_lags(batches: Batches) -> Whole:
-    """How many records batch j shares with batch j + lag, summed over j; entry 0 counts repeats within a batch.
+def count_overlaps_at_lags(batches: Batches) -> Whole:
+    """How many records batches share with the batch `lag` later, in all; entry 0 counts repeats within one.
 
-    Only complete entries are there: a pair of occurrences of one record, k apart in its list, is at least k batches apart.
+    Only complete entries are kept: two draws of one record that are k apart in its list are at least k
+    batches apart.
     """
     drawn, batch = batches.drawn, batches.batch
     most = int(batches.inclusions.max(initial=0)) - 1
     steps = min(most, max(1, MOST_PAIRS // max(batches.total, 1)))
-    lags = batches.count - 1 if steps >= most else steps
-    lags = min(lags, MOST_LAGS)
+    lags = min(batches.count - 1 if steps >= most else steps, MOST_LAGS)
     seen = np.zeros(lags + 1, dtype=np.int64)
     for step in range(1, steps + 1):
         gaps = (batch[step:] - batch[:-step])[drawn[step:] == drawn[:-step]]
@@ -115,17 +116,17 @@ def seen_at_lags(batches: Batches) -> Whole:
     return seen
 
 
-def _of_pairs(b: Floats | float, h: Floats | float, f: Floats | float, n: float, triangles: float) -> Moments:
-    return Moments(
-        mean=b / n, variance=h / (n**2 * (n - 1)), third=f / (n**3 * (n - 1) * (n - 2)) + triangles
-    )
+def _of_pairs(
+    b: Floats | float, h: Floats | float, f: Floats | float, n: float, triangles: float
+) -> CountMoments:
+    third = f / (n**3 * (n - 1) * (n - 2)) + triangles
+    return CountMoments(mean=b / n, variance=h / (n**2 * (n - 1)), third=third)
 
 
-def _of_draws(pairs: Floats | float, triples: float, p: float) -> Moments:
+def _of_draws(pairs: Floats | float, triples: float, p: float) -> CountMoments:
     one = p * (1 - p)
-    return Moments(
-        mean=pairs * p, variance=pairs * one, third=pairs * (one * (1 - 2 * p)) + 6 * triples * p * one
-    )
+    third = pairs * (one * (1 - 2 * p)) + 6 * triples * p * one
+    return CountMoments(mean=pairs * p, variance=pairs * one, third=third)
 
 
 def _pairs(values: Floats) -> float:
@@ -133,21 +134,21 @@ def _pairs(values: Floats) -> float:
 
 
 def _across(rows: list[Floats], segment: Whole, lags: int) -> list[Floats]:
-    """Of each row the products of values j and j + lag, summed where the two lie in different segments, for each lag."""
+    """For each row and lag, the sum of value j times value j + lag over pairs in different segments."""
     bounds = np.flatnonzero(np.diff(segment, prepend=segment[0] - 1, append=segment[-1] + 1))
     parts = [slice(start, end) for start, end in pairwise(bounds.tolist()) if end - start > 1]
 
-    def summed(values: Floats) -> Floats:
-        total = _products(values, lags)
+    def sum_products(values: Floats) -> Floats:
+        total = _correlate(values, lags)
         for part in parts:
-            total -= _products(values[part], lags)
+            total -= _correlate(values[part], lags)
         return total
 
-    some = summed(np.ones(len(segment))) > 0.5  # where no pair is left, rounding must not look like one
-    return [np.where(some, summed(values), 0.0) for values in rows]
+    some = sum_products(np.ones(len(segment))) > 0.5  # where no pair is left, rounding must not look like one
+    return [np.where(some, sum_products(values), 0.0) for values in rows]
 
 
-def _products(values: Floats, lags: int) -> Floats:
+def _correlate(values: Floats, lags: int) -> Floats:
     within = min(lags, len(values) - 1)
     found = np.zeros(lags)
     if len(values) <= 4096:  # one call; beyond it all lags cost more than the few that are asked for

@@ -18,9 +18,8 @@ from tightrope.engines.draws.chunks import (
 )
 from tightrope.engines.draws.simulation import BETTING, CHERNOFF, PLAIN, Simulation
 from tightrope.engines.draws.tilts import best_tilts
-from tightrope.engines.estimate import NEGLIGIBLE
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.planning import Plan
+from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.numerics.confidence import Limits, betting, chernoff, hoeffding
 from tightrope.numerics.tails import Floats

@@ -1,0 +1,260 @@
+"""Index samplers as the stream of one pass, batch samplers as a cut stream or a finding."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tightrope.audit.finding import Finding, Scheme
+from tightrope.audit.loaders.cuts import Cut, Stream
+from tightrope.audit.loaders.rates import rate_torch_runs
+from tightrope.audit.loaders.words import (
+    check_size,
+    count,
+    kind_of,
+    refuse,
+    refuse_size,
+    tell,
+    tell_unknown,
+    tell_unread,
+)
+from tightrope.errors import Described, InvalidSetting
+from tightrope.numerics import check
+from tightrope.setting.sampling import Poisson
+
+NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
+
+# index samplers
+
+
+def read_order(sampler: Any, records: int) -> Stream | Finding:
+    """What one pass over an index sampler yields, or the finding that this is not known."""
+    reader = ORDERS.get(kind_of(sampler))
+    return reader(sampler, records) if reader else tell_unread(sampler, role="sampler", records=records)
+
+
+def _all(records: int) -> str:
+    return f"the {count(records, 'record')}"
+
+
+def _read_sequential(sampler: Any, records: int) -> Stream:
+    check_size(sampler, len(sampler.data_source), records)
+    return Stream(
+        kind=Scheme.FIXED_PARTITION, records=records, length=records, whose=_all(records), follows=True
+    )
+
+
+def _read_random(sampler: Any, records: int) -> Stream:
+    check_size(sampler, len(sampler.data_source), records)
+    return Stream(
+        kind=Scheme.WITH_REPLACEMENT if sampler.replacement else Scheme.SHUFFLE,
+        records=records,
+        length=sampler.num_samples,
+        whose=_all(records),
+        follows=True if sampler._num_samples is None else _follows(sampler.num_samples, records),
+        share=1 / records if sampler.replacement else None,
+    )
+
+
+def _follows(draws: int, records: int) -> bool | None:
+    """False for a number of draws set by hand; None if it equals the records, and may follow them."""
+    return None if draws == records else False
+
+
+def _read_seedable(sampler: Any, records: int) -> Stream:
+    notes = (
+        "The order follows from a seed and the number of the pass: whoever knows the seed knows it.",
+        "A pass that is broken off is repeated in the same order.",
+    )
+    return replace(_read_random(sampler, records), renewed=False, notes=notes)
+
+
+def _read_subset(sampler: Any, records: int) -> Stream | Finding:
+    named = sampler.indices.tolist() if hasattr(sampler.indices, "tolist") else sampler.indices
+    indices = [int(index) for index in named]  # tensors are not hashed by value
+    if not indices:
+        found = "a SubsetRandomSampler without indices"
+        raise refuse("yield a batch", found, "Give the sampler at least one index.")
+    beyond = max(max(indices), -min(indices) - 1)
+    if beyond >= records:
+        raise refuse_size(sampler, f"at least {beyond + 1:,} records", records)
+    distinct = len({index % records for index in indices})  # -1 is the last record
+    if distinct < len(indices):
+        names = f"{count(len(indices), 'record')}, of which only {distinct:,} are different"
+        reason = f"The SubsetRandomSampler names {names}, so some come more often than others"
+        return tell_unknown(reason, records=distinct)
+    subset = f"{distinct:,} of the {count(records, 'record')} of the dataset: the others are never used"
+    is_all = distinct == records
+    return Stream(
+        kind=Scheme.SHUFFLE,
+        records=distinct,
+        length=distinct,
+        whose=_all(records) if is_all else f"the {count(distinct, 'record')} of a subset",
+        follows=True,
+        notes=() if is_all else (f"The subset is {subset}.",),
+    )
+
+
+def _read_weighted(sampler: Any, records: int) -> Stream:
+    weights = [float(weight) for weight in sampler.weights.tolist()]
+    check_size(sampler, len(weights), records)
+    total = math.fsum(weights)
+    if not (min(weights) >= 0 and 0 < total < math.inf):
+        found = Described(f"a sum of {total} and a smallest weight of {min(weights)}")
+        must = "be at least 0 with a finite sum above 0"
+        raise InvalidSetting("weights of the loader", found, must, "Give one weight per record.")
+    afresh = sampler.replacement
+    depends = "Within one pass no record is drawn twice, so later batches depend on earlier ones."
+    return Stream(
+        kind=Scheme.WEIGHTED,
+        records=records,
+        length=sampler.num_samples,
+        whose=_all(records),
+        follows=_follows(sampler.num_samples, records),
+        share=max(weights) / total if afresh else None,
+        notes=() if afresh else (depends,),
+    )
+
+
+def _read_distributed(sampler: Any, records: int) -> Stream:
+    check_size(sampler, len(sampler.dataset), records)
+    ranks, length = sampler.num_replicas, sampler.total_size
+    least = records // ranks * ranks
+    # total_size is counted once, when the sampler is made
+    if length != (least if sampler.drop_last or least == records else least + ranks):
+        raise refuse_size(sampler, f"{count(length, 'draw')} by {count(ranks, 'rank')}", records)
+    notes = [f"Of {count(ranks, 'rank')} each takes its part of every global batch."]
+    if sampler.drop_last and length < records:
+        left_out = count(records - length, "record")
+        notes.append(f"drop_last of the sampler leaves {left_out} out of each epoch.")
+    if sampler.shuffle:
+        notes.append("The order is the same in every epoch unless set_epoch is called before each one.")
+        known = f"The order follows from the seed {sampler.seed} and the epoch"
+        notes.append(f"{known}: whoever knows the seed knows it.")
+    return Stream(
+        kind=Scheme.SHUFFLE if sampler.shuffle else Scheme.FIXED_PARTITION,
+        records=records,
+        length=length,
+        whose=_all(records),
+        repeated=max(0, length - records),
+        renewed=False,  # without set_epoch every pass is the same
+        ranks=ranks,
+        notes=tuple(notes),
+    )
+
+
+ORDERS: dict[str, Callable[[Any, int], Stream | Finding]] = {
+    "torch.utils.data.sampler.SequentialSampler": _read_sequential,
+    "torch.utils.data.sampler.RandomSampler": _read_random,
+    "torch.utils.data.sampler.SubsetRandomSampler": _read_subset,
+    "torch.utils.data.sampler.WeightedRandomSampler": _read_weighted,
+    "torch.utils.data.distributed.DistributedSampler": _read_distributed,
+    "accelerate.data_loader.SeedableRandomSampler": _read_seedable,
+}
+
+# batch samplers
+
+
+def _read_torch(batch_sampler: Any, records: int) -> Cut | Finding:
+    stream = read_order(batch_sampler.sampler, records)
+    if isinstance(stream, Finding):
+        return stream
+    batch = batch_sampler.batch_size * stream.ranks
+    return Cut(stream=stream, batch=batch, drop_last=batch_sampler.drop_last)
+
+
+def _read_opacus(sampler: Any, records: int) -> Finding:
+    check_size(sampler, sampler.num_samples, records)
+    return _tell_torch_rate(sampler.sample_rate, records, batches=_check_pass(sampler, sampler.steps))
+
+
+def _read_opacus_ranks(sampler: Any, records: int) -> Finding:
+    check_size(sampler, sampler.total_size, records)
+    batches = _check_pass(sampler, sampler.num_batches)
+    if sampler.num_replicas > 1:
+        reason = (
+            f"Each of {sampler.num_replicas} ranks draws from its own part of the records: Poisson batches "
+            "only if their generators are seeded differently, which cannot be seen from here; with equal "
+            "seeds records join together. Empty batches are dropped besides"
+        )
+        return tell_unknown(reason, records=records)
+    finding = _tell_torch_rate(sampler.sample_rate, records, batches=batches)
+    if finding.rate is None:
+        return finding
+    empty = batches * (1 - finding.rate) ** records
+    if empty <= NEGLIGIBLE:
+        return finding
+    reason = (
+        "Each record joins each batch on its own, but empty batches are dropped, which in a pass happens "
+        f"with probability {min(1.0, empty):.2g}"
+    )
+    return tell_unknown(reason, records=records, notes=finding.notes)
+
+
+def _check_pass(sampler: object, batches: int) -> int:
+    if batches < 1:
+        found = f"a {type(sampler).__name__} that draws {batches} batches in a pass"
+        raise refuse("yield a batch", found, "Give it steps of at least 1.")
+    return batches
+
+
+def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
+    remedy = "It is the probability that one record joins one batch."
+    asked = check.probability(remedy=remedy, sample_rate=rate)
+    run = rate_torch_runs(asked)
+    if run is None:
+        reason = (
+            "Each record joins each batch on its own, but for torch's present default device or dtype "
+            "the rate is not known"
+        )
+        return tell_unknown(reason, records=records)
+    rounded = f"sample_rate is {asked:.10g}; records join at {run:.10g}, since torch compares on a grid."
+    notes = (*((rounded,) if run != asked else ()), f"One pass is {count(batches, 'batch')}.")
+    return _tell_poisson(Poisson(rate=run), records, notes)
+
+
+def _tell_poisson(sampling: Poisson, records: int, notes: tuple[str, ...]) -> Finding:
+    joins = f"each of the {count(records, 'record')} joins each batch on its own"
+    return tell(
+        scheme=Scheme.POISSON,
+        sentence=f"This loader draws Poisson batches: {joins}, with probability {sampling.rate:.10g}.",
+        sampling=sampling,
+        records=records,
+        rate=sampling.rate,
+        notes=notes,
+    )
+
+
+def _read_ours(batch_sampler: Any, records: int) -> Finding:
+    passes = batch_sampler.sampler
+    shared = kind_of(passes) == SHARE
+    drawer = passes.sampler if shared else passes
+    if kind_of(drawer) not in OUR_SAMPLERS:
+        return tell_unread(drawer, role="sampler", records=records)
+    check_size(drawer, drawer.records, records)
+    sampling = drawer.sampling
+    notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
+    if isinstance(sampling, Poisson):
+        return _tell_poisson(sampling, records, notes)
+    batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
+    return tell(
+        scheme=Scheme.WITHOUT_REPLACEMENT,
+        sentence=f"This loader draws {batch} without replacement, afresh at every step.",
+        sampling=sampling,
+        records=records,
+        batch=sampling.batch,
+        notes=notes,
+    )
+
+
+SHARE = "tightrope.samplers.sampler.Share"
+OUR_SAMPLERS = (
+    "tightrope.samplers.schemes.PoissonSampler",
+    "tightrope.samplers.schemes.WithoutReplacementSampler",
+)
+BATCH_SAMPLERS: dict[str, Callable[[Any, int], Cut | Finding]] = {
+    "torch.utils.data.sampler.BatchSampler": _read_torch,
+    "opacus.utils.uniform_sampler.UniformWithReplacementSampler": _read_opacus,
+    "opacus.utils.uniform_sampler.DistributedUniformWithReplacementSampler": _read_opacus_ranks,
+    "tightrope.samplers.torch.BatchSampler": _read_ours,
+}

@@ -1,0 +1,168 @@
+"""From delta back to epsilon: where the certified bounds of a composition cross the delta that was asked for."""
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from tightrope.engines.closed_forms import EndPoint, one_step_bounds
+from tightrope.engines.face import EngineDeclines, Hint, LocalBounds, LogBounds
+from tightrope.engines.planning import NEGLIGIBLE, Plan
+from tightrope.engines.saddle import epsilon_estimate
+from tightrope.errors import NotPreciseEnough
+from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.roots import crossing
+from tightrope.pairs.schedule import Schedule
+
+ROUGH = (
+    0.1  # the accuracy of the first solution: where few steps matter, a fine lattice there would be wasted
+)
+MOST_TRIES = 6  # at the accuracy that is wanted
+PERHAPS_ZERO = 0.1  # an estimate up to here may be off so far that epsilon is 0
+NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
+
+
+class Searched(Protocol):
+    """The composition whose epsilon is looked for."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """What is composed."""
+
+    def known(self, epsilon: float) -> LogBounds | None:
+        """Bounds that need no engine, where there are any."""
+
+    def place(self, epsilon: float, accuracy: float, hint: Hint) -> LocalBounds:
+        """Bounds that certify `epsilon` to `accuracy`, or the best there are."""
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon), or NotPreciseEnough."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between which epsilons the curve crosses delta, as one local sees it, and the relative width it has there."""
+
+    lower: float
+    upper: float
+    width: float
+
+    def is_enough(self, accuracy: float) -> bool:
+        """Whether delta, or else epsilon, is known as closely as asked."""
+        close = math.isfinite(self.upper) and self.upper - self.lower <= accuracy / 10 * self.upper
+        return self.width <= accuracy or close
+
+
+@dataclass(frozen=True)
+class Target:
+    """The ln delta to be crossed, how closely, and the largest loss, beyond which nothing needs a search."""
+
+    log_delta: float
+    accuracy: float
+    highest: float
+
+
+def find_epsilon(curve: Searched, delta: float, accuracy: float) -> tuple[float, float]:
+    """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`, or NotPreciseEnough."""
+    schedule = curve.schedule
+    if not schedule:
+        return 0.0, 0.0
+    if delta < schedule.infinite_mass * (1 - 1e-12):
+        return math.inf, math.inf
+    target = Target(math.log(delta), accuracy, schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF))
+    estimate = _estimate(schedule, target)
+    if (estimate is None or estimate[0] < PERHAPS_ZERO) and _log_union_bound(schedule) <= target.log_delta:
+        return 0.0, 0.0
+    if schedule.is_bounded:  # costs nothing to try, and settles small deltas
+        found = _solve(curve, EndPoint(schedule), target.highest * (1 - 1e-6), target, accuracy)
+        if found.width <= accuracy and found.lower > 0:
+            return found.lower, found.upper
+    found = _refine(curve, *(estimate or (1.0, 1.0)), target)
+    if found.lower == 0 and _meets_at_zero(curve, target):
+        return 0.0, 0.0
+    if not found.is_enough(accuracy):
+        raise NotPreciseEnough(
+            f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}",
+            "Ask for a coarser {accuracy}.",
+        )
+    return found.lower, found.upper
+
+
+def _estimate(schedule: Schedule, target: Target) -> tuple[float, float] | None:
+    """About the epsilon and its saddle's tilt; None where there is no telling."""
+    try:
+        plan = Plan(schedule, target.log_delta + math.log(target.accuracy) + NEGLIGIBLE)
+        return epsilon_estimate(plan, target.log_delta)
+    except EngineDeclines:
+        return None
+
+
+def _log_union_bound(schedule: Schedule) -> float:
+    """ln of the sum of the steps' own delta(0), an upper bound on the run's: total variation adds up."""
+    total = sum(times * math.exp(one_step_bounds(pair, 0.0).upper) for pair, times in schedule)
+    return math.log(total) + 1e-12 if total else -math.inf
+
+
+def _meets_at_zero(curve: Searched, target: Target) -> bool:
+    """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""
+    if _log_union_bound(curve.schedule) <= target.log_delta:
+        return True
+    for wanted in (target.accuracy, ROUGH):
+        with suppress(NotPreciseEnough):
+            return curve.log_bounds(0.0, wanted).upper <= target.log_delta
+    return False
+
+
+def _refine(curve: Searched, guess: float, tilt: float, target: Target) -> Crossing:
+    """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
+    tried, hopeless = {guess}, 0
+    for wanted in (max(target.accuracy, ROUGH), *[target.accuracy] * MOST_TRIES):
+        if curve.known(guess) is not None:
+            found = Crossing(0.0, guess, math.inf)
+        else:
+            hint = Hint(tilt, None if wanted >= ROUGH else target.log_delta)  # a rough solution is behind it
+            found = _solve(curve, curve.place(guess, wanted, hint), guess, target, wanted)
+        if found.is_enough(target.accuracy):
+            break
+        hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
+        if hopeless == MOST_HOPELESS:
+            break
+        guess = _next_guess(found, guess, tried, target.highest)
+        tried.add(guess)
+    return found
+
+
+def _next_guess(found: Crossing, guess: float, tried: set[float], highest: float) -> float:
+    """Where the upper end crosses is the better guess; a second one that did not help is halved."""
+    most = min(found.upper, highest)
+    if not math.isfinite(most):
+        return 2 * max(found.lower, guess)
+    return found.upper if found.upper < highest and found.upper not in tried else (found.lower + most) / 2
+
+
+def _solve(curve: Searched, local: LocalBounds, guess: float, target: Target, accuracy: float) -> Crossing:
+    """Both crossings as `local` sees them."""
+    log_delta, highest = target.log_delta, target.highest
+
+    def upper(epsilon: float) -> float:
+        return (curve.known(epsilon) or local.bounds(epsilon)).upper - log_delta
+
+    def lower(epsilon: float) -> float:
+        return (curve.known(epsilon) or local.bounds(epsilon)).lower - log_delta
+
+    step = max(abs(guess) * 1e-4, 1e-9)
+    here, there = local.bounds(guess), local.bounds(guess + step).upper
+    slope = min((there - here.upper) / step, -1e-3) if math.isfinite(there) else -1 / step
+    # as fine as the local itself is certain, within reason
+    fine = min(max(here.width, 1e-9), accuracy / 10) / 5 / -slope
+    resolution = max(fine, 8 * UNIT_ROUNDOFF * guess, 1e-300)
+    _, high = crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
+    start = min(high, highest)
+    low, _ = crossing(lower, start=start, slope=slope, resolution=resolution, highest=highest)
+    # beyond the largest loss the upper end is certain, and says nothing about how close it is
+    if not math.isfinite(high) or curve.known(high) is not None:
+        return Crossing(min(low, high), high, math.inf)
+    found = local.bounds(high)
+    # a bound can also jump past delta, which leaves the crossing open
+    jumped = -math.expm1(min(found.upper - log_delta, 0.0))
+    return Crossing(min(low, high), high, max(found.width, jumped))

@@ -1,0 +1,224 @@
+"""The rows of a sweep: safe in an SQLite journal as they come, in a CSV or Parquet file when it stops."""
+
+import csv
+import io
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.files import as_path, read_text, write_whole
+from tightrope.sweeps.cells import (
+    COLUMNS,
+    TEXT_COLUMNS,
+    WHOLE_KEYS,
+    Key,
+    Row,
+    key_of,
+    read_value,
+    write_value,
+)
+
+SUFFIXES = (".csv", ".parquet")
+_OURS = 0x74726F70  # SQLite's application id, "trop"
+_UNCHANGED = "It is unchanged; choose another place."
+
+
+class Results:
+    """Rows by the key of their cell, beginning with those found in the file that is resumed.
+
+    While the sweep runs, each row is committed to `name.csv.journal` beside the file, which survives a kill.
+    SQLite locks the journal, so that a second sweep is refused; the system drops the lock of a process that
+    dies.
+    """
+
+    def __init__(self, path: str | Path, *, resume: bool) -> None:
+        self.path = as_path(path)
+        if self.path.suffix not in SUFFIXES:
+            must = f"end in {' or '.join(SUFFIXES)}"
+            raise InvalidSetting("out", str(path), must, "Name such a file for the results.")
+        if self._is_parquet:
+            _import_pyarrow()  # now, and not when all the work is done
+        self.journal_path = self.path.with_name(f"{self.path.name}.journal")
+        is_new = not self.journal_path.exists()
+        if not is_new and not resume:
+            raise _exists(self.journal_path)
+        self._journal = _open_journal(self.journal_path)
+        try:
+            if self.path.exists() and not resume:
+                raise _exists(self.path)
+            found = [*self._read(), *_read_journal(self._journal, self.journal_path)]
+        except BaseException:
+            if is_new:
+                self._discard_journal()
+            self._journal.close()
+            raise
+        self.rows: dict[Key, Row] = {key_of(row): row for row in found}
+
+    def add(self, row: Row) -> None:
+        """Keep one row; when this returns, a crash of this process cannot lose it."""
+        key = key_of(row)
+        self.rows[key] = row
+        try:
+            self._journal.execute(
+                "INSERT OR REPLACE INTO rows VALUES (?, ?)", (json.dumps(key), json.dumps(row))
+            )
+        except sqlite3.Error as problem:
+            remedy = "The rows before are safe: make room, then resume."
+            raise UnusableFile(self.journal_path, f"could not be written: {problem}", remedy) from problem
+
+    def close(self, order: Iterable[Key]) -> None:
+        """Write the file, the rows of these keys first and in this order, and delete the journal."""
+        try:
+            if self.rows:
+                first = {key: self.rows[key] for key in order if key in self.rows}
+                rows = [*first.values(), *(row for key, row in self.rows.items() if key not in first)]
+                content = _parquet_bytes(rows) if self._is_parquet else _csv_bytes(rows)
+                write_whole(self.path, content, what="results")
+            self._discard_journal()
+        finally:
+            self._journal.close()
+
+    def _discard_journal(self) -> None:
+        # The log goes first: SQLite would delete it on closing, when it might be that of the next sweep.
+        self._journal.execute("PRAGMA journal_mode = DELETE")
+        self.journal_path.unlink()
+
+    @property
+    def _is_parquet(self) -> bool:
+        return self.path.suffix == ".parquet"
+
+    def _read(self) -> Iterable[Row]:
+        if not self.path.exists():
+            return ()
+        return _read_parquet(self.path) if self._is_parquet else _read_csv(self.path)
+
+
+@contextmanager
+def open_results(path: str | Path | None, order: Iterable[Key], *, resume: bool) -> Iterator[Results | None]:
+    """The results at `path`, written however the sweep ends; None where they are not to be kept."""
+    if path is None:
+        yield None
+        return
+    results = Results(path, resume=resume)
+    try:
+        yield results
+    finally:
+        results.close(order)
+
+
+def _open_journal(path: Path) -> sqlite3.Connection:
+    """The journal, made where there is none; locked until it is closed."""
+    connection = None
+    try:
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and owner != _OURS:
+            raise UnusableFile(path, "is not the journal of a sweep", _UNCHANGED)
+        # Rows appended to a log need no wait for the disk, and are whole or absent after a power cut.
+        for statement in ("journal_mode = WAL", "synchronous = NORMAL", f"application_id = {_OURS}"):
+            connection.execute(f"PRAGMA {statement}")
+        connection.execute("CREATE TABLE IF NOT EXISTS rows (key TEXT PRIMARY KEY, row TEXT NOT NULL)")
+        if not path.exists():  # whoever had it has just finished and taken it away
+            raise sqlite3.OperationalError("database is locked")
+        return connection
+    except (sqlite3.Error, UnusableFile, ValueError) as problem:
+        if connection is not None:
+            connection.close()
+        if isinstance(problem, UnusableFile):
+            raise
+        if "locked" in str(problem):
+            remedy = "Wait for it, or choose another place."
+            raise UnusableFile(path, "is being written by another sweep", remedy) from None
+        raise UnusableFile(path, f"could not be opened: {problem}", "Choose another place.") from None
+
+
+def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
+    try:
+        for (text,) in journal.execute("SELECT row FROM rows ORDER BY rowid"):
+            row = json.loads(text)
+            _check_columns(path, tuple(row))
+            yield row
+    except UnusableFile:
+        raise
+    except (sqlite3.Error, ValueError) as problem:
+        raise UnusableFile(path, f"is damaged: {problem}", _UNCHANGED) from None
+
+
+def _exists(path: Path) -> UnusableFile:
+    remedy = "Go on with it ({resume=True}), or choose another place."
+    return UnusableFile(path, "exists, and results are never overwritten", remedy)
+
+
+def _check_columns(path: Path, found: Iterable[str]) -> None:
+    if tuple(found) != COLUMNS:
+        raise _foreign(path, f"its columns are {', '.join(found)} and not {', '.join(COLUMNS)}")
+
+
+def _foreign(path: Path, why: object) -> UnusableFile:
+    return UnusableFile(path, f"is not a file of such results: {' '.join(str(why).split())}", _UNCHANGED)
+
+
+def _read_csv(path: Path) -> Iterator[Row]:
+    lines = csv.reader(io.StringIO(read_text(path), newline=""))
+    number = 1
+    try:
+        header = next(lines, None)
+        if header is None:  # an empty file has no rows, and no columns to differ
+            return
+        _check_columns(path, header)
+        for number, fields in enumerate(lines, start=2):
+            if len(fields) != len(COLUMNS):
+                raise _foreign(path, f"line {number} has {len(fields)} fields and not {len(COLUMNS)}")
+            yield {column: read_value(column, text) for column, text in zip(COLUMNS, fields, strict=True)}
+    except UnusableFile:
+        raise
+    except (csv.Error, ValueError) as problem:
+        raise _foreign(path, f"line {number}: {problem}") from None
+
+
+def _csv_bytes(rows: Iterable[Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow([" ".join(write_value(row[column]).splitlines()) for column in COLUMNS])
+    return text.getvalue().encode("utf-8")
+
+
+def _import_pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        must = "end in .csv where pyarrow is not installed"
+        remedy = "Install tightrope[parquet], or write a .csv file."
+        raise InvalidSetting("out", ".parquet", must, remedy) from None
+    return pyarrow
+
+
+def _parquet_bytes(rows: Iterable[Row]) -> bytes:
+    arrow = _import_pyarrow()
+    kinds = dict.fromkeys(TEXT_COLUMNS, arrow.string()) | dict.fromkeys(WHOLE_KEYS, arrow.int64())
+    schema = arrow.schema([(column, kinds.get(column, arrow.float64())) for column in COLUMNS])
+    # The ends of a number of steps are whole, those of everything else are not, and a column has one kind.
+    floats: Any = [column for column in COLUMNS if column not in kinds]
+    plain = [{**row, **{key: row[key] and float(str(row[key])) for key in floats}} for row in rows]
+    buffer = io.BytesIO()
+    arrow.parquet.write_table(arrow.Table.from_pylist(plain, schema=schema), buffer)
+    return buffer.getvalue()
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    arrow = _import_pyarrow()
+    try:
+        table = arrow.parquet.read_table(path)
+    except (OSError, ValueError, arrow.ArrowException) as problem:
+        raise _foreign(path, problem) from None
+    _check_columns(path, table.column_names)
+    yield from table.to_pylist()
