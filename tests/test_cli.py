@@ -244,7 +244,7 @@ REFUSED = [
     ),
     (
         "epsilon --noise 1 --sampling without-replacement --batch 9 --population 5 --steps 9 --relation add --delta 1e-6",
-        "--batch must be at most population",
+        "--batch must be at most --population 5, got 9",
     ),
     (f"epsilon {PLAIN} --rate 1 --relation add --delta 1e-6", "--rate 1 contradicts --sampling every-record"),
     (
@@ -322,15 +322,15 @@ REFUSED = [
     (f"curve {PLAIN} --relation add --epsilons 0:1", "--epsilons: '0:1' is not start:stop:count"),
     (f"curve {PLAIN} --relation add --epsilons 1:0:5", "does not go upwards"),
     (f"curve {PLAIN} --relation add --epsilons 0:1:1e12", "pass a whole count from 2"),
-    (f"curve {PLAIN} --relation add --plot curve.bmp", "must end in .png, .pdf, .svg, got 'curve.bmp'"),
-    (f"curve {PLAIN} --relation add --plot no/such/folder/curve.png", "folder must exist"),
+    (f"curve {PLAIN} --relation add --plot curve.bmp", "curve.bmp must end in .png, .pdf, .svg"),
+    (f"curve {PLAIN} --relation add --plot no/such/folder/curve.png", "a folder that does not exist"),
     (f"contrast {PLAIN}", "--delta is missing"),
     (f"contrast {PLAIN} --delta 1e-6 --relation add", "--relation"),
     ("epsilno", "epsilno"),
     ("theorems --json --markdown", "--json contradicts --markdown"),
     (
         "epsilon --mechanism laplace --noise 1 --sampling poisson --rate 0.1 --steps 2 --relation substitute --delta 1e-6",
-        "Laplace with Poisson sampling under SUBSTITUTE: no theorem gives the worst case",
+        "laplace with poisson sampling under substitute: no theorem gives the worst case",
     ),
 ]
 

@@ -254,7 +254,7 @@ REFUSED = [
     (f"{NOISE} --accuracy 2", "--accuracy must be"),
     (
         "noise --mechanism laplace --sampling poisson --rate 0.1 --steps 9 --relation substitute --epsilon 1 --delta 1e-6",
-        "Laplace with Poisson sampling under SUBSTITUTE: no theorem gives the worst case",
+        "laplace with poisson sampling under substitute: no theorem gives the worst case",
     ),
 ]
 
@@ -272,14 +272,11 @@ def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(
 
 
 def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "epsilon 1 at delta 1e-06 under ADD is out of reach: even noise_multiplier 1e+09 is not shown to meet it."
-    monkeypatch.setattr(
-        "tightrope.cli.calibrate.smallest_noise", test_cli.failing(tr.NoSuchValue(said, limit=0.0))
-    )
-    expected = (
-        "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 is not shown to meet it."
-    )
-    assert shell(NOISE) == (2, "", f"tightrope: {expected}\n")
+    said = "{epsilon} 1 at {delta} 1e-06 under {ADD} is out of reach: even {noise_multiplier} 1e+09 misses it"
+    refusal = tr.NoSuchValue(said, "Accept a larger {delta}.", limit=0.0)
+    monkeypatch.setattr("tightrope.cli.calibrate.smallest_noise", test_cli.failing(refusal))
+    expected = "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 misses it."
+    assert shell(NOISE) == (2, "", f"tightrope: {expected} Accept a larger --delta.\n")
 
 
 # help

@@ -10,8 +10,7 @@ import pytest
 import tightrope as tr
 from tightrope.curve.bracket import Bracket
 from tightrope.report.digits import ends, ends_from_logs
-from tightrope.report.plot import checked_target, draw_curve
-from tightrope.report.ticks import power_ticks
+from tightrope.report.plot import check_target, draw_curve, power_ticks
 
 GRID = np.linspace(0, 2, 9).tolist()
 
@@ -124,13 +123,13 @@ def test_bad_targets_are_refused_before_anything_is_computed(tmp_path: Path) -> 
     for name, reason in (
         ("curve.bmp", "must end in .png, .pdf, .svg"),
         ("curve", "must end in"),
-        ("no/curve.png", "folder must exist"),
+        ("no/curve.png", "a folder that does not exist"),
     ):
         with pytest.raises(tr.InvalidSetting, match=reason):
             draw_curve(Untouchable(), epsilons=GRID, to=tmp_path / name)
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(tr.InvalidSetting, match="must be a file"):
-        checked_target(tmp_path / "folder.png")
+        check_target(tmp_path / "folder.png")
     with pytest.raises(tr.InvalidSetting, match="at least one value"):
         draw_curve(Untouchable(), epsilons=[], to=tmp_path / "curve.png")
 

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 
 
+def write_value(value: object) -> str:
+    """The value as Python writes it; Python refuses to write whole numbers of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 @dataclass(frozen=True)
 class Words:
     """How a front end writes an argument or setting, an argument with its value, and a value that was given."""
 
     name: Callable[[str], str] = str
     assign: Callable[[str, str], str] = "{}={}".format
-    value: Callable[[object], str] = repr
+    value: Callable[[object], str] = write_value
 
     def fill(self, text: str) -> str:
         """The text with every name in braces as this front end writes it."""

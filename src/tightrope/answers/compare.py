@@ -81,13 +81,14 @@ def compare(
     *,
     relation: Relation | str,
     delta: float | Sequence[float],
-    by: Sequence[AnyAccountant] | None = None,
+    by: Certified | Sequence[AnyAccountant] = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Comparison:
     """Epsilon at each delta by every accountant: brackets, upper bounds, an approximation and estimates side by side.
 
-    `by` lists the accountants; by default all four, with as many draws as take seconds, and none where that would be too
-    few to say anything. An accountant that refuses is a row with its reason; the others answer all the same.
+    `by` lists the accountants. Beside the certified accountant alone the three others are asked, with as many draws as
+    take seconds, or none where that would be too few to say anything. An accountant that refuses is a row with its
+    reason; the others answer all the same.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 100
@@ -101,9 +102,11 @@ def compare(
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     rows: list[ComparisonRow] = []
     curves: dict[AnyAccountant, AnyCurve] = {}
-    for accountant in every_accountant(run.steps * len(deltas)) if by is None else by:
+    planned = isinstance(by, Certified)
+    for accountant in every_accountant(run.steps * len(deltas), by) if isinstance(by, Certified) else by:
         try:
-            _refuse_few_draws(accountant, run, by)
+            if planned:
+                _refuse_few_draws(accountant)
             curves[accountant] = privacy_curve(run, relation=relation, by=accountant, progress=progress)
             rows.extend(_rows(accountant, curves[accountant], deltas))
         except NotPreciseEnough as refusal:  # where there is no theorem, no accountant has an answer
@@ -111,15 +114,15 @@ def compare(
     return Comparison(f"{run!r} under {relation.name}", deltas, tuple(rows), curves)
 
 
-def every_accountant(losses: int, certified: Certified = BY_DEFAULT) -> tuple[AnyAccountant, ...]:
+def every_accountant(losses: int, certified: Certified) -> tuple[AnyAccountant, ...]:
     """One of each, with as many draws as take seconds where each needs so many losses."""
     draws = max(min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS), 1)
     return certified, Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
 
 
-def _refuse_few_draws(accountant: AnyAccountant, run: Run, by: object) -> None:
+def _refuse_few_draws(accountant: AnyAccountant) -> None:
     """Draws that nobody asked for and that are too few to say anything are not made."""
-    if by is None and isinstance(accountant, MonteCarlo) and accountant.draws < FEWEST_DRAWS:
+    if isinstance(accountant, MonteCarlo) and accountant.draws < FEWEST_DRAWS:
         raise NotPreciseEnough(
             f"so many steps leave time for {accountant.draws} draws, which say little",
             f"State how many: {{draws={FEWEST_DRAWS}}}.",

@@ -28,18 +28,18 @@ _TARGET = "    --relation add-or-remove --epsilon 1 --delta 1e-6"
 COMMANDS = (
     Command(
         "curves:epsilon",
-        "Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private, or ask another accountant.",
+        "Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private.",
         f"tightrope epsilon {_POISSON} \\\n    --steps 10000 --relation add-or-remove --delta 1e-6",
     ),
     Command(
         "curves:delta",
-        "Bracket the smallest delta for which the run is (epsilon, delta)-private, or ask another accountant.",
+        "Bracket the smallest delta for which the run is (epsilon, delta)-private.",
         "tightrope delta --noise 0.8 --sampling without-replacement --batch 1 \\\n"
         "    --population 1000 --steps 10000 --relation add-or-remove --epsilon 1 15",
     ),
     Command(
         "curves:curve",
-        "Bracket delta over a range of epsilons, for one run or several from a file; or ask another accountant.",
+        "Bracket delta over a range of epsilons, for one run or for several from a file.",
         f"tightrope curve {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --epsilons 0:2:5 --plot curve.png",
     ),
@@ -51,13 +51,13 @@ COMMANDS = (
     ),
     Command(
         "tables:contrast",
-        "Bracket epsilon for the same noise, rate and steps under every sampling and relation, beside a claim.",
+        "Bracket epsilon for the same run under every sampling and relation, and compare with a claim.",
         f"tightrope contrast {_POISSON} \\\n    --steps 10000 --delta 1e-6",
     ),
     Command(
         "audit:audit",
         "Tell from recorded batches what really runs, and set it against what was accounted.\n\n"
-        "Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if what runs cannot be told.",
+        "Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if nobody can tell.",
         "tightrope audit examples/shuffled.jsonl --noise 0.8 --sampling poisson --rate 0.02 \\\n"
         "    --steps 500 --delta 1e-6 --relation add-or-remove",
     ),
@@ -84,12 +84,12 @@ COMMANDS = (
     ),
     Command(
         "sweep:sweep",
-        "Answer every cell of a grid, row by row into a file; a cell that cannot be answered gets its error there.",
+        "Answer every cell of a grid, row by row into a file; a cell without an answer gets its error there.",
         "tightrope sweep examples/grid.toml --out results.csv",
     ),
     Command(
         "tables:theorems",
-        "Print which questions have a theorem, every theorem with its standing, and the beliefs that are refuted.",
+        "Print which questions have a theorem, every theorem with its standing, and the refuted beliefs.",
         "tightrope theorems",
     ),
     Command(
@@ -99,7 +99,8 @@ COMMANDS = (
     ),
     Command(
         "audit:verify",
-        "Compute a statement anew; exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
+        "Compute a statement anew.\n\n"
+        "Exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
         "tightrope verify statement.json",
     ),
     Command(
@@ -111,7 +112,7 @@ COMMANDS = (
 
 
 def run(words: list[str]) -> int:
-    """Parse the words and run the command they name; its exit code, where it has its own. Refusals are exceptions."""
+    """Parse the words, run the command they name and return its exit code. Refusals are exceptions."""
     app = App(
         name="tightrope",
         help=_ABOUT,

@@ -8,32 +8,13 @@ from cyclopts import Parameter
 
 from tightrope.audit import Audit, Finding, Scheme, Verdict, watch
 from tightrope.audit import audit as judge_batches
-from tightrope.cli.options import (
-    ANSWER,
-    QUESTION,
-    Json,
-    Number,
-    RunOptions,
-    WhichRelation,
-    Whole,
-    flag,
-)
-from tightrope.cli.show import (
-    Object,
-    bracket_object,
-    number_object,
-    print_json,
-    question_facts,
-    question_object,
-    sampling_object,
-    show_theorems,
-    theorem_object,
-)
+from tightrope.cli import options as opt
+from tightrope.cli import show
+from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 from tightrope.files import as_path, read_text
-from tightrope.setting.effort import QUICK
-from tightrope.setting.spelling import RELATION_SPELLINGS
+from tightrope.setting.relation import as_relation
 
 FINE, NOT_MET, NOT_KNOWN = 0, 3, 4
 
@@ -42,47 +23,48 @@ FINE, NOT_MET, NOT_KNOWN = 0, 3, 4
 Recording = Annotated[
     Path,
     Parameter(
-        group=QUESTION,
+        group=opt.QUESTION,
         help="Recorded index batches, one JSON list per line: docs/audit.md says how to record.",
     ),
 ]
 Records = Annotated[
     int | None,
-    Whole,
-    Parameter(group=QUESTION, help="The size of the dataset; a recording states it, so leave it out."),
+    opt.Whole,
+    Parameter(group=opt.QUESTION, help="The size of the dataset; a recording states it, so leave it out."),
 ]
 Repeats = Annotated[
     bool,
-    flag(
-        "Let a record come twice in one batch, as evidence of draws with replacement.", QUESTION, "--repeats"
+    opt.flag(
+        "Let a record come twice in one batch, as evidence of draws with replacement.",
+        opt.QUESTION,
+        "--repeats",
     ),
 ]
-OneDelta = Annotated[float, Number, Parameter(group=ANSWER, help="The failure probability of the claim.")]
+OneDelta = Annotated[
+    float, opt.Number, Parameter(group=opt.ANSWER, help="The failure probability of the claim.")
+]
 
 
 def audit(
     batches: Recording,
-    question: RunOptions,
+    question: opt.RunOptions,
     *,
-    relation: WhichRelation,
+    relation: opt.WhichRelation,
     delta: OneDelta,
     records: Records = None,
     repeats: Repeats = False,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> int:
-    """Tell from recorded batches what really runs, and set it against what was accounted.
-
-    Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if what runs cannot be told.
-    """
-    neighbours = RELATION_SPELLINGS[relation]
+    """Tell from recorded batches what really runs, and set it against what was accounted."""
+    neighbours, by = as_relation(relation), question.certified("quick")
     finding = watch(batches, records=records, repeats_allowed=repeats)
-    found = judge_batches(finding, question.run, delta=delta, relation=neighbours, accuracy=question.accuracy)
+    found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
     if json:
-        stated = question_object(question, neighbours, QUICK)
-        print_json({"question": stated, "delta": delta, **_audit_object(found)})
+        stated = show.question_object(question, neighbours, by)
+        show.print_json({"question": stated, "delta": delta, **_audit_object(found)})
     else:
         page = Page()
-        page.facts(question_facts(question, neighbours, None))
+        page.facts(show.question_facts(question, neighbours))
         _show_audit(page, found)
     return FINE if found.verdict.holds else NOT_KNOWN if found.verdict is Verdict.UNKNOWN else NOT_MET
 
@@ -97,35 +79,35 @@ def _show_audit(page: Page, found: Audit) -> None:
     for note in finding.notes:
         page.line(f"Note: {note}")
     page.heading(f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}")
-    page.line(found.sentence)
+    page.line(found.in_words(WORDS))
     if found.because:
         page.heading("This is proved by")
-        show_theorems(page, found.because)
+        show.show_theorems(page, found.because)
 
 
-def _audit_object(found: Audit) -> Object:
+def _audit_object(found: Audit) -> show.Object:
     afresh = found.without_replacement
     return {
         "verdict": found.verdict.name.lower(),
         "holds": found.verdict.holds,
-        "sentence": found.sentence,
+        "sentence": found.in_words(WORDS),
         "finding": _finding_object(found.finding),
-        "claimed": bracket_object(found.claimed),
-        "proved": bracket_object(found.truly),
+        "claimed": show.bracket_object(found.claimed),
+        "proved": show.bracket_object(found.truly),
         "provided": found.provided,
         "why_not": found.why_not,
-        "if_without_replacement": None if afresh is None else bracket_object(afresh),
-        "theorems": [theorem_object(evidence) for evidence in found.because],
+        "if_without_replacement": None if afresh is None else show.bracket_object(afresh),
+        "theorems": [show.theorem_object(evidence) for evidence in found.because],
     }
 
 
-def _finding_object(finding: Finding) -> Object:
+def _finding_object(finding: Finding) -> show.Object:
     return {
         "scheme": finding.scheme.name.lower(),
         "how": finding.how.value,
         "known": finding.scheme is not Scheme.UNKNOWN,
         "sentence": finding.sentence,
-        "sampling": None if finding.sampling is None else sampling_object(finding.sampling),
+        "sampling": None if finding.sampling is None else show.sampling_object(finding.sampling),
         "records": finding.records,
         "batch": finding.batch,
         "batches_per_epoch": finding.epoch,
@@ -135,7 +117,7 @@ def _finding_object(finding: Finding) -> Object:
         "draws_per_step": finding.draws,
         "rate_range": finding.rate_range,
         "tests": [
-            {"hypothesis": test.hypothesis, "p_value": number_object(test.p_value), "saw": test.saw}
+            {"hypothesis": test.hypothesis, "p_value": show.number_object(test.p_value), "saw": test.saw}
             for test in finding.tests
         ],
         "notes": list(finding.notes),
@@ -145,23 +127,26 @@ def _finding_object(finding: Finding) -> Object:
 # statement, verify and schema
 
 Facts = Annotated[
-    Path, Parameter(group=QUESTION, help="The facts and the run, a TOML file: docs/statements.md says how.")
+    Path,
+    Parameter(group=opt.QUESTION, help="The facts and the run, a TOML file: docs/statements.md says how."),
 ]
 Stated = Annotated[
     Path,
-    Parameter(group=QUESTION, help="A statement in JSON, as tightrope statement --format json writes it."),
+    Parameter(
+        group=opt.QUESTION, help="A statement in JSON, as tightrope statement --format json writes it."
+    ),
 ]
 Format = Annotated[
     Literal["json", "md", "latex", "registry"],
     Parameter(
         name="--format",
-        group=ANSWER,
+        group=opt.ANSWER,
         help="json to verify, md for a model card, latex for an appendix, or registry.",
     ),
 ]
 Out = Annotated[
     Path | None,
-    Parameter(group=ANSWER, help="A new file to write; without it, standard output."),
+    Parameter(group=opt.ANSWER, help="A new file to write; without it, standard output."),
 ]
 
 
@@ -182,20 +167,20 @@ def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
     _write(text, out)
 
 
-def verify(file: Stated, *, json: Json = False) -> int:
-    """Compute a statement anew; exit code 0 if it is proved for what runs and its numbers are right, else 3."""
+def verify(file: Stated, *, json: opt.Json = False) -> int:
+    """Compute a statement anew and compare."""
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.make import verify as compute_anew
 
     found = compute_anew(parse_statement(read_text(as_path(file)), where=str(file)))
     if json:
-        print_json(
+        show.print_json(
             {
                 "holds": found.holds,
                 "problems": list(found.problems),
                 "claim": {"epsilon": found.statement.claim.epsilon, "delta": found.statement.claim.delta},
-                "accounted": bracket_object(found.audit.claimed),
-                "runs": bracket_object(found.audit.truly),
+                "accounted": show.bracket_object(found.audit.claimed),
+                "runs": show.bracket_object(found.audit.truly),
                 "verdict": found.audit.verdict.name.lower(),
                 "evidence": found.statement.implemented.evidence,
             }
@@ -220,10 +205,8 @@ def _write(text: str, out: Path | None) -> None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidSetting(
-            f"--out must name a new file, got {str(out)!r}, which exists. Choose another name."
-        ) from None
+        raise UnusableFile(out, "exists already", "Choose another name for --out.") from None
     except OSError as problem:
-        raise InvalidSetting(
-            f"{str(out)!r} could not be written: {problem.strerror}. Choose another place."
+        raise UnusableFile(
+            out, f"could not be written: {problem.strerror}", "Choose another place."
         ) from None

@@ -2,82 +2,51 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal
 
 from cyclopts import Parameter
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, effort_matters
+from tightrope.accountants.certified import Certified
 from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.frontier import V
 from tightrope.answers.target import Target
-from tightrope.cli.options import (
-    ANSWER,
-    QUESTION,
-    Accuracy,
-    Json,
-    MechanismOptions,
-    Number,
-    Population,
-    SamplingOptions,
-    StepOptions,
-    Steps,
-    WhichEffort,
-    WhichMechanism,
-    WhichRelation,
-    WhichSampling,
-    refuse,
-    require,
-)
-from tightrope.cli.show import (
-    Fact,
-    Object,
-    answer_cells,
-    bracket_object,
-    mechanism_object,
-    number_object,
-    print_json,
-    relation_object,
-    round_outwards,
-    sampling_object,
-    show_evidence,
-    why_object,
-)
+from tightrope.cli import options as opt
+from tightrope.cli import show
 from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.digits import ends
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
-from tightrope.setting.effort import Effort, meaning_of
+from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Poisson
-from tightrope.setting.spelling import RELATION_SPELLINGS
 
 ASKED_FOR = "asked for"
 
 
-@Parameter(name="*", group=ANSWER)
+@Parameter(name="*", group=opt.ANSWER)
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions:
     """The options that state the privacy to reach, and how exactly that is checked."""
 
-    relation: WhichRelation
-    epsilon: Annotated[float, Number, Parameter(help="Privacy loss that is accepted.")]
-    delta: Annotated[float, Number, Parameter(help="Failure probability that is accepted.")]
-    accuracy: Accuracy = DEFAULT_ACCURACY
-    effort: WhichEffort = "quick"
+    relation: opt.WhichRelation
+    epsilon: Annotated[float, opt.Number, Parameter(help="Privacy loss that is accepted.")]
+    delta: Annotated[float, opt.Number, Parameter(help="Failure probability that is accepted.")]
+    accuracy: opt.Accuracy = Certified.accuracy
+    effort: opt.WhichEffort = "quick"
 
     @property
     def neighbours(self) -> Relation:
         """The relation that was named."""
-        return RELATION_SPELLINGS[self.relation]
+        return as_relation(self.relation)
 
     @property
-    def how_hard(self) -> Effort:
-        """The effort that was named."""
-        return Effort(self.effort)
+    def by(self) -> Certified:
+        """The accountant that checks it."""
+        return Certified(accuracy=self.accuracy, effort=Effort(self.effort))
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -86,24 +55,23 @@ class TargetOptions:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "relation": self.neighbours,
-            "accuracy": self.accuracy,
-            "effort": self.how_hard,
+            "by": self.by,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenQuestion:
-    """A question with a blank, in words and as JSON, where the blank is null; `option` is what to type for it."""
+    """A question with a blank, in words and as JSON (null); `option` is what to type for it."""
 
     option: str
     name: str
-    words: Sequence[Fact]
+    words: Sequence[show.Fact]
     stated: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Generic[V]):
-    """The value that was found, and the number to type for it: short, on the safe side, verified by its own curve."""
+    """The value that was found, and the number to type for it: short, safe, verified by its own curve."""
 
     found: Calibration[V]
     text: str
@@ -120,21 +88,21 @@ class Found(Generic[V]):
 
     @staticmethod
     def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Found[float]":
-        """The value to six digits, rounded `up` or down; with all digits where the rounded one misses the target."""
-        text = round_outwards(found.value, up=up)
+        """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
+        text = show.round_outwards(found.value, up=up)
         typed = float(text)
-        curve = found.target.verified(run(typed), found.curve.accuracy)
+        curve = found.target.verify(run(typed), found.curve.accuracy)
         if curve is None:
             return Found.exact(found)
         return Found(found=found, text=text, typed=typed, **_read(curve, found.target))
 
     @property
     def missing(self) -> str | None:
-        """What certainly misses the target, rounded further away: more risk never costs less. None at a limit."""
+        """What certainly misses the target, rounded further away; None at a limit."""
         beyond = self.found.beyond
         if beyond is None or isinstance(beyond, int):
             return beyond if beyond is None else str(beyond)
-        return round_outwards(beyond, up=beyond > self.found.value)
+        return show.round_outwards(beyond, up=beyond > self.found.value)
 
     @property
     def how_close(self) -> str:
@@ -144,7 +112,7 @@ class Found(Generic[V]):
         if isinstance(self.found.beyond, int) and self.found.beyond == self.found.value + 1:
             return "It is the best possible value: the next one misses the target."
         away = abs(float(self.missing) - self.typed) / self.typed if self.typed else math.inf
-        away_text = round_outwards(away, up=True, digits=2)
+        away_text = show.round_outwards(away, up=True, digits=2)
         return f"The best possible value is at most {away_text} away, relative to this one."
 
 
@@ -153,16 +121,16 @@ def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
     return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 
 
-@Parameter(name="*", group=QUESTION)
+@Parameter(name="*", group=opt.QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class NoiseOptions(SamplingOptions):
+class NoiseOptions(opt.SamplingOptions):
     """Everything about a run but its noise."""
 
-    mechanism: Annotated[Literal["gaussian", "laplace"], WhichMechanism] = "gaussian"
-    steps: Steps
+    mechanism: Annotated[Literal["gaussian", "laplace"], opt.WhichMechanism] = "gaussian"
+    steps: opt.Steps
 
 
-def noise(question: NoiseOptions, target: TargetOptions, *, json: Json = False) -> None:
+def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
     asked = OpenQuestion(
@@ -175,7 +143,7 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: Json = False) 
         ],
         stated={
             "mechanism": {"kind": question.mechanism, "noise_multiplier": None},
-            "sampling": sampling_object(sampling),
+            "sampling": show.sampling_object(sampling),
             "steps": question.steps,
         },
     )
@@ -189,7 +157,7 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: Json = False) 
     _print_found(answer, asked, target, json=json)
 
 
-def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -> None:
+def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find how many steps are (epsilon, delta)-private together."""
     step = question.step
     asked = OpenQuestion(
@@ -201,8 +169,8 @@ def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -
             ("steps", ASKED_FOR),
         ],
         stated={
-            "mechanism": mechanism_object(step.mechanism),
-            "sampling": sampling_object(step.sampling),
+            "mechanism": show.mechanism_object(step.mechanism),
+            "sampling": show.sampling_object(step.sampling),
             "steps": None,
         },
     )
@@ -211,14 +179,14 @@ def steps(question: StepOptions, target: TargetOptions, *, json: Json = False) -
     _print_found(answer, asked, target, json=json)
 
 
-@Parameter(name="*", group=QUESTION)
+@Parameter(name="*", group=opt.QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class RateOptions(MechanismOptions):
+class RateOptions(opt.MechanismOptions):
     """Everything about a run but its rate."""
 
-    sampling: Annotated[Literal["poisson", "without-replacement"], WhichSampling]
-    population: Population = None
-    steps: Steps
+    sampling: Annotated[Literal["poisson", "without-replacement"], opt.WhichSampling]
+    population: opt.Population = None
+    steps: opt.Steps
 
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
@@ -232,20 +200,22 @@ class RateOptions(MechanismOptions):
                 ("steps", str(self.steps)),
             ],
             stated={
-                "mechanism": mechanism_object(mechanism),
+                "mechanism": show.mechanism_object(mechanism),
                 "sampling": {"kind": self.sampling, **sampling, "rate": None},
                 "steps": self.steps,
             },
         )
 
 
-def rate(question: RateOptions, target: TargetOptions, *, json: Json = False) -> None:
-    """Find the largest sampling rate, or batch without replacement, with which the run is (epsilon, delta)-private."""
+def rate(question: RateOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
+    """Find the largest sampling rate, or batch without replacement, with which the run is private."""
     (_find_rate if question.sampling == "poisson" else _find_batch)(question, target, json=json)
 
 
 def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
-    refuse("--sampling poisson", "draws from any population: leave it out", population=question.population)
+    opt.refuse(
+        "--sampling poisson", "draws from any population: leave it out", population=question.population
+    )
     mechanism = question.stated_mechanism
     found = largest_rate(mechanism, steps=question.steps, **target.asked)
     answer = Found.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False)
@@ -255,7 +225,7 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> N
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
     of, example = "--sampling without-replacement", "for example --population 60000"
-    population = require(of, example, population=question.population)
+    population = opt.require(of, example, population=question.population)
     mechanism = question.stated_mechanism
     with watch_rounds() as progress:
         found = largest_batch(
@@ -275,13 +245,13 @@ def _print_found(
     also: Mapping[str, float] | None = None,
     json: bool,
 ) -> None:
-    """Print the question, the value with what it spends and means, how close the other side is, and the evidence."""
+    """Print the question, the value with what it spends, how close the other side is, and why."""
     meanings = also or {}
     if json:
-        print_json(_found_object(answer, asked, target, meanings))
+        show.print_json(_found_object(answer, asked, target, meanings))
         return
     at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
-    delta = answer_cells(answer.delta, answer.curve.log_delta(target.epsilon))
+    delta = show.answer_cells(answer.delta, answer.curve.log_delta(target.epsilon))
     rows: list[list[str]] = [
         ["meets the target", answer.text, f"[{', '.join(ends(answer.epsilon))}]", f"[{', '.join(delta)}]"]
     ]
@@ -289,22 +259,24 @@ def _print_found(
         rows.append(["misses it", answer.missing, f"above {at[0]}", f"above {at[1]}"])
     facts = [*asked.words, ("relation", relation_in_words(target.neighbours))]
     facts.append(("target", f"epsilon at most {at[0]} at delta {at[1]}"))
-    if effort_matters(answer.found.run, target.neighbours):
-        facts.append(("effort", meaning_of(target.how_hard)))
-    facts.append(("accuracy", f"{answer.curve.accuracy:.2g} relative width in delta, asked for"))
+    by = replace(target.by, accuracy=answer.curve.accuracy)
+    facts += show.effort_facts(by, [(answer.found.run, target.neighbours)])
     page = Page()
     page.facts(facts)
     page.table([["", asked.name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
     meant = "".join(f" ({key} {value:.6g})" for key, value in meanings.items())
     page.heading(f"{asked.option} {answer.text}{meant} is safe to type.")
     page.line(answer.how_close, indent=2)
-    show_evidence(page, answer.curve)
+    brackets = (answer.epsilon, answer.delta)
+    page.line(show.width_in_words([answer.epsilon]), indent=2)
+    show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
 
 
 def _found_object(
     answer: Found[V], asked: OpenQuestion, target: TargetOptions, also: Mapping[str, float]
-) -> Object:
-    found, relation = answer.found, relation_object(target.neighbours)
+) -> show.Object:
+    found, relation = answer.found, show.relation_object(target.neighbours)
+    brackets = (answer.epsilon, answer.delta)
     how = {"accuracy": target.accuracy, "effort": target.effort, "relation": relation}
     return {
         "question": {**asked.stated, **how},
@@ -312,17 +284,16 @@ def _found_object(
         "parameter": found.parameter,
         "value": found.value,
         "beyond": found.beyond,
-        "gap": number_object(found.gap),
+        "gap": show.number_object(found.gap),
         "rounded": answer.typed,
         **also,
         "at_value": _spent(found.curve, target),
         "at_rounded": _spent(answer.curve, target),
-        **why_object(answer.curve),
+        **show.why_object(show.find_theorems(brackets), show.find_datasets(brackets)),
     }
 
 
-def _spent(curve: PrivacyCurve, target: TargetOptions) -> Object:
-    return {
-        "epsilon": bracket_object(curve.epsilon(target.delta)),
-        "delta": bracket_object(curve.delta(target.epsilon)),
-    }
+def _spent(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
+    epsilon, delta = curve.epsilon(target.delta), curve.delta(target.epsilon)
+    ends = {"epsilon": show.bracket_object(epsilon), "delta": show.bracket_object(delta)}
+    return {**ends, **show.width_object(epsilon)}

@@ -1,4 +1,4 @@
-"""tightrope epsilon, delta, curve and risk: what one run spends, by whichever accountant is asked."""
+"""tightrope epsilon, delta and curve: what one run spends, by whichever accountant is asked."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,48 +9,23 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from tightrope.accountants.certified import Progress
-from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, RENYI, promise_of
-from tightrope.answers.spend import Answer, Curve, privacy_curve
-from tightrope.cli.options import (
-    ANSWER,
-    QUESTION,
-    USUAL_ACCOUNTANT,
-    AccountantOptions,
-    Deltas,
-    Epsilons,
-    Json,
-    Picture,
-    Points,
-    RunOptions,
-    WhichRelation,
-)
-from tightrope.cli.refusals import MIXED, missing
-from tightrope.cli.show import (
-    Fact,
-    Object,
-    answer_cells,
-    answer_object,
-    print_json,
-    question_facts,
-    question_object,
-    refuse_to_hide_an_interrupt,
-    show_evidence,
-    show_theorems,
-    theorem_object,
-    why_object,
-)
+from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.renyi import Renyi
+from tightrope.answers.compare import Answer, AnyCurve
+from tightrope.answers.spend import privacy_curve
+from tightrope.cli import options as opt
+from tightrope.cli import show
+from tightrope.cli.refusals import MIXED, Misused, missing
 from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
-from tightrope.errors import InvalidSetting
 from tightrope.report.words import assumed_in_short, run_in_short
-from tightrope.setting.effort import Effort
-from tightrope.setting.relation import Relation
-from tightrope.setting.spelling import RELATION_SPELLINGS
-from tightrope.theorems.evidence import Evidence
+from tightrope.setting.relation import Relation, as_relation
 
 FAR_ENOUGH = 1e-10
 POINTS = 21
@@ -58,7 +33,7 @@ _DRAWN = 241
 
 
 def usual_range(curves: Iterable[PrivacyCurve | RenyiCurve]) -> list[float]:
-    """Epsilons from 0 to a round number where every delta is negligible; to 1 where no epsilon is known for that."""
+    """Epsilons from 0 to a round number where every delta is negligible, or to 1 if none is known."""
     last = max((e for c in curves if 0 < (e := c.epsilon(FAR_ENOUGH).upper) < math.inf), default=1.0)
     unit = 10.0 ** math.floor(math.log10(last))
     stop = next(digit * unit for digit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if digit * unit >= last)
@@ -72,69 +47,56 @@ def fine_range(epsilons: Sequence[float]) -> list[float]:
     return [*epsilons, *np.linspace(min(epsilons), max(epsilons), _DRAWN).tolist()]
 
 
+def check_picture(plot: Path | None) -> Path | None:
+    """Refuse a picture that cannot be drawn before anything is computed."""
+    if plot is None:
+        return None
+    from tightrope.report.plot import check_target
+
+    return check_target(plot)
+
+
 @dataclass(frozen=True)
 class CurveQuestion:
     """What is run, who counts as a neighbour, and who answers."""
 
-    stated: RunOptions
+    stated: opt.RunOptions
     relation: Relation
-    by: AccountantOptions
+    by: Accountant[Any, Any]
 
-    def __post_init__(self) -> None:
-        self.by.who  # noqa: B018  options that contradict each other are refused before anything is computed
-
-    @property
-    def is_certified(self) -> bool:
-        """Whether brackets answer it."""
-        return self.by.who is CERTIFIED
-
-    @property
-    def effort(self) -> Effort | None:
-        """How hard to work; None for whoever does not heed it."""
-        return self.by.how_hard if self.is_certified else None
-
-    def curve(self, progress: Progress | None) -> Curve:
+    def curve(self, progress: Progress | None) -> AnyCurve:
         """The curve that answers it."""
-        return privacy_curve(
-            self.stated.run,
-            relation=self.relation,
-            accountant=self.by.who,
-            accuracy=self.stated.accuracy,
-            effort=self.by.how_hard,
-            simulation=self.by.simulation if self.by.who is MONTE_CARLO else None,
-            progress=progress,
+        found: AnyCurve = privacy_curve(
+            self.stated.run, relation=self.relation, by=self.by, progress=progress
         )
+        return found
 
-    def usual_range(self, curve: Curve) -> list[float]:
+    def usual_range(self, curve: AnyCurve) -> list[float]:
         """Where to ask when nobody says; brackets and the Rényi bound know where delta is negligible."""
         if not isinstance(curve, PrivacyCurve | RenyiCurve):
-            curve = privacy_curve(self.stated.run, relation=self.relation, accountant=RENYI)
+            curve = privacy_curve(self.stated.run, relation=self.relation, by=Renyi())
         return usual_range([curve])
 
-    def draw(self, curve: Curve, epsilons: Sequence[float], target: Path) -> None:
+    def draw(self, curve: AnyCurve, epsilons: Sequence[float], target: Path) -> None:
         """Draw delta over the epsilons."""
-        from tightrope.report.accountants_plot import draw_accountants
-        from tightrope.report.plot import draw_curve
+        from tightrope.report.plot import draw_accountants, draw_curve
 
-        about = (run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation))
+        title, assumed = run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation)
+        at = fine_range(epsilons)
         if isinstance(curve, PrivacyCurve):
-            draw_curve(curve, epsilons=fine_range(epsilons), to=target, title=about[0], assumed=about[1])
+            draw_curve(curve, epsilons=at, to=target, title=title, assumed=assumed)
         else:
-            named = {self.by.who: curve}
-            draw_accountants(
-                named, epsilons=fine_range(epsilons), to=target, title=about[0], assumed=about[1]
-            )
+            draw_accountants({self.by.name: curve}, epsilons=at, to=target, title=title, assumed=assumed)
 
-    def facts(self, curve: Curve, answers: Sequence[Answer]) -> list[Fact]:
+    def facts(self, curve: AnyCurve, answers: Sequence[Answer]) -> list[show.Fact]:
         """The question, who answers, and how."""
-        facts = question_facts(self.stated, self.relation, self.effort)
-        if self.is_certified:
-            return facts
-        facts.append(("accountant", f"{self.by.accountant}, {promise_of(self.by.who)}"))
+        facts = show.question_facts(self.stated, self.relation, self.by)
+        if not isinstance(self.by, Certified):
+            facts.append(("accountant", f"{self.by.name}, {self.by.promise}"))
         if isinstance(curve, GaussianLimitCurve):
             facts.append(("mu", f"{curve.mu:.9g}"))
-        if self.by.who is MONTE_CARLO:
-            how = self.by.simulation
+        if isinstance(self.by, MonteCarlo):
+            how = self.by
             cut = [a.draws for a in answers if isinstance(a, Estimate) and a.interrupted]
             draws = f"interrupted after {min(cut):,} of {how.draws:,}" if cut else f"{how.draws:,}"
             facts.append(("draws", f"{draws}, {how.drawing.value}, from seed {how.seed}"))
@@ -142,17 +104,85 @@ class CurveQuestion:
             facts.append(("confidence", sure))
         return facts
 
-    def accountant_object(self) -> Object:
+    def accountant_object(self) -> show.Object:
         """Who answers, and how, for JSON."""
-        about: Object = {"kind": self.by.accountant, "promise": promise_of(self.by.who)}
-        if self.by.who is MONTE_CARLO:
-            how = self.by.simulation
-            about |= {name: getattr(how, name) for name in ("draws", "confidence", "seed")}
-            about |= {"drawing": how.drawing.value, "interval": how.interval.value}
+        about: show.Object = {"kind": self.by.name, "promise": self.by.promise}
+        if isinstance(self.by, MonteCarlo):
+            about |= {name: getattr(self.by, name) for name in ("draws", "confidence", "seed")}
+            about |= {"drawing": self.by.drawing.value, "interval": self.by.interval.value}
         return about
 
 
-# epsilon, delta and curve
+def epsilon(
+    question: opt.RunOptions,
+    *,
+    relation: opt.WhichRelation,
+    delta: opt.Deltas,
+    who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
+    json: opt.Json = False,
+) -> None:
+    """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
+    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    _answer(asked, "epsilon", delta, json=json)
+
+
+def delta(
+    question: opt.RunOptions,
+    *,
+    relation: opt.WhichRelation,
+    epsilon: opt.Epsilons,
+    who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
+    json: opt.Json = False,
+) -> None:
+    """Bracket the smallest delta for which the run is (epsilon, delta)-private."""
+    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    _answer(asked, "delta", epsilon, json=json)
+
+
+Range = Annotated[
+    list[float] | None,
+    opt.Points,
+    Parameter(
+        group=opt.ANSWER,
+        help=f"start:stop:count or a list; by default {POINTS} points, to where delta is {FAR_ENOUGH:g}.",
+    ),
+]
+Runs = Annotated[
+    Path | None,
+    Parameter(
+        group=opt.QUESTION,
+        help="Several runs from this TOML file, in place of the options that state one run.",
+    ),
+]
+
+
+def curve(
+    question: opt.RunOptions | None = None,
+    *,
+    relation: opt.WhichRelation | None = None,
+    runs: Runs = None,
+    epsilons: Range = None,
+    plot: opt.Picture = None,
+    who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
+    json: opt.Json = False,
+) -> None:
+    """Bracket delta over a range of epsilons, for one run or for several from a file."""
+    target = check_picture(plot)
+    if runs is not None:
+        from tightrope.cli.runs import read_runs, show_runs
+
+        if who.accountant != Certified.name:
+            wrong = f"--accountant {who.accountant} contradicts --runs, whose curves are certified"
+            raise Misused(f"{wrong}: leave one out")
+        if question is not None or relation is not None:
+            raise Misused(MIXED)
+        show_runs(read_runs(runs), epsilons, target, effort=who.effort, json=json)
+        return
+    if question is None or relation is None:
+        raise Misused(missing("--sampling" if question is None else "--relation"))
+    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    _answer(asked, "delta", epsilons, target=target, json=json)
+
 
 _HEADINGS = {
     "certified": ("{}, lower end", "{}, upper end"),
@@ -167,97 +197,6 @@ _BECAUSE = {
 }
 
 
-def epsilon(
-    question: RunOptions,
-    *,
-    relation: WhichRelation,
-    delta: Deltas,
-    by: AccountantOptions = USUAL_ACCOUNTANT,
-    json: Json = False,
-) -> None:
-    """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
-    _answer(CurveQuestion(question, RELATION_SPELLINGS[relation], by), "epsilon", delta, json=json)
-
-
-def delta(
-    question: RunOptions,
-    *,
-    relation: WhichRelation,
-    epsilon: Epsilons,
-    by: AccountantOptions = USUAL_ACCOUNTANT,
-    json: Json = False,
-) -> None:
-    """Bracket the smallest delta for which the run is (epsilon, delta)-private."""
-    _answer(CurveQuestion(question, RELATION_SPELLINGS[relation], by), "delta", epsilon, json=json)
-
-
-Range = Annotated[
-    list[float] | None,
-    Points,
-    Parameter(
-        group=ANSWER,
-        help=f"start:stop:count or a list; by default {POINTS} points from 0 to about where delta is {FAR_ENOUGH:g}.",
-    ),
-]
-Runs = Annotated[
-    Path | None,
-    Parameter(
-        group=QUESTION, help="Several runs from this TOML file, in place of the options that state one run."
-    ),
-]
-
-
-def curve(
-    question: RunOptions | None = None,
-    *,
-    relation: WhichRelation | None = None,
-    runs: Runs = None,
-    epsilons: Range = None,
-    plot: Picture = None,
-    by: AccountantOptions = USUAL_ACCOUNTANT,
-    json: Json = False,
-) -> None:
-    """Bracket delta over a range of epsilons, for one run or for several from a file."""
-    target = check_picture(plot)
-    if runs is not None:
-        _show_runs(runs, question, relation, epsilons, target, by, json=json)
-        return
-    if question is None or relation is None:
-        raise InvalidSetting(missing("--sampling" if question is None else "--relation"))
-    asked = CurveQuestion(question, RELATION_SPELLINGS[relation], by)
-    _answer(asked, "delta", epsilons, target=target, json=json)
-
-
-def check_picture(plot: Path | None) -> Path | None:
-    """Refuse a picture that cannot be drawn before anything is computed."""
-    if plot is None:
-        return None
-    from tightrope.report.plot import checked_target
-
-    return checked_target(plot)
-
-
-def _show_runs(
-    runs: Path,
-    question: RunOptions | None,
-    relation: str | None,
-    epsilons: list[float] | None,
-    target: Path | None,
-    by: AccountantOptions,
-    *,
-    json: bool,
-) -> None:
-    from tightrope.cli.runs import read_runs, show_runs
-
-    if by.who is not CERTIFIED:
-        raise InvalidSetting(
-            f"--accountant {by.accountant} contradicts --runs, whose curves are certified: leave one out."
-        )
-    if question is not None or relation is not None:
-        raise InvalidSetting(MIXED)
-    show_runs(read_runs(runs), epsilons, target, effort=by.how_hard, json=json)
-
-
 def _answer(
     asked: CurveQuestion,
     ask: Literal["epsilon", "delta"],
@@ -267,52 +206,58 @@ def _answer(
     json: bool,
 ) -> None:
     """Print what was asked, the answers, and what they are worth; draw them where there is a target."""
-    given = "delta" if ask == "epsilon" else "epsilon"
-    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between the lines
-    with watch_rounds("Game, round" if asked.is_certified else "Drawing, part") as progress:
+    # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
+    with watch_rounds("Game, round" if isinstance(asked.by, Certified) else "Drawing, part") as progress:
         found = asked.curve(progress)
-        at = at or asked.usual_range(found)
-        answers: list[Answer] = list(getattr(found, ask)(list(at)))
+        at = list(at or asked.usual_range(found))
+        answers: list[Answer] = list(getattr(found, ask)(at))
         known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
-        logs: list[Any] = list(found.log_delta(list(at))) if known else [None] * len(at)
+        logs = list(found.log_delta(at)) if known else [None] * len(at)
         if target is not None:
             asked.draw(found, at, target)
-    rows = list(zip(at, answers, logs, strict=True))
+    given = "delta" if ask == "epsilon" else "epsilon"
+    brackets = [answer for answer in answers if isinstance(answer, Bracket)]
     if json:
-        _print_object(asked, found, [_row_object(ask, given, *row) for row in rows])
+        rows = [
+            {given: x, ask: show.answer_object(answer), **_more(ask, answer, log)}
+            for x, answer, log in zip(at, answers, logs, strict=True)
+        ]
+        _print_object(asked, found, rows, brackets)
     else:
         page = Page()
         page.facts(asked.facts(found, answers))
-        headings = (heading.format(ask) for heading in _HEADINGS[asked.by.accountant])
-        page.table([[given, *headings], *([f"{x:.12g}", *answer_cells(y, log)] for x, y, log in rows)])
-        _show_why(page, asked, found)
+        table = [[given, *(heading.format(ask) for heading in _HEADINGS[asked.by.name])]]
+        for x, answer, log in zip(at, answers, logs, strict=True):
+            table.append([f"{x:.12g}", *show.answer_cells(answer, log)])
+        page.table(table)
+        _show_worth(page, asked, found, brackets)
     if target is not None:
         say(f"drew {target}")
-    refuse_to_hide_an_interrupt(answers)
+    show.refuse_to_hide_an_interrupt(answers)
 
 
-def _row_object(ask: str, given: str, at: float, answer: Answer, logs: Any) -> Object:
-    row: Object = {given: at, ask: answer_object(answer)}
-    return row if logs is None else {**row, f"log_{ask}": answer_object(logs)}
+def _more(ask: str, answer: Answer, log: Answer | None) -> show.Object:
+    more = show.width_object(answer) if isinstance(answer, Bracket) else {}
+    return more if log is None else {f"log_{ask}": show.answer_object(log), **more}
 
 
-def _print_object(asked: CurveQuestion, curve: Curve, rows: list[Object]) -> None:
-    question = question_object(asked.stated, asked.relation, asked.effort)
-    if isinstance(curve, PrivacyCurve):
-        print_json({"question": question, "brackets": rows, **why_object(curve)})
+def _print_object(
+    asked: CurveQuestion, curve: AnyCurve, rows: list[show.Object], brackets: list[Bracket]
+) -> None:
+    question = show.question_object(asked.stated, asked.relation, asked.by)
+    if brackets:
+        why = show.why_object(show.find_theorems(brackets), show.find_datasets(brackets))
+        show.print_json({"question": question, "brackets": rows, **why})
+        return
+    theorems = [show.theorem_object(evidence) for evidence in curve.because]
+    about = asked.accountant_object()
+    show.print_json({"question": question, "accountant": about, "answers": rows, "theorems": theorems})
+
+
+def _show_worth(page: Page, asked: CurveQuestion, curve: AnyCurve, brackets: list[Bracket]) -> None:
+    if brackets:
+        page.heading(show.width_in_words(brackets))
+        show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
     else:
-        theorems = [theorem_object(evidence) for evidence in _theorems(curve)]
-        about = asked.accountant_object()
-        print_json({"question": question, "accountant": about, "answers": rows, "theorems": theorems})
-
-
-def _show_why(page: Page, asked: CurveQuestion, curve: Curve) -> None:
-    if isinstance(curve, PrivacyCurve):
-        show_evidence(page, curve)
-    else:
-        page.heading(_BECAUSE[asked.by.accountant])
-        show_theorems(page, _theorems(curve))
-
-
-def _theorems(curve: Curve) -> list[Evidence]:
-    return [evidence for evidence in curve.because if isinstance(evidence, Evidence)]
+        page.heading(_BECAUSE[asked.by.name])
+        show.show_theorems(page, curve.because)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tightrope import __version__
-from tightrope.errors import NoSuchValue, NotPreciseEnough, TightropeError
+from tightrope.errors import NotPreciseEnough, TightropeError
 
 FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130
 _NEEDS = ("cyclopts", "rich")
@@ -33,20 +33,16 @@ def _exit_code(words: list[str]) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _NEEDS:
             raise
-        return _say(
-            f"the command line needs {missing.name}, which is not installed; install tightrope[cli].", USAGE
-        )
+        lacks = f"the command line needs {missing.name}, which is not installed"
+        return _say(f"{lacks}; install tightrope[cli].", USAGE)
     try:
         code = app.run(words)
         sys.stdout.flush()
     except CycloptsError as wrong:
-        return _say(refusals.of_usage(wrong), USAGE)
-    except NotPreciseEnough as refusal:
-        return _say(refusals.in_options(str(refusal), "".join(words[:1])), NOT_CERTIFIED)
-    except NoSuchValue as refusal:
-        return _say(refusals.of_target(str(refusal)), USAGE)
+        return _say(refusals.in_one_line(wrong), USAGE)
     except TightropeError as refusal:
-        return _say(refusals.in_options(str(refusal), "".join(words[:1])), USAGE)
+        code = NOT_CERTIFIED if isinstance(refusal, NotPreciseEnough) else USAGE
+        return _say(refusal.in_words(refusals.words_of("".join(words[:1]))), code)
     except KeyboardInterrupt:
         return _say("interrupted.", INTERRUPTED)
     except BrokenPipeError:
@@ -57,10 +53,8 @@ def _exit_code(words: list[str]) -> int:
         return _say(f"{missing.__cause__ or missing}.", USAGE)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
-        return _say(
-            f"internal error ({what}); this is a bug in tightrope, please report it with the command you ran.",
-            INTERNAL,
-        )
+        advice = "this is a bug in tightrope, please report it with the command you ran"
+        return _say(f"internal error ({what}); {advice}.", INTERNAL)
     return code
 
 

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from cyclopts import Group, Parameter
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY
-from tightrope.accountants.names import MONTE_CARLO, Accountant
-from tightrope.engines.draws.simulation import Drawing, Interval, Simulation
-from tightrope.errors import InvalidSetting
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.names import ACCOUNTANTS
+from tightrope.cli.refusals import Misused
+from tightrope.engines.draws.simulation import Drawing, Interval
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.run import Run, Step
@@ -124,7 +126,7 @@ Population = Annotated[
     int | None,
     Whole,
     Parameter(
-        help="Records to draw from, for without-replacement; those of the larger neighbour under add and remove."
+        help="Records to draw from, for without-replacement; under add and remove, of the larger neighbour."
     ),
 ]
 Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
@@ -132,8 +134,8 @@ Accuracy = Annotated[float, Number, _asked("Relative width in delta that a brack
 WhichEffort = Annotated[
     Literal["quick", "tight"],
     _asked(
-        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for seconds to "
-        "minutes and narrows the bracket.",
+        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for "
+        "seconds to minutes and narrows the bracket.",
         "--effort",
     ),
 ]
@@ -219,19 +221,23 @@ class RunOptions(StepOptions):
     """The options that state what is run, and how exactly the answer is wanted."""
 
     steps: Steps
-    accuracy: Accuracy = DEFAULT_ACCURACY
+    accuracy: Accuracy = Certified.accuracy
 
     @property
     def run(self) -> Run:
         """All steps."""
         return self.step * self.steps
 
+    def certified(self, effort: str) -> Certified:
+        """The certified accountant, to the accuracy that was asked for."""
+        return Certified(accuracy=self.accuracy, effort=Effort(effort))
+
 
 def require(of: str, example: str, **option: T | None) -> T:
     """Give the value of the option that must be there."""
     ((name, value),) = option.items()
     if value is None:
-        raise InvalidSetting(f"--{name} is missing: {of} needs it, {example}.")
+        raise Misused(f"--{name} is missing: {of} needs it, {example}")
     return value
 
 
@@ -240,7 +246,7 @@ def refuse(of: str, remedy: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             text = f"{value:.12g}" if isinstance(value, float) else f"{value}"
-            raise InvalidSetting(f"--{name} {text} contradicts {of}, which {remedy}.")
+            raise Misused(f"--{name} {text} contradicts {of}, which {remedy}")
 
 
 # Who answers
@@ -275,14 +281,14 @@ class DrawOptions:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     @property
-    def simulation(self) -> Simulation:
-        """How to draw, with defaults for what is not stated."""
-        given = self.given
-        if self.drawing is not None:
-            given["drawing"] = Drawing(self.drawing)
-        if self.interval is not None:
-            given["interval"] = Interval(self.interval)
-        return Simulation(**given)
+    def monte_carlo(self) -> MonteCarlo:
+        """The accountant that draws so."""
+        kinds: dict[str, Any] = {"drawing": Drawing, "interval": Interval}
+        return MonteCarlo(**{name: kinds.get(name, _same)(value) for name, value in self.given.items()})
+
+
+def _same(value: T) -> T:
+    return value
 
 
 @Parameter(name="*", group=SIMULATION)
@@ -293,23 +299,20 @@ class AccountantOptions(DrawOptions):
     accountant: Annotated[
         Literal["certified", "renyi", "gaussian-limit", "monte-carlo"],
         _asked(
-            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) or "
-            "monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
+            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) "
+            "or monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
         ),
     ] = "certified"
     effort: WhichEffort = "quick"
 
-    @property
-    def who(self) -> Accountant:
-        """Who answers."""
-        if self.accountant != MONTE_CARLO.value:
-            refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
-        return Accountant(self.accountant)
-
-    @property
-    def how_hard(self) -> Effort:
-        """How hard the certified accountant works."""
-        return Effort(self.effort)
+    def by(self, accuracy: float) -> Accountant[Any, Any]:
+        """Who answers; the certified accountant to this accuracy."""
+        if self.accountant == MonteCarlo.name:
+            return self.monte_carlo
+        refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
+        if self.accountant == Certified.name:
+            return Certified(accuracy=accuracy, effort=Effort(self.effort))
+        return ACCOUNTANTS[self.accountant]()
 
 
 USUAL_ACCOUNTANT = AccountantOptions()

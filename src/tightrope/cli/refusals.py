@@ -1,37 +1,78 @@
 """Refusals in the words of the command line: the option, the value, the remedy."""
 
 import re
+from enum import Enum
 
 from cyclopts import CycloptsError, MissingArgumentError
 
-from tightrope.report.words import spelled
-from tightrope.setting.relation import RELATIONS
+from tightrope.errors import TightropeError, Words, write_value
 
+# the options that are not called like the argument they set
 _OPTIONS = {
     "noise_multiplier": "--noise",
     "truth_probability": "--truth",
-    "rate": "--rate",
-    "batch": "--batch",
-    "population": "--population",
-    "steps": "--steps",
-    "accuracy": "--accuracy",
-    "delta": "--delta",
-    "epsilon": "--epsilon",
-    "draws": "--draws",
-    "confidence": "--confidence",
-    "seed": "--seed",
-    "workers": "--workers",
-    "records": "--records",
+    "repeats_allowed": "--repeats",
+    "false_positive_rate": "--fpr",
+    "by": "--accountant",
 }
 _REMEDIES = {
-    "--sampling": "the guarantee depends on how batches are drawn: pass poisson, without-replacement or every-record",
-    "--relation": "the guarantee depends on who counts as a neighbour: pass add, remove, add-or-remove or substitute",
+    "--sampling": "the guarantee depends on how batches are drawn: "
+    "pass poisson, without-replacement or every-record",
+    "--relation": "the guarantee depends on who counts as a neighbour: "
+    "pass add, remove, add-or-remove or substitute",
     "--steps": "pass how many times the mechanism is run, for example --steps 10000",
     "--delta": "pass the failure probability you accept, for example --delta 1e-6",
     "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
     "--effort": "pass quick or tight",
 }
+
+
+class Misused(TightropeError):
+    """Options that are missing or contradict each other."""
+
+
 MIXED = "--runs states every run in its file: leave out the options that state one run."
+
+
+def words_of(command: str = "") -> Words:
+    """How this command writes arguments and settings.
+
+    >>> words = words_of("epsilon")
+    >>> words.fill("{noise_multiplier} under {ADD_OR_REMOVE} with {EveryRecord}; ask with {effort=TIGHT}")
+    '--noise under add-or-remove with every-record; ask with --effort tight'
+    """
+
+    def name(word: str) -> str:
+        if _is_setting(word):
+            return _kebab(word)
+        if command == "curve" and word == "epsilon":
+            return "--epsilons"
+        return _OPTIONS.get(word, word if word.startswith("-") else f"--{_kebab(word)}")
+
+    def assign(word: str, value: str) -> str:
+        if value in ("True", "None"):
+            return name(word)  # a flag
+        inside = re.fullmatch(r"(\w+)\((.*)\)", value)  # a setting with arguments of its own
+        if inside is None:
+            return f"{name(word)} {_kebab(value) if _is_setting(value) else value}"
+        given = (pair.split("=") for pair in inside[2].split(", ") if pair)
+        return " ".join([f"{name(word)} {_kebab(inside[1])}", *(assign(*pair) for pair in given)])
+
+    return Words(name, assign, _write)
+
+
+def _is_setting(word: str) -> bool:
+    """Whether a name is that of a constant (ADD) or a class (EveryRecord), and no argument's."""
+    return word[:1].isupper() and word.replace("_", "").isalnum()
+
+
+def _kebab(word: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", word).replace("_", "-").lower()
+
+
+def _write(value: object) -> str:
+    text = write_value(value)
+    return _kebab(text) if isinstance(value, Enum | type) or _is_setting(text) else text
 
 
 def missing(option: str, lacking: str = "is missing") -> str:
@@ -39,8 +80,8 @@ def missing(option: str, lacking: str = "is missing") -> str:
     return f"{option} {lacking}; {_REMEDIES.get(option, 'see --help for an example')}."
 
 
-def of_usage(wrong: CycloptsError) -> str:
-    """Say what is wrong with the words themselves, in one line."""
+def in_one_line(wrong: CycloptsError) -> str:
+    """Say what is wrong with the words themselves."""
     wrong.verbose = False
     if isinstance(wrong, MissingArgumentError) and wrong.argument is not None:
         name = wrong.argument.name
@@ -54,32 +95,4 @@ def of_usage(wrong: CycloptsError) -> str:
     return said
 
 
-def of_target(refusal: str) -> str:
-    """Replace every argument that stands before its value, and the relation, by what is typed.
-
-    >>> of_target("epsilon 1 at delta 1e-06 under ADD_OR_REMOVE is out of reach: even noise_multiplier 1e+09 misses it.")
-    '--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: even --noise 1e+09 misses it.'
-    """
-    for relation in RELATIONS.values():
-        refusal = re.sub(rf"under {relation.name}\b", f"under {spelled(relation)}", refusal)
-    return re.sub(r"\b(\w+)(?= \d)", lambda found: _OPTIONS.get(found[1], found[1]), refusal)
-
-
-def in_options(refusal: str, command: str = "") -> str:
-    """Replace the argument that opens a refusal by its option.
-
-    >>> in_options("noise_multiplier must be above 0, got -1.0.")
-    '--noise must be above 0, got -1.0.'
-    """
-    refusal = refusal.replace("EveryRecord()", "--sampling every-record").replace(
-        "effort=QUICK", "--effort quick"
-    )
-    refusal = refusal.replace(", or None for all cores", "").replace("repeats_allowed=True", "--repeats")
-    refusal = re.sub(r"simulation=Simulation\(draws=(\d+), workers=None\)", r"--draws \1", refusal)
-    asked = re.match(r"(\w+)(?= must )", refusal)
-    if asked is None or asked[1] not in _OPTIONS:
-        return refusal
-    option = _OPTIONS[asked[1]]
-    if option == "--epsilon" and command == "curve":
-        option = "--epsilons"
-    return option + refusal[asked.end() :]
+WORDS = words_of()

@@ -4,43 +4,33 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tightrope.cli.curves import CurveQuestion
-from tightrope.cli.options import (
-    ANSWER,
-    AccountantOptions,
-    Json,
-    Numbers,
-    RunOptions,
-    WhichEffort,
-    WhichRelation,
-)
-from tightrope.cli.show import Object, bracket_object, print_json, question_object, show_evidence, why_object
+from tightrope.answers.spend import privacy_curve
+from tightrope.cli import options as opt
+from tightrope.cli import show
 from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.report.digits import ends
-from tightrope.setting.relation import ADD, REMOVE, Relation
-from tightrope.setting.spelling import RELATION_SPELLINGS
+from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
 
 Rates = Annotated[
     tuple[float, ...],
-    Numbers,
+    opt.Numbers,
     Parameter(
         name="--fpr",
-        group=ANSWER,
+        group=opt.ANSWER,
         show_default=False,
         help="False positive rates; 1e-4 1e-3 0.01 0.1 by default.",
     ),
 ]
 Priors = Annotated[
     tuple[float, ...],
-    Numbers,
+    opt.Numbers,
     Parameter(
         name="--prior",
-        group=ANSWER,
+        group=opt.ANSWER,
         show_default=False,
         help="Chances of D before the release; 0.5 by default.",
     ),
@@ -55,52 +45,56 @@ _MEANINGS = (
 
 
 def risk(
-    question: RunOptions,
+    question: opt.RunOptions,
     *,
-    relation: WhichRelation,
+    relation: opt.WhichRelation,
     fpr: Rates = _RATES,
     prior: Priors = _PRIORS,
-    effort: WhichEffort = "quick",
-    json: Json = False,
+    effort: opt.WhichEffort = "quick",
+    json: opt.Json = False,
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
-    asked = CurveQuestion(question, RELATION_SPELLINGS[relation], AccountantOptions(effort=effort))
+    by, neighbours = question.certified(effort), as_relation(relation)
     with watch_rounds() as progress:
-        found = asked.curve(progress)
-        assert isinstance(found, PrivacyCurve)
-        attack = found.trade_off()
+        curve = privacy_curve(question.run, relation=neighbours, by=by, progress=progress)
+        attack = curve.trade_off()
         objects = _attack_object(attack, rates, priors) if json else {}
         tables = [] if json else _attack_tables(attack, rates, priors)
+    # an attack depends on the curve at many epsilons: no single theorem or pair of datasets decides it
+    theorems = curve.because
+    datasets = list(dict.fromkeys(w.datasets for branch in curve.branches for w in branch.witnesses))
     if json:
-        stated = question_object(question, asked.relation, asked.effort)
-        print_json({"question": stated, **objects, **why_object(found)})
+        stated = show.question_object(question, neighbours, by)
+        show.print_json({"question": stated, **objects, **show.why_object(theorems, datasets)})
         return
     page = Page()
-    page.facts(asked.facts(found, []))
-    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(asked.relation)}")
+    page.facts(show.question_facts(question, neighbours, by))
+    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
     for table, meaning in zip(tables, _MEANINGS, strict=True):
         page.table(table)
         page.line(meaning)
-    show_evidence(page, found)
+    show.show_why(page, theorems, datasets, "ends are")
 
 
-def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> Object:
-    brackets: list[Object] = [
+def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> show.Object:
+    brackets: list[show.Object] = [
         {
             "false_positive_rate": rate,
-            "true_positive_rate": bracket_object(attack.true_positive_rate(rate)),
-            "false_negative_rate": bracket_object(attack.false_negative_rate(rate)),
+            "true_positive_rate": show.bracket_object(attack.true_positive_rate(rate)),
+            "false_negative_rate": show.bracket_object(attack.false_negative_rate(rate)),
             "posteriors": [
-                {"prior": p, "posterior": bracket_object(attack.posterior(p, rate))} for p in priors
+                {"prior": p, "posterior": show.bracket_object(attack.posterior(p, rate))} for p in priors
             ],
         }
         for rate in rates
     ]
-    successes = [{"prior": p, "attack_success": bracket_object(attack.attack_success(p))} for p in priors]
-    return {"brackets": brackets, "advantage": bracket_object(attack.advantage), "successes": successes}
+    successes = [
+        {"prior": p, "attack_success": show.bracket_object(attack.attack_success(p))} for p in priors
+    ]
+    return {"brackets": brackets, "advantage": show.bracket_object(attack.advantage), "successes": successes}
 
 
 def _attack_tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:

@@ -7,29 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tightrope.accountants.certified import DEFAULT_ACCURACY, effort_matters
+from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.spend import privacy_curve
+from tightrope.cli import show
 from tightrope.cli.curves import fine_range, usual_range
-from tightrope.cli.show import (
-    Object,
-    answer_cells,
-    bracket_object,
-    evidence_of,
-    print_json,
-    relation_object,
-    show_theorems,
-    theorem_object,
-)
 from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import read_text
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
-from tightrope.setting.effort import Effort, meaning_of
+from tightrope.setting.effort import Effort
 from tightrope.setting.plain import PART_KEYS, part_of, plain_run, run_of
-from tightrope.setting.relation import ADD, Relation
+from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.setting.spelling import RELATION_SPELLINGS
 from tightrope.setting.tables import Problems, Table, placed
@@ -78,12 +69,12 @@ def read_runs(path: Path) -> RunsFile:
         place = table.place("run", i)
         run = tried(partial(_named_run, entry, place, table))
         if run is not None and run.name in runs:
-            advice = "Give each run a name of its own."
-            problems.found[f"{place}name must be new, got {run.name!r} again. {advice}"] = None
+            remedy = "Give each run a name of its own."
+            problems.note(InvalidSetting("name", run.name, "be new", remedy, where=place))
         elif run is not None:
             runs[run.name] = run
     problems.refuse(str(path))
-    return RunsFile(path, tuple(runs.values()), accuracy or DEFAULT_ACCURACY, epsilons)
+    return RunsFile(path, tuple(runs.values()), accuracy or Certified.accuracy, epsilons)
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -91,13 +82,13 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise InvalidSetting(f"{path} must be a TOML file, got: {problem}. Correct it there.") from None
+        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
 
 
 def _accuracy(table: Table) -> float:
-    stated: Any = table.entries.get("accuracy", DEFAULT_ACCURACY)
+    stated: Any = table.entries.get("accuracy", Certified.accuracy)
     with placed(table.where):
-        return privacy_curve(Run(), relation=ADD, accuracy=stated).accuracy  # which checks it
+        return Certified(accuracy=stated).accuracy
 
 
 def _epsilons(table: Table) -> tuple[float, ...] | None:
@@ -135,8 +126,8 @@ def _run(entry: Table) -> Run:
     if "parts" not in entry.entries:
         return part_of(Table(own, entry.where))
     for key, value in own.items():
-        wrong = f"{entry.where}{key} = {value!r} contradicts parts, which state the whole run."
-        raise InvalidSetting(f"{wrong} Put it into a part.")
+        wrong = f"= {value!r} contradicts parts, which state the whole run"
+        raise UnusableFile(f"{entry.where}{key}", wrong, "Put it into a part.")
     return run_of(entry, "parts")
 
 
@@ -152,42 +143,60 @@ def _relation(entry: Table, file: Table) -> Relation:
 
 @dataclass(frozen=True)
 class AnsweredRun:
-    """A run with its curve, and what that says at each epsilon."""
+    """A run with what its curve says at each epsilon."""
 
     asked: NamedRun
-    curve: PrivacyCurve
-    deltas: tuple[Bracket, ...] = ()
-    logs: tuple[Bracket, ...] = ()
+    deltas: tuple[Bracket, ...]
+    logs: tuple[Bracket, ...]
+
+    @property
+    def theorems(self) -> list[Evidence]:
+        """What decided the upper ends."""
+        return show.find_theorems(self.deltas)
+
+    @property
+    def datasets(self) -> list[str]:
+        """What decided the lower ends."""
+        return show.find_datasets(self.deltas)
 
 
 def show_runs(
-    file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: Effort, json: bool
+    file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: str, json: bool
 ) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
+    by = Certified(accuracy=file.accuracy, effort=Effort(effort))
     curves: list[tuple[NamedRun, PrivacyCurve]] = []
     for asked in file.runs:
         with placed(f"{file.path}: {asked.name}: "):
-            found = privacy_curve(asked.run, relation=asked.relation, accuracy=file.accuracy, effort=effort)
-            curves.append((asked, found))
-    at = (
-        epsilons
-        or file.epsilons
-        or usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
-    )
+            curves.append((asked, privacy_curve(asked.run, relation=asked.relation, by=by)))
+    at = list(epsilons or file.epsilons or _usual_range(curves))
     answered: list[AnsweredRun] = []
     for asked, curve in watch_items(curves, "Bracketing delta"):
         with placed(f"{file.path}: {asked.name}: "):
-            asking = list(at)
-            deltas, logs = tuple(curve.delta(asking)), tuple(curve.log_delta(asking))
-            answered.append(AnsweredRun(asked, curve, deltas, logs))
+            answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
     if target is not None:
         _draw(curves, at, target)
+    theorems = list(dict.fromkeys(theorem for run in answered for theorem in run.theorems))
     if json:
-        theorems = [theorem_object(theorem) for theorem in _every_theorem(answered)]
+        shown = [show.theorem_object(theorem) for theorem in theorems]
         runs = [_run_object(run, at) for run in answered]
-        print_json({"runs": runs, "accuracy": file.accuracy, "effort": effort.value, "theorems": theorems})
+        how = {"accuracy": by.accuracy, "effort": str(by.effort)}
+        show.print_json({"runs": runs, **how, "theorems": shown})
     else:
-        _show(file, answered, at, effort)
+        page = Page()
+        page.facts([("runs", str(file.path)), *_effort_facts(by, file.runs)])
+        _show(page, answered, at, theorems)
+
+
+def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:
+    return usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
+
+
+def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
+    """How hard to work, and for which runs that matters."""
+    wide = ", ".join(asked.name for asked in runs if find_games(asked.run, asked.relation))
+    facts = show.effort_facts(by, [(asked.run, asked.relation) for asked in runs])
+    return [(name, f"{what}, for {wide}" if name == "effort" else what) for name, what in facts]
 
 
 def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], target: Path) -> None:
@@ -200,44 +209,42 @@ def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], 
     say(f"drew {target}")
 
 
-def _every_theorem(answered: Sequence[AnsweredRun]) -> list[Evidence]:
-    return list(dict.fromkeys(theorem for run in answered for theorem in evidence_of(run.curve)))
-
-
-def _show(file: RunsFile, answered: Sequence[AnsweredRun], at: Sequence[float], effort: Effort) -> None:
-    page = Page()
-    facts = [("runs", str(file.path)), ("accuracy", f"{file.accuracy:g} relative width in delta, asked for")]
-    wide = [run.asked.name for run in answered if effort_matters(run.asked.run, run.asked.relation)]
-    page.facts([*facts, ("effort", f"{meaning_of(effort)}, for {', '.join(wide)}")] if wide else facts)
-    theorems = _every_theorem(answered)
+def _show(
+    page: Page, answered: Sequence[AnsweredRun], at: Sequence[float], theorems: Sequence[Evidence]
+) -> None:
     stated = [["run", "what is run", "assumed", "because"]]
     for run in answered:
-        asked, numbers = run.asked, (str(theorems.index(t) + 1) for t in evidence_of(run.curve))
+        asked, numbers = run.asked, show.write_numbers(run.theorems, theorems)
         assumed = assumed_in_short(asked.run, asked.relation)
-        stated.append([asked.name, run_in_short(asked.run), assumed, ", ".join(numbers)])
+        stated.append([asked.name, run_in_short(asked.run), assumed, numbers])
     page.table(stated)
     rows = [["epsilon", *(f"delta of {run.asked.name}" for run in answered)]]
     for i, epsilon in enumerate(at):
-        cells = (answer_cells(run.deltas[i], run.logs[i]) for run in answered)
+        cells = (show.answer_cells(run.deltas[i], run.logs[i]) for run in answered)
         rows.append([f"{epsilon:.12g}", *(f"[{', '.join(ends)}]" for ends in cells)])
     page.table(rows)
-    page.heading("The upper ends are guaranteed, because")
-    show_theorems(page, theorems)
-    page.heading("The lower ends are reached by the neighbours")
+    page.line("")
     for run in answered:
-        page.line(f"{run.asked.name}: {' or '.join(run.curve.witnessed_by)}", indent=2)
+        page.line(f"{run.asked.name}: {show.width_in_words(run.deltas)}")
+    reached_by = [f"{run.asked.name}: {' or '.join(run.datasets)}" for run in answered]
+    show.show_why(page, theorems, reached_by, "ends are")
 
 
-def _run_object(run: AnsweredRun, at: Sequence[float]) -> Object:
+def _run_object(run: AnsweredRun, at: Sequence[float]) -> show.Object:
     brackets = [
-        {"epsilon": epsilon, "delta": bracket_object(delta), "log_delta": bracket_object(logs)}
+        {
+            "epsilon": epsilon,
+            "delta": show.bracket_object(delta),
+            "log_delta": show.bracket_object(logs),
+            **show.width_object(delta),
+        }
         for epsilon, delta, logs in zip(at, run.deltas, run.logs, strict=True)
     ]
     return {
         "name": run.asked.name,
         "parts": plain_run(run.asked.run),
-        "relation": relation_object(run.asked.relation),
+        "relation": show.relation_object(run.asked.relation),
         "brackets": brackets,
-        "theorems": [theorem.name for theorem in evidence_of(run.curve)],
-        "reached_by": list(run.curve.witnessed_by),
+        "theorems": [theorem.name for theorem in run.theorems],
+        "reached_by": run.datasets,
     }

@@ -1,4 +1,4 @@
-"""The parts every answer prints, for people and as JSON: the question as assumed, the answers, and why they hold."""
+"""What every answer prints, as text and as JSON: the question as assumed, the answers, and why they hold."""
 
 import dataclasses
 import json
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tightrope
-from tightrope.accountants.certified import effort_matters
-from tightrope.answers.spend import Answer
+from tightrope.accountants.certified import Certified, find_games
+from tightrope.answers.compare import Answer
 from tightrope.cli.options import RunOptions
+from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import Approximation
-from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import UpperBound
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.report.digits import ends, ends_from_logs
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spelled
-from tightrope.setting.effort import Effort, meaning_of
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.evidence import Evidence
 
@@ -34,11 +34,8 @@ Object = dict[str, Any]
 # The question
 
 
-def question_facts(asked: RunOptions, relation: Relation | None, effort: Effort | None) -> list[Fact]:
-    """State what was asked, with everything that was assumed; without a relation where each is asked about in turn.
-
-    Without an effort, neither it nor the accuracy mean anything to whoever answers.
-    """
+def question_facts(asked: RunOptions, relation: Relation | None, by: object = None) -> list[Fact]:
+    """State what was asked and everything that was assumed; no relation where all are asked about."""
     facts = [
         ("mechanism", mechanism_in_words(asked.stated_mechanism)),
         ("sampling", sampling_in_words(asked.stated_sampling)),
@@ -46,22 +43,27 @@ def question_facts(asked: RunOptions, relation: Relation | None, effort: Effort 
     ]
     if relation is not None:
         facts.append(("relation", relation_in_words(relation)))
-    if effort is not None:
-        if relation is not None and effort_matters(asked.run, relation):
-            facts.append(("effort", meaning_of(effort)))
-        facts.append(("accuracy", f"{asked.accuracy:g} relative width in delta, asked for"))
-    return facts
+    return facts + effort_facts(by, [] if relation is None else [(asked.run, relation)])
 
 
-def question_object(asked: RunOptions, relation: Relation | None, effort: Effort | None) -> Object:
+def effort_facts(by: object, asked: Iterable[tuple[Run, Relation]]) -> list[Fact]:
+    """State how hard the certified accountant works; its effort where that matters to a run."""
+    if not isinstance(by, Certified):
+        return []
+    matters = any(find_games(run, relation) for run, relation in asked)
+    accuracy = ("accuracy", f"a relative width of {by.accuracy:.2g} in delta is asked for")
+    return [("effort", by.effort.meaning), accuracy] if matters else [accuracy]
+
+
+def question_object(asked: RunOptions, relation: Relation | None, by: object = None) -> Object:
     """State the same for JSON."""
-    stated = {
+    stated: Object = {
         "mechanism": mechanism_object(asked.stated_mechanism),
         "sampling": sampling_object(asked.stated_sampling),
         "steps": asked.steps,
     }
-    if effort is not None:
-        stated |= {"accuracy": asked.accuracy, "effort": effort.value}
+    if isinstance(by, Certified):
+        stated |= {"accuracy": by.accuracy, "effort": str(by.effort)}
     return stated if relation is None else {**stated, "relation": relation_object(relation)}
 
 
@@ -84,7 +86,7 @@ def relation_object(relation: Relation) -> Object:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """Print the answer and the version that gave it; infinities are the strings "infinity" and "-infinity"."""
+    """Print the answer and the version that gave it; infinities are "infinity" and "-infinity"."""
     print(json.dumps({**answer, "version": tightrope.__version__}, indent=2, allow_nan=False))
 
 
@@ -111,7 +113,7 @@ def answer_object(answer: Answer) -> Object:
 
 
 def answer_cells(answer: Answer, logs: Answer | None = None) -> list[str]:
-    """An answer of any kind, one number a cell, rounded outwards; from its logarithm where it is too small a delta."""
+    """An answer of any kind, one number a cell, rounded outwards; a tiny delta from its logarithm."""
     if isinstance(answer, Bracket):
         tiny = isinstance(logs, Bracket) and answer.upper <= SMALLEST_FLOAT
         return list(ends_from_logs(logs) if tiny and isinstance(logs, Bracket) else ends(answer))
@@ -148,12 +150,37 @@ def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
         raise KeyboardInterrupt
 
 
-# Why they hold
+# How wide they are, and why they hold
 
 
-def evidence_of(curve: PrivacyCurve) -> tuple[Evidence, ...]:
-    """Pick the theorems the upper end rests on."""
-    return tuple(evidence for evidence in curve.because if isinstance(evidence, Evidence))
+def width_in_words(brackets: Iterable[Bracket]) -> str:
+    """How far apart the ends are, and why further than was asked for if they are."""
+    finite = (bracket for bracket in brackets if math.isfinite(bracket.upper))
+    widest = max(finite, key=lambda bracket: bracket.relative_width, default=None)
+    if widest is None or not widest.relative_width:
+        return "The ends agree."
+    if widest.gap is not None:
+        return widest.gap.in_words(WORDS)
+    width = round_outwards(widest.relative_width, up=True, digits=2)
+    return f"The ends are at most {width} apart, relative to the upper one."
+
+
+def width_object(bracket: Bracket) -> Object:
+    """The achieved width, and why it is wider than was asked for if it is."""
+    gap = None if bracket.gap is None else bracket.gap.in_words(WORDS)
+    return {"relative_width": number_object(bracket.relative_width), "gap": gap}
+
+
+def find_theorems(brackets: Iterable[Bracket]) -> list[Evidence]:
+    """The theorems that decided the upper ends, each once."""
+    decisions = [bracket.decided_by for bracket in brackets if bracket.decided_by is not None]
+    return list(dict.fromkeys(theorem for decision in decisions for theorem in decision.because))
+
+
+def find_datasets(brackets: Iterable[Bracket]) -> list[str]:
+    """The neighbours that decided the lower ends, each once."""
+    decisions = [bracket.decided_by for bracket in brackets if bracket.decided_by is not None]
+    return list(dict.fromkeys(decision.reached_by for decision in decisions if decision.reached_by))
 
 
 def theorem_object(evidence: Evidence) -> Object:
@@ -161,18 +188,19 @@ def theorem_object(evidence: Evidence) -> Object:
     return {**dataclasses.asdict(evidence), "standing": evidence.standing.value}
 
 
-def why_object(curve: PrivacyCurve) -> Object:
+def why_object(theorems: Iterable[Evidence], reached_by: Iterable[str]) -> Object:
     """The theorems of the upper ends and the datasets of the lower ends."""
-    theorems = [theorem_object(evidence) for evidence in evidence_of(curve)]
-    return {"theorems": theorems, "reached_by": list(curve.witnessed_by)}
+    return {"theorems": [theorem_object(theorem) for theorem in theorems], "reached_by": list(reached_by)}
 
 
-def show_evidence(page: Page, curve: PrivacyCurve) -> None:
-    """Print why the upper end is valid and which datasets reach the lower end."""
-    page.heading("The upper end is guaranteed, because")
-    show_theorems(page, evidence_of(curve))
-    page.heading("The lower end is reached by the neighbours")
-    for datasets in curve.witnessed_by:
+def show_why(
+    page: Page, theorems: Sequence[Evidence], reached_by: Iterable[str], ends: str = "end is"
+) -> None:
+    """Print why the upper ends are valid and which datasets reach the lower ends."""
+    page.heading(f"The upper {ends} guaranteed, because")
+    show_theorems(page, theorems)
+    page.heading(f"The lower {ends} reached by the neighbours")
+    for datasets in reached_by:
         page.line(datasets, indent=2)
 
 
@@ -181,3 +209,8 @@ def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:
     for number, evidence in enumerate(theorems, start=1):
         head = f"{evidence.name} ({evidence.standing.value}: {evidence.reference})"
         page.item(number, head, evidence.statement)
+
+
+def write_numbers(theorems: Iterable[Evidence], shown: Sequence[Evidence]) -> str:
+    """The numbers that these theorems have in the list that is shown."""
+    return ", ".join(str(shown.index(theorem) + 1) for theorem in theorems) or "-"

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from tightrope.cli.options import ANSWER, QUESTION, Whole, flag
+from tightrope.cli import options as opt
+from tightrope.cli.refusals import Misused
 from tightrope.cli.terminal import make_bar, say
-from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied
@@ -20,22 +20,22 @@ from tightrope.sweeps.sweep import sweep as answer_cells
 _CONNECT_WITHIN = "10s"  # a scheduler that is there answers long before
 
 GridFile = Annotated[
-    Path, Parameter(group=QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
+    Path, Parameter(group=opt.QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
 ]
 Out = Annotated[
     Path,
     Parameter(
-        group=ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
+        group=opt.ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
     ),
 ]
-Resume = Annotated[bool, flag("Go on with the file: rows that are there are kept.")]
+Resume = Annotated[bool, opt.flag("Go on with the file: rows that are there are kept.")]
 Workers = Annotated[
-    int | None, Whole, Parameter(group=ANSWER, help="Processes to use; by default one for each core.")
+    int | None, opt.Whole, Parameter(group=opt.ANSWER, help="Processes to use; by default one for each core.")
 ]
 Dask = Annotated[
     str | None,
     Parameter(
-        group=ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, not processes."
+        group=opt.ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, not processes."
     ),
 ]
 
@@ -43,7 +43,7 @@ Dask = Annotated[
 def sweep(
     grid: GridFile, *, out: Out, resume: Resume = False, workers: Workers = None, dask: Dask = None
 ) -> None:
-    """Answer every cell of a grid, row by row into a file; a cell that cannot be answered gets its error there."""
+    """Answer every cell of a grid, row by row into a file."""
     if workers is not None:
         remedy = "Pass a number of processes, or leave it out for all cores."
         check.whole(least=1, remedy=remedy, **{"--workers": workers})
@@ -88,16 +88,13 @@ def _connect(address: str | None) -> Iterator[None]:
         import joblib
         from distributed import Client
     except ModuleNotFoundError as missing:
-        raise InvalidSetting(
-            f"--dask needs {missing.name}, which is not installed: install tightrope[dist] and distributed."
-        ) from None
+        what = f"--dask needs {missing.name}, which is not installed"
+        raise Misused(what, "Install tightrope[dist] and distributed.") from None
     try:
         client: Any = Client(address, timeout=_CONNECT_WITHIN, set_as_default=False)
     except (OSError, ValueError, ImportError) as problem:
         why = " ".join(str(problem).split())
-        raise InvalidSetting(
-            f"--dask must be the address of a scheduler that runs, got {address!r}: {why}. "
-            "Start one with: dask scheduler."
-        ) from None
+        what = f"--dask must be the address of a scheduler that runs, got {address!r}: {why}"
+        raise Misused(what, "Start one with: dask scheduler.") from None
     with client, joblib.parallel_config("dask", client=client):
         yield

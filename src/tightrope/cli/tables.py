@@ -1,96 +1,69 @@
-"""tightrope contrast, compare and theorems: what else the answer could have been, and what is known at all."""
+"""tightrope contrast, compare and theorems: what else the answer could be, and what is known at all."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import tightrope.answers.compare as comparing
 import tightrope.answers.contrast as contrasting
-from tightrope.accountants.names import CERTIFIED, MONTE_CARLO, RENYI, promise_of
+from tightrope.accountants.gaussian_limit import GaussianLimit
+from tightrope.accountants.renyi import Renyi
+from tightrope.cli import options as opt
+from tightrope.cli import show
 from tightrope.cli.curves import check_picture, fine_range, usual_range
-from tightrope.cli.options import (
-    ANSWER,
-    Deltas,
-    DrawOptions,
-    Json,
-    Picture,
-    RelationName,
-    RunOptions,
-    SamplingName,
-    WhichEffort,
-    WhichRelation,
-    flag,
-)
-from tightrope.cli.refusals import in_options
-from tightrope.cli.show import (
-    DIGITS,
-    Object,
-    answer_in_short,
-    answer_object,
-    bracket_object,
-    evidence_of,
-    print_json,
-    question_facts,
-    question_object,
-    refuse_to_hide_an_interrupt,
-    show_theorems,
-    theorem_object,
-)
+from tightrope.cli.refusals import WORDS, Misused
 from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.errors import InvalidSetting
-from tightrope.report.digits import ends
+from tightrope.errors import TightropeError
 from tightrope.report.theorem_page import matrix_rows, theorem_page
 from tightrope.report.words import assumed_in_short, run_in_short, spelled
-from tightrope.setting.effort import QUICK, Effort, meaning_of
-from tightrope.setting.spelling import RELATION_SPELLINGS, SAMPLING_SPELLINGS
+from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.spelling import SAMPLING_SPELLINGS
 from tightrope.theorems.evidence import REFUTED, Evidence
 from tightrope.theorems.lookup import every_theorem, support_matrix
 
 # contrast
 
 ClaimedSampling = Annotated[
-    SamplingName | None,
-    Parameter(group=ANSWER, help="The sampling to compare with; by default that of --sampling."),
+    opt.SamplingName | None,
+    Parameter(group=opt.ANSWER, help="The sampling to compare with; by default that of --sampling."),
 ]
-ClaimedRelation = Annotated[RelationName, Parameter(group=ANSWER, help="The relation to compare with.")]
+ClaimedRelation = Annotated[
+    opt.RelationName, Parameter(group=opt.ANSWER, help="The relation to compare with.")
+]
 
 
 def contrast(
-    question: RunOptions,
+    question: opt.RunOptions,
     *,
-    delta: Deltas,
+    delta: opt.Deltas,
     claimed_sampling: ClaimedSampling = None,
     claimed_relation: ClaimedRelation = "add-or-remove",
-    effort: WhichEffort = "quick",
-    json: Json = False,
+    effort: opt.WhichEffort = "quick",
+    json: opt.Json = False,
 ) -> None:
-    """Bracket epsilon for the same noise, rate and steps under every sampling and relation, and compare with a claim."""
-    claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], RELATION_SPELLINGS[claimed_relation]
+    """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
+    claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
+    by = question.certified(effort)
     with watch_rounds() as progress:
-        table = contrasting.contrast(
-            question.run,
-            delta=delta,
-            claimed=claimed,
-            accuracy=question.accuracy,
-            effort=Effort(effort),
-            progress=progress,
-        )
-    theorems = list(dict.fromkeys(theorem for row in table.rows for theorem in _theorems(row)))
+        table = contrasting.contrast(question.run, delta=delta, claimed=claimed, by=by, progress=progress)
+    theorems = show.find_theorems(epsilon for row in table.rows for epsilon in row.epsilons)
     if json:
-        print_json(
-            {
-                "question": question_object(question, None, Effort(effort)),
-                "claimed": {"sampling": spelled(claimed[0]), "relation": spelled(claimed[1])},
-                "rows": [_contrast_object(row, table.deltas) for row in table.rows],
-                "verdict": table.verdict,
-                "theorems": [theorem_object(theorem) for theorem in theorems],
-            }
-        )
+        answer = {
+            "question": show.question_object(question, None, by),
+            "claimed": {"sampling": spelled(claimed[0]), "relation": str(claimed[1])},
+            "rows": [_contrast_object(row, table.deltas) for row in table.rows],
+            "verdict": table.verdict,
+            "theorems": [show.theorem_object(theorem) for theorem in theorems],
+        }
+        show.print_json(answer)
         return
     page = Page()
-    page.facts(question_facts(question, None, Effort(effort)))
+    page.facts(show.question_facts(question, None, by))
     _show_contrast(page, table, theorems)
 
 
@@ -100,55 +73,59 @@ def _show_contrast(page: Page, table: contrasting.Contrast, theorems: list[Evide
     page.table([["sampling", "relation", *deltas, "because"], *body])
     for row in table.rows:
         if row.effort is not None:
-            narrower = "; --effort tight narrows the bracket" if row.effort is QUICK else ""
-            page.line(f"{_name(row)}: {meaning_of(row.effort)}{narrower}.")
-    page.heading("The upper ends are guaranteed, because")
-    show_theorems(page, theorems)
-    page.heading("The lower ends are reached by the neighbours")
-    for row in table.rows:
-        if row.curve is not None:
-            page.line(f"{_name(row)}: {' or '.join(row.curve.witnessed_by)}", indent=2)
-    for row in table.rows:
-        if row.refusal is not None:
-            page.heading(f"Refused: {_name(row)}")
-            page.line(in_options(row.refusal), indent=2)
+            page.line(f"{_name(row)}: {row.effort.meaning}. {show.width_in_words(row.epsilons)}")
+    reached_by = [
+        f"{_name(row)}: {' or '.join(show.find_datasets(row.epsilons))}"
+        for row in table.rows
+        if row.refusal is None
+    ]
+    show.show_why(page, theorems, reached_by, "ends are")
+    _show_refusals(page, [(_name(row), row.refusal) for row in table.rows])
     # last: what stays above the prompt is what one must not miss
     page.heading("Verdict")
     page.line(table.verdict, indent=2)
 
 
-def _name(row: contrasting.Row) -> str:
-    return f"{spelled(row.sampling)}, {spelled(row.relation)}"
+def _show_refusals(page: Page, rows: Sequence[tuple[str, TightropeError | None]]) -> None:
+    for name, refusal in rows:
+        if refusal is not None:
+            page.heading(f"Refused: {name}")
+            page.line(refusal.in_words(WORDS), indent=2)
 
 
-def _theorems(row: contrasting.Row) -> tuple[Evidence, ...]:
-    return () if row.curve is None else evidence_of(row.curve)
+def _name(row: contrasting.ContrastRow) -> str:
+    return f"{spelled(row.sampling)}, {row.relation}"
 
 
-def _contrast_cells(table: contrasting.Contrast, row: contrasting.Row, theorems: list[Evidence]) -> list[str]:
+def _contrast_cells(
+    table: contrasting.Contrast, row: contrasting.ContrastRow, theorems: list[Evidence]
+) -> list[str]:
     found = zip(row.epsilons, table.ratios_in_words(row), strict=True)
-    brackets = [f"[{', '.join(ends(bracket, DIGITS))}]{beside}" for bracket, beside in found]
-    numbers = ", ".join(str(theorems.index(theorem) + 1) for theorem in _theorems(row)) or "-"
+    brackets = [f"{show.answer_in_short(bracket)}{beside}" for bracket, beside in found]
+    numbers = show.write_numbers(show.find_theorems(row.epsilons), theorems)
     refused = ["refused"] * len(table.deltas)
-    return [spelled(row.sampling), spelled(row.relation), *(brackets or refused), numbers]
+    return [spelled(row.sampling), str(row.relation), *(brackets or refused), numbers]
 
 
-def _contrast_object(row: contrasting.Row, deltas: tuple[float, ...]) -> Object:
-    ratios: list[Object | None] = [bracket_object(ratio) for ratio in row.ratios] or [None] * len(
-        row.epsilons
-    )
+def _contrast_object(row: contrasting.ContrastRow, deltas: tuple[float, ...]) -> show.Object:
+    ratios: list[Any] = [show.bracket_object(ratio) for ratio in row.ratios] or [None] * len(row.epsilons)
     answered = zip(deltas, row.epsilons, ratios, strict=True) if row.refusal is None else ()
     return {
         "sampling": spelled(row.sampling),
-        "relation": spelled(row.relation),
+        "relation": str(row.relation),
         "brackets": [
-            {"delta": at, "epsilon": bracket_object(bracket), "ratio": ratio}
+            {
+                "delta": at,
+                "epsilon": show.bracket_object(bracket),
+                "ratio": ratio,
+                **show.width_object(bracket),
+            }
             for at, bracket, ratio in answered
         ],
-        "theorems": [theorem.name for theorem in _theorems(row)],
-        "reached_by": [] if row.curve is None else list(row.curve.witnessed_by),
-        "effort": None if row.effort is None else row.effort.value,
-        "refusal": row.refusal,
+        "theorems": [theorem.name for theorem in show.find_theorems(row.epsilons)],
+        "reached_by": show.find_datasets(row.epsilons),
+        "effort": None if row.effort is None else str(row.effort),
+        "refusal": None if row.refusal is None else row.refusal.in_words(WORDS),
     }
 
 
@@ -156,46 +133,43 @@ def _contrast_object(row: contrasting.Row, deltas: tuple[float, ...]) -> Object:
 
 
 def compare(
-    question: RunOptions,
+    question: opt.RunOptions,
     *,
-    relation: WhichRelation,
-    delta: Deltas,
-    effort: WhichEffort = "quick",
-    drawing: DrawOptions | None = None,
-    plot: Picture = None,
-    json: Json = False,
+    relation: opt.WhichRelation,
+    delta: opt.Deltas,
+    effort: opt.WhichEffort = "quick",
+    drawing: opt.DrawOptions | None = None,
+    plot: opt.Picture = None,
+    json: opt.Json = False,
 ) -> None:
     """Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo, on one run."""
-    target, neighbours = check_picture(plot), RELATION_SPELLINGS[relation]
+    target, neighbours, run = check_picture(plot), as_relation(relation), question.run
+    certified = question.certified(effort)
+    by = certified if drawing is None else (certified, Renyi(), GaussianLimit(), drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
-        table = comparing.compare(
-            question.run,
-            relation=neighbours,
-            delta=delta,
-            accuracy=question.accuracy,
-            effort=Effort(effort),
-            simulation=None if drawing is None else drawing.simulation,
-            progress=progress,
-        )
+        table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
         if target is not None:
-            from tightrope.report.accountants_plot import draw_accountants
-
-            known = [table.curves.get(who) for who in (CERTIFIED, RENYI)]
-            ranged = [curve for curve in known if isinstance(curve, PrivacyCurve | RenyiCurve)][:1]
-            title, assumed = run_in_short(question.run), assumed_in_short(question.run, neighbours)
-            at = fine_range(usual_range(ranged))
-            draw_accountants(table.curves, epsilons=at, to=target, title=title, assumed=assumed)
+            _draw(question, neighbours, table, target)
     if json:
         rows = [_comparison_object(row, table.deltas) for row in table.rows]
-        print_json({"question": question_object(question, neighbours, Effort(effort)), "rows": rows})
+        show.print_json({"question": show.question_object(question, neighbours, certified), "rows": rows})
     else:
         page = Page()
-        page.facts(question_facts(question, neighbours, Effort(effort)))
+        page.facts(show.question_facts(question, neighbours, certified))
         _show_comparison(page, table)
     if target is not None:
         say(f"drew {target}")
-    refuse_to_hide_an_interrupt(
-        answer for row in table.rows if row.accountant is MONTE_CARLO for answer in row.epsilons
+    show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
+
+
+def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Comparison, target: Path) -> None:
+    from tightrope.report.plot import draw_accountants
+
+    curves = {by.name: curve for by, curve in table.curves.items()}
+    ranged = [curve for curve in curves.values() if isinstance(curve, PrivacyCurve | RenyiCurve)][:1]
+    title, assumed = run_in_short(question.run), assumed_in_short(question.run, relation)
+    draw_accountants(
+        curves, epsilons=fine_range(usual_range(ranged)), to=target, title=title, assumed=assumed
     )
 
 
@@ -206,26 +180,32 @@ def _show_comparison(page: Page, table: comparing.Comparison) -> None:
     for row in table.rows:
         cells: list[str] = []
         for i, answer in enumerate(row.epsilons):
-            cells += [answer_in_short(answer), table.beside_certified(row, i)]
+            cells += [show.answer_in_short(answer), table.beside_certified(row, i)]
         rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
     page.table(rows)
+    brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]
+    page.heading(f"Of the bracket: {show.width_in_words(brackets)}")
     page.heading("What each answer is worth")
-    for accountant in dict.fromkeys(row.accountant for row in table.rows):
-        page.line(f"{accountant.value}: {promise_of(accountant)}", indent=2)
-    for row in table.rows:
-        if row.refusal is not None:
-            page.heading(f"Refused: {row.name}")
-            page.line(in_options(row.refusal), indent=2)
+    for name, promise in dict.fromkeys((row.by.name, row.by.promise) for row in table.rows):
+        page.line(f"{name}: {promise}", indent=2)
+    _show_refusals(page, [(row.name, row.refusal) for row in table.rows])
 
 
-def _comparison_object(row: comparing.Row, deltas: tuple[float, ...]) -> Object:
+def _comparison_object(row: comparing.ComparisonRow, deltas: tuple[float, ...]) -> show.Object:
     found = zip(deltas, row.epsilons, strict=True) if row.refusal is None else ()
     return {
-        "accountant": row.accountant.value,
-        "theorem": row.by or None,
-        "promise": promise_of(row.accountant),
-        "epsilons": [{"delta": at, "epsilon": answer_object(answer)} for at, answer in found],
-        "refusal": row.refusal,
+        "accountant": row.by.name,
+        "theorem": row.theorem or None,
+        "promise": row.by.promise,
+        "epsilons": [
+            {
+                "delta": at,
+                "epsilon": show.answer_object(answer),
+                **(show.width_object(answer) if isinstance(answer, Bracket) else {}),
+            }
+            for at, answer in found
+        ],
+        "refusal": None if row.refusal is None else row.refusal.in_words(WORDS),
     }
 
 
@@ -233,11 +213,13 @@ def _comparison_object(row: comparing.Row, deltas: tuple[float, ...]) -> Object:
 
 
 def theorems(
-    *, json: Json = False, markdown: Annotated[bool, flag("Print a Markdown page instead of tables.")] = False
+    *,
+    json: opt.Json = False,
+    markdown: Annotated[bool, opt.flag("Print a Markdown page instead of tables.")] = False,
 ) -> None:
-    """Print which questions have a theorem, every theorem with its standing, and the beliefs that are refuted."""
+    """Print which questions have a theorem, every theorem, and the refuted beliefs."""
     if json and markdown:
-        raise InvalidSetting("--json contradicts --markdown: choose one of them.")
+        raise Misused("--json contradicts --markdown: choose one of them")
     if markdown:
         print(theorem_page(), end="")
         return
@@ -254,15 +236,15 @@ def theorems(
             for mechanism, sampling, relation, found in support_matrix().cells
         ]
         known = {
-            "theorems": [theorem_object(evidence) for evidence in holds],
-            "refuted_beliefs": [theorem_object(evidence) for evidence in refuted],
+            "theorems": [show.theorem_object(evidence) for evidence in holds],
+            "refuted_beliefs": [show.theorem_object(evidence) for evidence in refuted],
         }
-        print_json({"support": cells, **known})
+        show.print_json({"support": cells, **known})
         return
     page = Page()
     page.line("Which theorem, by its number below, answers which question; none where it is refused.")
     page.table(matrix_rows(lambda evidence: str(holds.index(evidence) + 1)))
     page.heading("Theorems")
-    show_theorems(page, holds)
+    show.show_theorems(page, holds)
     page.heading("Refuted beliefs")
-    show_theorems(page, refuted)
+    show.show_theorems(page, refuted)

@@ -48,7 +48,7 @@ class StandardOutput(Console):
 
 
 class Page:
-    """What a command prints on standard output, in order: styled on a terminal, plain and unwrapped elsewhere."""
+    """What a command prints on standard output: styled on a terminal, plain and unwrapped elsewhere."""
 
     def __init__(self) -> None:
         self._console = StandardOutput(_UNWRAPPED)
@@ -123,8 +123,8 @@ def watch_items(items: Sequence[T], doing: str) -> Iterable[T]:
 def watch_rounds(doing: str = "Game, round") -> Iterator[Callable[[int, int], None] | None]:
     """Yield what the library takes as `progress`: it counts the rounds of a long answer.
 
-    The bar appears after a second and is gone afterwards, also after an interrupt. Files and pipes get none. Print
-    nothing meanwhile.
+    The bar appears after a second and is gone afterwards, also after an interrupt. Files and pipes get none.
+    Print nothing meanwhile.
     """
     if not sys.stderr.isatty():
         yield None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.theorems.evidence import Evidence
 
 Answer = TypeVar("Answer")
 Checked = TypeVar("Checked")
@@ -28,7 +29,7 @@ class Curve(ABC, Generic[Answer]):
     """
 
     question: str
-    because: tuple[object, ...]
+    because: tuple[Evidence, ...]
 
     @overload
     def delta(self, epsilon: float) -> Answer: ...

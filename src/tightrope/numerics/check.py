@@ -10,7 +10,7 @@ Real = int | float | Fraction
 
 
 def _refuse(name: str, value: object, must: str, remedy: str) -> InvalidSetting:
-    return InvalidSetting(f"{name} must be {must}, got {value!r}. {remedy}")
+    return InvalidSetting(name, value, f"be {must}", remedy)
 
 
 def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:

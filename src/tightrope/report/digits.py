@@ -10,7 +10,7 @@ _FEWEST, _EXACT, _MOST = 6, 9, 15
 
 
 def ends(bracket: Bracket, digits: int | None = None) -> tuple[str, str]:
-    """Write the lower end rounded down and the upper end rounded up, with two digits more than tell them apart.
+    """Write the lower end rounded down and the upper end rounded up, to two digits more than they share.
 
     >>> ends(Bracket(0.94719428, 0.94719668))
     ('0.94719428', '0.94719668')
@@ -18,7 +18,7 @@ def ends(bracket: Bracket, digits: int | None = None) -> tuple[str, str]:
     ('0.666666', 'infinity')
     """
     digits = digits or _digits(bracket.relative_width)
-    # repr gives the fewest digits that read back as the same float: 0.1 is printed as 0.1, not rounded up from 0.1000...0055
+    # repr has the fewest digits that read back as the same float: 0.1 stays 0.1, not 0.1000...0055 rounded up
     lower, upper = Decimal(repr(bracket.lower)), Decimal(repr(bracket.upper))
     return _written(lower, digits, ROUND_FLOOR), _written(upper, digits, ROUND_CEILING)
 

@@ -1,8 +1,9 @@
-"""Bracketed privacy curves as a picture."""
+"""Privacy curves as pictures: one bracketed curve, several, or what every accountant says about one run."""
 
 import io
+import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
@@ -11,30 +12,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.curve.curve import Curve
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting
+from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import write_whole
-from tightrope.report.ticks import SHORT, power_ticks
 from tightrope.setting.tables import placed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Floats = NDArray[np.float64]
+
 FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
+SHORT = 2.5  # decades: on a shorter axis, 2 and 5 times the powers are marked too
+MOST_INTERVALS = 12  # each may need draws of its own
 
 _BLUE, _ORANGE, _GREY = "#1f4e79", "#e07b00", "#5f6b76"
-# Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them apart
+# Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them
+# apart
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-_DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (6, 2)),
-    (0, (1, 1.5)),
-    (0, (6, 2, 1, 2)),
-)  # one for each round through the palette
-_DEEPEST = -10.0  # log10 delta: below, what leaves the picture is no loss
+_LONG, _DOTTED, _MIXED = (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))
+_DASHES: tuple[Any, ...] = ("-", _LONG, _DOTTED, _MIXED)  # one for each round through the palette
+_ACCOUNTANTS: dict[str, tuple[str, Any, str]] = {
+    "certified": ("#0072b2", "-", "certified bracket"),
+    "renyi": ("#d55e00", _LONG, "Rényi: an upper bound"),
+    "gaussian-limit": ("#009e73", _DOTTED, "Gaussian limit: an approximation"),
+    "monte-carlo": ("#000000", "", "Monte Carlo: intervals"),
+}
+_DEEPEST = -10.0  # log10 delta: curves may leave the picture below this
 _NAME_WIDTH = 44
 _ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
-_NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3
+_NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3  # inches
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -46,31 +54,26 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "tightrope",  # the same picture is the same bytes
     "svg.fonttype": "path",
 }
-# nothing in the file tells when it was made
+# no file tells when it was made
 _UNDATED: dict[str, dict[str, str | None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
-def checked_target(path: str | Path) -> Path:
-    """Return the path if a picture can be drawn there: known suffix, existing folder, matplotlib installed."""
+def check_target(path: str | Path) -> Path:
+    """The path, if a picture can be drawn there: known suffix, existing folder, matplotlib installed."""
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
-        raise InvalidSetting(
-            f"the picture's name must end in {', '.join(FORMATS)}, got {str(target)!r}. Name it for example curve.png."
-        )
+        known = ", ".join(FORMATS)
+        raise UnusableFile(target, f"must end in {known} to hold a picture", "Name it for example curve.png.")
     if not target.parent.is_dir():
-        raise InvalidSetting(
-            f"the picture's folder must exist, got {str(target)!r}. Create {str(target.parent)!r} first."
-        )
+        folder = str(target.parent)
+        raise UnusableFile(target, "is in a folder that does not exist", f"Create {folder!r} first.")
     if target.is_dir():
-        raise InvalidSetting(
-            f"the picture must be a file, got the folder {str(target)!r}. Name a file in it."
-        )
+        raise UnusableFile(target, "must be a file, and is a folder", "Name a file in it.")
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        raise InvalidSetting(
-            "pictures need matplotlib, which is not installed. Install tightrope[plot]."
-        ) from None
+        needs = "needs matplotlib to be drawn, which is not installed"
+        raise UnusableFile(target, needs, "Install tightrope[plot].") from None
     return target
 
 
@@ -82,93 +85,103 @@ def draw_curve(
     title: str | None = None,
     assumed: str = "",
 ) -> Path:
-    """Draw delta over `epsilons` on a logarithmic scale, with the band between both ends, into a png, pdf or svg file.
+    """Draw delta over `epsilons` with the band between both ends, into a png, pdf or svg file.
 
-    Where delta is 0 the curve ends and a thick line on the lower edge says so. The file appears whole or not at all,
-    and the same curve gives the same pdf and svg bytes. `title` and the smaller line `assumed` should state sampling
-    and relation; without a title the curve's question is the title.
+    Where delta is 0 the curve ends, and a thick line on the lower edge says so. The file appears whole or not
+    at all, and the same curve gives the same pdf and svg bytes. `title` and the smaller line `assumed` should
+    state sampling and relation; without a title the curve's question is the title.
     """
-    target, at = checked_target(path=to), asked(epsilons)
-    ends = Ends.of(curve, at)
+    target, at = check_target(to), _sort(epsilons)
+    deltas = _LogDeltas.of(curve, at)
 
-    def draw(axes: "Axes") -> None:
-        bottom, top = limits([ends])
-        if ends.shown.any():
-            band(axes, at, ends, bottom, _BLUE)
-            marker = "o" if ends.shown.sum() == 1 else ""
-            axes.plot(
-                at, gaps(ends.upper), color=_BLUE, linewidth=2.2, marker=marker, label="upper end: guaranteed"
+    def draw(axes: "Axes", bottom: float) -> None:
+        if deltas.shown.any():
+            _draw_band(axes, at, deltas, bottom, _BLUE)
+            _draw_line(axes, at, deltas.upper, color=_BLUE, linewidth=2.2, label="upper end: guaranteed")
+            lower = "lower end: reached by real datasets"
+            _draw_line(
+                axes, at, deltas.lower, color=_ORANGE, linewidth=1.5, linestyle=(0, (4, 3)), label=lower
             )
-            dashed: dict[str, Any] = {
-                "linestyle": (0, (4, 3)),
-                "marker": marker,
-                "label": "lower end: reached by real datasets",
-            }
-            axes.plot(at, gaps(ends.lower), color=_ORANGE, linewidth=1.5, **dashed)
-        _draw_zero(axes, at, ends, bottom, _GREY, label=r"$\delta = 0$")
-        framed(axes, at, bottom, top, [ends])
-        headed(axes, title or curve.question, assumed)
+        _draw_zero(axes, at, deltas, bottom, _GREY, label=r"$\delta = 0$")
 
-    return picture(draw, target)
+    return _draw_picture(draw, target, at, [deltas], title=title or curve.question, assumed=assumed)
 
 
 def draw_curves(
     curves: Iterable[tuple[str, PrivacyCurve]], *, epsilons: Sequence[float], to: str | Path, title: str = ""
 ) -> Path:
-    """Draw several named curves over `epsilons` into one picture, each with the band between both of its ends.
+    """Draw several named curves over `epsilons`, each with the band between both of its ends.
 
-    The scale reaches as deep as the curve that falls slowest, or to 1e-10; others leave the picture through its lower edge.
-    Where a delta is 0, a thick line of the curve's colour lies on that edge. A curve that cannot be certified is refused by
-    its name. The file appears whole or not at all, and the same curves give the same pdf and svg bytes.
+    The scale reaches as deep as the curve that falls slowest, or to 1e-10; others leave the picture through
+    its lower edge. Where a delta is 0, a thick line of the curve's colour lies on that edge. A curve that
+    cannot be certified is refused by its name. The file appears whole or not at all, and the same curves give
+    the same pdf and svg bytes.
     """
-    target, at = checked_target(path=to), asked(epsilons)
-    found: list[tuple[str, Ends]] = []
+    target, at = check_target(to), _sort(epsilons)
+    found: list[tuple[str, _LogDeltas]] = []
     for name, curve in curves:
         with placed(f"{name}: "):
-            found.append((name, Ends.of(curve, at)))
+            found.append((name, _LogDeltas.of(curve, at)))
     if not found:
-        raise InvalidSetting(
-            "curves must hold at least one curve, got none. Pass pairs of a name and a curve."
-        )
+        raise InvalidSetting("curves", [], "hold at least one curve", "Pass pairs of a name and a curve.")
 
-    def draw(axes: "Axes") -> None:
-        bottom, top = limits([ends for _, ends in found])
-        for i, (name, ends) in enumerate(found):
+    def draw(axes: "Axes", bottom: float) -> None:
+        for i, (name, deltas) in enumerate(found):
             colour = _PALETTE[i % len(_PALETTE)]
             dashes = _DASHES[i // len(_PALETTE) % len(_DASHES)]
-            marker = "o" if ends.shown.sum() == 1 else ""
-            band(axes, at, ends, bottom, colour)
-            axes.plot(
-                at,
-                gaps(ends.upper),
-                color=colour,
-                linewidth=2,
-                linestyle=dashes,
-                marker=marker,
-                label=_label(name),
+            _draw_band(axes, at, deltas, bottom, colour)
+            _draw_line(
+                axes, at, deltas.upper, color=colour, linewidth=2, linestyle=dashes, label=_label(name)
             )
-            _draw_zero(axes, at, ends, bottom, colour)
-        framed(axes, at, bottom, top, [ends for _, ends in found])
-        headed(axes, title)
+            _draw_zero(axes, at, deltas, bottom, colour)
 
-    return picture(draw, target)
+    return _draw_picture(draw, target, at, [deltas for _, deltas in found], title=title)
+
+
+def draw_accountants(
+    curves: Mapping[str, Curve[Any]],
+    *,
+    epsilons: Sequence[float],
+    to: str | Path,
+    title: str = "",
+    assumed: str = "",
+) -> Path:
+    """Draw delta by each accountant, given by its name: a band, lines, and intervals at some epsilons.
+
+    The file appears whole or not at all, and the same curves give the same pdf and svg bytes.
+    """
+    target, at = check_target(to), _sort(epsilons)
+    some = at[np.unique(np.linspace(0, at.size - 1, min(at.size, MOST_INTERVALS)).round().astype(int))]
+    places = {name: some if name == "monte-carlo" else at for name in curves}
+    found = {name: _LogDeltas.of(curve, places[name]) for name, curve in curves.items()}
+
+    def draw(axes: "Axes", bottom: float) -> None:
+        for name, deltas in found.items():
+            colour, dashes, label = _ACCOUNTANTS[name]
+            if name == "monte-carlo":
+                _draw_intervals(axes, some, deltas, bottom, ecolor=colour, label=label)
+                continue
+            if name == "certified":
+                _draw_band(axes, at, deltas, bottom, colour)
+            _draw_line(axes, at, deltas.upper, color=colour, linewidth=2, linestyle=dashes, label=label)
+
+    certified = [found["certified"]] if "certified" in found else []
+    drawn = list(found.values())
+    return _draw_picture(draw, target, at, drawn, certified, title=title, assumed=assumed)
 
 
 @dataclass(frozen=True)
-class Ends:
-    """log10 of both ends of delta; -inf is where delta is 0."""
+class _LogDeltas:
+    """log10 of both ends of delta; -inf is where delta is 0. Answers of one number have it twice."""
 
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    lower: Floats
+    upper: Floats
 
     @staticmethod
-    def of(curve: PrivacyCurve, at: NDArray[np.float64]) -> "Ends":
-        """Ask a certified curve."""
-        logs = [curve.log_delta(float(epsilon)) for epsilon in at]
-        lower, upper = (
-            np.array([getattr(bracket, end) for bracket in logs]) / np.log(10) for end in ("lower", "upper")
-        )
-        return Ends(lower, upper)
+    def of(curve: Curve[Any], at: Floats) -> "_LogDeltas":
+        answers = [_ends(answer) for answer in curve.log_delta(at.tolist())]
+        lower, upper = np.array(answers, dtype=np.float64).T / math.log(10)
+        return _LogDeltas(lower, upper)
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -189,67 +202,87 @@ class Ends:
     @property
     def widest(self) -> float:
         """The largest distance between both ends, relative to the upper one."""
-        gaps = -np.expm1((self.lower[self.shown] - self.upper[self.shown]) * np.log(10))
+        gaps = -np.expm1((self.lower[self.shown] - self.upper[self.shown]) * math.log(10))
         return float(np.max(gaps, initial=0.0))
 
 
-def asked(epsilons: Sequence[float]) -> NDArray[np.float64]:
-    """Sort the epsilons; at least one."""
+def _ends(answer: Any) -> tuple[float, float]:
+    upper = answer.upper if hasattr(answer, "upper") else answer.value
+    return getattr(answer, "lower", upper), upper
+
+
+def _sort(epsilons: Sequence[float]) -> Floats:
     at = np.unique(np.asarray(epsilons, dtype=np.float64))
     if not at.size:
         raise InvalidSetting(
-            "epsilons must hold at least one value, got none. Pass for example numpy.linspace(0, 2, 101)."
+            "epsilons", [], "hold at least one value", "Pass for example numpy.linspace(0, 2, 101)."
         )
     return at
 
 
-def picture(draw: Callable[["Axes"], None], target: Path) -> Path:
-    """Draw into a new figure and write it, whole or not at all."""
+def _draw_picture(
+    draw: Callable[["Axes", float], None],
+    target: Path,
+    at: Floats,
+    drawn: Sequence[_LogDeltas],
+    bracketed: Sequence[_LogDeltas] | None = None,
+    *,
+    title: str,
+    assumed: str = "",
+) -> Path:
+    """Draw into a new figure with axes, grid and legend, and write it whole or not at all."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    kind, drawn = FORMATS[target.suffix.lower()], io.BytesIO()
+    kind, written = FORMATS[target.suffix.lower()], io.BytesIO()
+    bottom, top = _find_limits(drawn)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
         axes = figure.add_subplot()
-        draw(axes)
+        draw(axes, bottom)
+        _draw_frame(axes, at, bottom, top, drawn if bracketed is None else bracketed)
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
+        if assumed:
+            axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
         if (rows := _legend_rows(axes)) > _ROWS_INSIDE:
             figure.set_size_inches(_WIDE, max(_HIGH, 0.9 + 0.19 * rows))  # inches for a row of small print
-        figure.savefig(drawn, format=kind, dpi=200, metadata=_UNDATED[kind])
-    write_whole(target, drawn.getvalue(), what="the picture")
+        figure.savefig(written, format=kind, dpi=200, metadata=_UNDATED[kind])
+    write_whole(target, written.getvalue(), what="the picture")
     return target
 
 
-def band(axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str) -> None:
-    """Fill what lies between the two ends."""
-    axes.fill_between(
-        at,
-        np.maximum(ends.lower, bottom),
-        ends.upper,
-        where=ends.shown,
-        color=colour,
-        alpha=0.18,
-        linewidth=0,
-    )
+def _draw_band(axes: "Axes", at: Floats, deltas: _LogDeltas, bottom: float, colour: str) -> None:
+    style: dict[str, Any] = {"where": deltas.shown, "color": colour, "alpha": 0.18, "linewidth": 0}
+    axes.fill_between(at, np.maximum(deltas.lower, bottom), deltas.upper, **style)
+
+
+def _draw_line(axes: "Axes", at: Floats, values: Floats, **style: Any) -> None:
+    """A line with gaps where there is nothing to draw, or a point where there is one."""
+    shown = np.isfinite(values)
+    axes.plot(at, np.where(shown, values, np.nan), marker="o" if shown.sum() == 1 else "", **style)
 
 
 def _draw_zero(
-    axes: "Axes", at: NDArray[np.float64], ends: Ends, bottom: float, colour: str, label: str | None = None
+    axes: "Axes", at: Floats, deltas: _LogDeltas, bottom: float, colour: str, label: str | None = None
 ) -> None:
     """Lay a thick line on the lower edge where delta is 0."""
-    zero = at[~ends.shown]
+    zero = at[~deltas.shown]
     if zero.size:
-        on_top = 5 - zero.size / at.size  # of longer ones
-        style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "clip_on": False, "zorder": on_top}
-        marker = "o" if zero.size == 1 else ""
-        axes.plot(
-            [zero.min(), zero.max()], [bottom, bottom], color=colour, marker=marker, label=label, **style
-        )
+        above_longer_ones = 5 - zero.size / at.size
+        style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "clip_on": False}
+        style |= {"marker": "o" if zero.size == 1 else "", "zorder": above_longer_ones}
+        axes.plot([zero.min(), zero.max()], [bottom, bottom], color=colour, label=label, **style)
 
 
-def framed(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, drawn: Sequence[Ends]) -> None:
-    """Axes, grid and legend around what is drawn."""
-    axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in drawn) else ([], []))
+def _draw_intervals(axes: "Axes", at: Floats, deltas: _LogDeltas, bottom: float, **style: Any) -> None:
+    """Vertical bars with caps; one that reaches below the picture goes to its edge."""
+    lower, upper = np.maximum(deltas.lower[deltas.shown], bottom), deltas.upper[deltas.shown]
+    style |= {"fmt": "none", "elinewidth": 1.4, "capsize": 3, "zorder": 6}
+    axes.errorbar(at[deltas.shown], (lower + upper) / 2, yerr=np.maximum(upper - lower, 0) / 2, **style)
+
+
+def _draw_frame(axes: "Axes", at: Floats, bottom: float, top: float, bracketed: Sequence[_LogDeltas]) -> None:
+    axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in bracketed) else ([], []))
     margin = 0.0 if at.size > 1 else 1.0
     axes.set_xlim(at[0] - margin, at[-1] + margin)
     axes.set_ylim(bottom, top)
@@ -261,9 +294,8 @@ def framed(axes: "Axes", at: NDArray[np.float64], bottom: float, top: float, dra
     axes.spines[["top", "right"]].set_visible(False)
     beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     place = beside if _legend_rows(axes) > _ROWS_INSIDE else {"loc": "best"}
-    legend = axes.legend(
-        **place, framealpha=0.95, edgecolor="none", title=_width(drawn), fontsize=9, alignment="left"
-    )
+    place |= {"framealpha": 0.95, "edgecolor": "none", "fontsize": 9, "alignment": "left"}
+    legend = axes.legend(**place, title=_width_in_words(bracketed))
     legend.get_title().set(fontsize=9, color=_GREY)
 
 
@@ -271,42 +303,57 @@ def _legend_rows(axes: "Axes") -> int:
     return sum(1 + label.count("\n") for label in axes.get_legend_handles_labels()[1])
 
 
-def headed(axes: "Axes", title: str, assumed: str = "") -> None:
-    """Put a title above, and what was assumed in smaller print."""
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
-    if assumed:
-        axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
-
-
 def _label(name: str) -> str:
-    """A name as it is, not as mathematics between dollars; a leading underscore would hide it from the legend."""
-    return textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH).replace(
-        "_", " _", 1 if name.startswith("_") else 0
-    )
+    """The name without mathematics between dollars; a leading underscore would hide it from the legend."""
+    wrapped = textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH)
+    return f" {wrapped}" if name.startswith("_") else wrapped
 
 
-def gaps(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Leave a gap in a line where there is nothing to draw."""
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def limits(drawn: Sequence[Ends]) -> tuple[float, float]:
-    """Find the log10 range that holds the ends, with some air; delta is never above 1."""
-    visible = [ends for ends in drawn if ends.shown.any()]
+def _find_limits(drawn: Sequence[_LogDeltas]) -> tuple[float, float]:
+    """The log10 range that holds the ends, with some air; delta is never above 1."""
+    visible = [deltas for deltas in drawn if deltas.shown.any()]
     if not visible:
         return -1.0, 0.0
-    lowest = max(min(ends.lowest for ends in visible), min(max(ends.lowest for ends in visible), _DEEPEST))
-    highest = max(ends.highest for ends in visible)
+    depths = [deltas.lowest for deltas in visible]
+    lowest, highest = max(min(depths), min(max(depths), _DEEPEST)), max(deltas.highest for deltas in visible)
     air = max(0.04 * (highest - lowest), 0.05)
     bottom, top = lowest - air, min(highest + air, 0.0)
     return bottom, float(np.ceil(top)) if top - bottom > SHORT else top
 
 
-def _width(drawn: Sequence[Ends]) -> str:
-    """Say how far apart the ends are, which the eye often cannot tell."""
-    if not any(ends.shown.any() for ends in drawn):
+def power_ticks(bottom: float, top: float) -> tuple[list[float], list[str]]:
+    """Positions (log10) and labels between two log10 ends, which may lie far below the smallest float.
+
+    >>> power_ticks(-4.2, 0)[1]
+    ['$10^{-4}$', '$10^{-3}$', '$10^{-2}$', '$10^{-1}$', '$10^{0}$']
+    >>> power_ticks(-1.1, -0.2)[1]
+    ['0.1', '0.2', '0.5']
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    if top - bottom > SHORT:
+        whole = MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, top)
+        found = [float(power) for power in whole if bottom <= power <= top]
+        return found, [f"$10^{{{power:.0f}}}$" for power in found]
+    base = math.floor(bottom)  # which keeps the numbers near 1
+    values = LogLocator(subs=(1.0, 2.0, 5.0)).tick_values(10 ** (bottom - base), 10 ** (top - base))
+    found = [at for value in values if bottom <= (at := base + math.log10(value)) <= top]
+    return found, [_multiple(at) for at in found]
+
+
+def _multiple(log10: float) -> str:
+    power = math.floor(log10 + 1e-9)
+    digit = round(10 ** (log10 - power))
+    if -3 <= power <= 0:
+        return f"{digit * 10.0**power:g}"
+    return rf"$10^{{{power}}}$" if digit == 1 else rf"${digit} \cdot 10^{{{power}}}$"
+
+
+def _width_in_words(bracketed: Sequence[_LogDeltas]) -> str:
+    """How far apart the ends are, which the eye often cannot tell."""
+    if not any(deltas.shown.any() for deltas in bracketed):
         return "nothing is lost"
-    widest = max(ends.widest for ends in drawn)
+    widest = max(deltas.widest for deltas in bracketed)
     if not widest:
         return "the ends agree"
     rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal_from_float(widest)

@@ -15,15 +15,15 @@ _OPENING = """\
 Every answer rests on rows of this table. A question without a row is refused, never approximated.
 This page is printed by `tightrope theorems --markdown`.
 
-N(v) is the noise centred at v in units of the clipping norm C, and g is the sampling rate. A pair (P, Q) is the worst case
-of one step: delta(epsilon) is the hockey-stick divergence of P from Q at e^epsilon.
+N(v) is the noise centred at v in units of the clipping norm C, and g is the sampling rate. A pair (P, Q) is
+the worst case of one step: delta(epsilon) is the hockey-stick divergence of P from Q at e^epsilon.
 
 ## Which questions have a theorem
 """
 
 
 def theorem_page() -> str:
-    """Write the page: which questions are answered, each theorem with its evidence, and the beliefs that are false."""
+    """Write the page: which questions have an answer, each theorem, and the beliefs that are false."""
     everything = every_theorem()
     holds = [evidence for evidence in everything if evidence.standing is not REFUTED]
     false = [evidence for evidence in everything if evidence.standing is REFUTED]
@@ -41,13 +41,9 @@ def theorem_page() -> str:
 def matrix_rows(named: Callable[[Evidence], str]) -> list[list[str]]:
     """Heading and body of the support matrix: one row per mechanism and sampling, one column per relation."""
     found: dict[tuple[str, str], list[str]] = {}
-    for (
-        mechanism,
-        sampling,
-        _,
-        evidence,
-    ) in support_matrix().cells:  # relations come in the order of RELATIONS
-        names = ", ".join(named(e) for e in evidence) or "none"
+    # relations come in the order of RELATIONS
+    for mechanism, sampling, _, evidence in support_matrix().cells:
+        names = ", ".join(map(named, evidence)) or "none"
         found.setdefault((spelled(mechanism), spelled(sampling)), []).append(names)
     heading = ["mechanism", "sampling", *(spelled(relation) for relation in RELATIONS.values())]
     return [heading, *([*question, *names] for question, names in found.items())]

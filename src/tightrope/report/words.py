@@ -16,10 +16,11 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
     match mechanism:
         case Gaussian() | Laplace():
             bounds = "the norm" if isinstance(mechanism, Gaussian) else "the size"
-            scale = f"noise multiplier {mechanism.noise_multiplier!r} (noise scale / C, where C bounds {bounds} of a record)"
-            return f"{spelled(type(mechanism))}, {scale}"
+            scale = f"(noise scale / C, where C bounds {bounds} of a record)"
+            return f"{spelled(type(mechanism))}, noise multiplier {mechanism.noise_multiplier!r} {scale}"
         case RandomizedResponse():
-            return f"randomized-response, the true bit is reported with probability {mechanism.truth_probability!r}"
+            truth = mechanism.truth_probability
+            return f"randomized-response, the true bit is reported with probability {truth!r}"
         case Finite():
             return f"finite, {len(mechanism.observed)} outputs with given probabilities"
 
@@ -36,10 +37,9 @@ def sampling_in_words(sampling: Sampling) -> str:
         case Poisson():
             return f"poisson, each record joins each batch independently with probability {sampling.rate!r}"
         case WithoutReplacement():
-            return (
-                f"without-replacement, each batch is exactly {sampling.batch} of {sampling.population} records, drawn afresh"
-                " (under add and remove the larger neighbour is counted)"
-            )
+            size = f"exactly {sampling.batch} of {sampling.population} records"
+            counted = "(under add and remove the larger neighbour is counted)"
+            return f"without-replacement, each batch is {size}, drawn afresh {counted}"
 
 
 def relation_in_words(relation: Relation) -> str:

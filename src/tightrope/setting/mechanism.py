@@ -16,10 +16,9 @@ def _noise(value: float) -> float:
     """A noise multiplier that double precision can tell from none, and from infinitely much."""
     noise = check.positive(remedy=_MORE_NOISE, noise_multiplier=value)
     if not LEAST_NOISE <= noise <= MOST_NOISE:
-        raise InvalidSetting(
-            f"noise_multiplier must be between {LEAST_NOISE:g} and {MOST_NOISE:g}, got {value!r}. "
-            "It is the noise scale divided by the clipping norm C: check the units."
-        )
+        must = f"be between {LEAST_NOISE:g} and {MOST_NOISE:g}"
+        remedy = "It is the noise scale divided by the clipping norm C: check the units."
+        raise InvalidSetting("noise_multiplier", value, must, remedy)
     return noise
 
 
@@ -80,10 +79,9 @@ class Finite:
         object.__setattr__(self, "observed", check.distribution(observed=observed))
         object.__setattr__(self, "alternative", check.distribution(alternative=alternative))
         if len(self.observed) != len(self.alternative):
-            raise InvalidSetting(
-                f"observed and alternative must list the same outputs, got {len(self.observed)} and "
-                f"{len(self.alternative)} probabilities. Pass one probability per output in both, 0 where it cannot occur."
-            )
+            must = f"list the {len(self.observed)} outputs of {{observed}}"
+            remedy = "Pass one probability per output in both, 0 where it cannot occur."
+            raise InvalidSetting("alternative", self.alternative, must, remedy)
 
 
 Mechanism = Gaussian | Laplace | RandomizedResponse | Finite

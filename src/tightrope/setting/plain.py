@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
@@ -96,6 +96,5 @@ def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> N
             does = " and ".join(
                 f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items()
             )
-            raise InvalidSetting(
-                f"{table.where}{key} = {value!r} contradicts the rest: {does}. Leave out what is not meant."
-            )
+            problem = f"= {value!r} contradicts the rest: {does}"
+            raise UnusableFile(f"{table.where}{key}", problem, "Leave out what is not meant.")

@@ -30,11 +30,9 @@ class Step:
             ("sampling", self.sampling, get_args(Sampling)),
         ):
             if not isinstance(value, kinds):
-                known = ", ".join(kind.__name__ for kind in kinds)
-                raise InvalidSetting(
-                    f"{name} must be one of {known}, got {value!r}. "
-                    "Write for example Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001))."
-                )
+                known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
+                remedy = "Write for example Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001))."
+                raise InvalidSetting(name, value, f"be one of {known}", remedy)
 
     def __repr__(self) -> str:
         return f"Step({self.mechanism!r}, {self.sampling!r})"
@@ -62,15 +60,12 @@ class Run:
         merged: dict[Step, int] = {}
         for step, times in parts:
             if not isinstance(step, Step):
-                raise InvalidSetting(
-                    f"a run is made of steps, got {step!r}. Write Step(mechanism, sampling) * times."
-                )
+                raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling) * times.")
             count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
             merged[step] = merged.get(step, 0) + count
             if merged[step] > MOST_STEPS:
-                raise InvalidSetting(
-                    f"steps must be at most {MOST_STEPS:.0e}, got {merged[step]}. Nobody runs more steps than that."
-                )
+                must, remedy = f"be at most {MOST_STEPS:.0e}", "Nobody runs more steps than that."
+                raise InvalidSetting("steps", merged[step], must, remedy)
         object.__setattr__(self, "parts", tuple((step, times) for step, times in merged.items() if times))
 
     def __iter__(self) -> Iterator[tuple[Step, int]]:
@@ -126,6 +121,4 @@ def as_run(run: Run | Step) -> Run:
         return run * 1
     if isinstance(run, Run):
         return run
-    raise InvalidSetting(
-        f"run must be a Run or a Step, got {run!r}. Write Step(mechanism, sampling) * times."
-    )
+    raise InvalidSetting("run", run, "be a Run or a Step", "Write Step(mechanism, sampling) * times.")

@@ -53,15 +53,13 @@ class WithoutReplacement:
     def __post_init__(self) -> None:
         population = check.whole(least=1, population=self.population)
         if population > MOST_RECORDS:
-            raise InvalidSetting(
-                f"population must be at most {MOST_RECORDS:g}, got {population}. Nobody has more records."
-            )
+            must = f"be at most {MOST_RECORDS:g}"
+            raise InvalidSetting("population", population, must, "Nobody has more records.")
         batch = check.whole(batch=self.batch)
         if batch > population:
-            raise InvalidSetting(
-                f"batch must be at most population, got batch={batch} and population={population}. "
-                "A batch without replacement cannot hold more records than there are."
-            )
+            must = f"be at most {{population={population}}}"
+            remedy = "A batch without replacement cannot hold more records than there are."
+            raise InvalidSetting("batch", batch, must, remedy)
         object.__setattr__(self, "batch", batch)
         object.__setattr__(self, "population", population)
 

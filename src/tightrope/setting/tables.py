@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-from tightrope.errors import InvalidSetting, TightropeError
+from tightrope.errors import InvalidSetting, SeveralProblems, TightropeError, UnusableFile
 
 T = TypeVar("T")
 
@@ -35,24 +35,28 @@ class Problems:
     """Everything wrong with a file, each problem once however many parts share it, so that one refusal lists them all."""
 
     def __init__(self) -> None:
-        self.found: dict[str, None] = {}
+        self.found: dict[str, InvalidSetting] = {}
 
     def tried(self, read: Callable[[], T]) -> T | None:
         """What was read, or None where it is refused, which is kept."""
         try:
             return read()
-        except (
-            ValueError
-        ) as problem:  # an InvalidSetting, or Python refusing to print a number of thousands of digits
-            self.found[str(problem)] = None
-            return None
+        except InvalidSetting as problem:
+            self.note(problem)
+        except ValueError as problem:  # Python refuses to print a number of thousands of digits
+            self.note(UnusableFile("a number", f"cannot be read: {problem}", "Correct it there."))
+        return None
+
+    def note(self, problem: InvalidSetting) -> None:
+        """Keep a problem."""
+        self.found[str(problem)] = problem
 
     def refuse(self, where: str) -> None:
         """Refuse `where` if there are any."""
         if len(self.found) > 1:
-            raise InvalidSetting("\n  ".join([f"{where} has {len(self.found)} problems:", *self.found]))
-        if self.found:
-            raise InvalidSetting(*self.found)
+            raise SeveralProblems(where, tuple(self.found.values()))
+        for problem in self.found.values():
+            raise problem
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Table:
     >>> Table({"rat": 0.1}, "runs.toml: run[2].").keep_to(["rate", "steps"])
     Traceback (most recent call last):
         ...
-    tightrope.errors.InvalidSetting: runs.toml: run[2].rat = 0.1 is not a known key. Did you mean rate?
+    tightrope.errors.UnusableFile: runs.toml: run[2].rat = 0.1 is not a known key. Did you mean rate?
     """
 
     entries: Mapping[str, object]
@@ -72,10 +76,8 @@ class Table:
     def of(value: object, where: str) -> "Table":
         """The value, if it is a table."""
         if not isinstance(value, dict):
-            place = where.rstrip(".: ")
-            raise InvalidSetting(
-                f"{place} must be a table, got {value!r}. Write keys with values, for example rate = 0.001."
-            )
+            remedy = "Write keys with values, for example rate = 0.001."
+            raise UnusableFile(where.rstrip(".: "), f"must be a table, got {value!r}", remedy)
         return Table(value, where)
 
     def keep_to(self, known: Collection[str]) -> None:
@@ -84,12 +86,12 @@ class Table:
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
-                raise InvalidSetting(f"{self.where}{key} = {value!r} is not a known key. {advice}")
+                raise UnusableFile(f"{self.where}{key}", f"= {value!r} is not a known key", advice)
 
     def wanted(self, key: str, remedy: str) -> object:
         """The value of a key that must be there."""
         if key not in self.entries:
-            raise InvalidSetting(f"{self.where}{key} is missing. {remedy}")
+            raise UnusableFile(f"{self.where}{key}", "is missing", remedy)
         return self.entries[key]
 
     def text(self, key: str, remedy: str) -> str:
@@ -121,4 +123,4 @@ class Table:
 
     def refusal(self, key: str, must: str, remedy: str) -> InvalidSetting:
         """The value under `key` must be something else."""
-        return InvalidSetting(f"{self.where}{key} must be {must}, got {self.entries[key]!r}. {remedy}")
+        return InvalidSetting(key, self.entries[key], f"be {must}", remedy, where=self.where)
