@@ -1,8 +1,8 @@
 """How often `watch` is wrong, or does not know, by scheme: simulated recordings with fixed seeds.
 
-Every recording is 200 batches of about 64 out of 10,000 records unless the line says otherwise. The bound is the
-exact (Clopper-Pearson) 95 % upper limit of the probability of being wrong or not knowing. Times are those of the
-call alone.
+Every recording is 200 batches of about 64 out of 10,000 records unless the line says otherwise. The bound is
+the exact (Clopper-Pearson) 95 % upper limit of the probability of being wrong or not knowing. Times are those
+of the call alone.
 """
 
 import argparse

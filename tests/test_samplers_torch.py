@@ -1,4 +1,4 @@
-"""A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, and empty ones."""
+"""A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, empty ones."""
 
 import subprocess
 import sys
@@ -89,7 +89,7 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
 
 
 def may_fork(test: Any) -> Any:
-    """Newer Pythons warn of forking a process with threads, as torch has; so does JAX if a test imports it."""
+    """Newer Pythons warn of forking a process with threads, as torch has; so does JAX where it is loaded."""
     test = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")(test)
     return pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")(test)
 
