@@ -151,6 +151,11 @@ class Substitution:
         self.game, self.progress = game, progress or unwatched
         self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
 
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """Nothing is known: other covers and witnesses of the run say more."""
+        return -math.inf, 0.0
+
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         return self.place(self._log_delta_about(epsilon)).bounds(epsilon)
