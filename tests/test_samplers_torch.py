@@ -1,4 +1,4 @@
-"""A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, empty ones."""
+"""A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, or empty."""
 
 import subprocess
 import sys
