@@ -459,6 +459,8 @@ def test_huge_and_tiny_steps_overflow_nothing() -> None:
 class Refuses:
     """A composition that is out of reach."""
 
+    log_infinite_mass = -math.inf, 0.0
+
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         raise NotPreciseEnough("out of reach")
 
@@ -492,6 +494,8 @@ def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> No
 
 class StandIn:
     """A game whose curve is known: ln delta = -4.5 - epsilon."""
+
+    log_infinite_mass = -math.inf, 0.0
 
     def __init__(self, game: Game, progress: object) -> None:
         self.game = game

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -74,10 +74,10 @@ class Composition:
         self._places: list[LocalBounds] = []
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
-    @cached_property
-    def infinite_mass(self) -> float:
-        """The probability of a loss no finite epsilon covers."""
-        return self.schedule.infinite_mass
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of bounds on the probability of a loss that no finite epsilon covers."""
+        return self.schedule.log_infinite_mass
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon), at most `accuracy` apart relative to delta; or NotPreciseEnough."""

@@ -1,4 +1,4 @@
-"""Every step that an exchanged record of a fixed-size batch can produce, and runs that choose among them."""
+"""Every step that exchanging one record of a fixed-size batch can make, and runs that choose the worst."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,18 @@ LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the curves of th
 class Exchange:
     """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')), x, a, a' in a ball of diameter `distance`.
 
-    Lengths are in noise scales, and g is `rate`, strictly between 0 and 1. The two extremes are `remove`
-    (x = a', a opposite) and `add` (x = a, a' opposite).
+    The two extremes are `remove` (x = a', a opposite) and `add` (x = a, a' opposite). g is `rate`, strictly
+    between 0 and 1, and distances are in noise scales.
     """
 
     noise: Noise
     rate: float
     distance: float
+
+    @property
+    def square(self) -> float:
+        """1 / noise^2, with the noise in units of C."""
+        return self.distance**2 / 4
 
     @property
     def is_covered(self) -> bool:
@@ -39,7 +44,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Game:
-    """`times` steps of one exchange, each chosen after all earlier outputs are seen, `others` as they are.
+    """`times` steps of one exchange, each chosen after seeing all earlier outputs, and `others` as they are.
 
     Playing the others first only helps whoever chooses, so the value bounds every order of the steps.
     """
