@@ -68,7 +68,7 @@ class Simulation:
         check.whole(remedy="A seed is a whole number, 0 or more.", seed=self.seed)
         if self.workers is not None:
             check.whole(
-                least=1, remedy="Pass a number of processes, or None for all cores.", workers=self.workers
+                least=1, remedy="Pass a number of processes, 1 or more.", workers=self.workers
             )
         if not isinstance(self.drawing, Drawing):
             raise InvalidSetting(
