@@ -18,7 +18,6 @@ from tightrope.engines.face import EngineDeclines, LogBounds
 from tightrope.engines.game.above import GameAbove, Profile, Progress, Window
 from tightrope.engines.game.below import Evaluated, LabelLaw, PolicyWindow, evaluate, label_law, triangle_law
 from tightrope.engines.game.pooling import COARSE, FINE, Cover, Quality, cover
-from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, place, tilt_for_epsilon
@@ -151,6 +150,11 @@ class Substitution:
     def __init__(self, game: Game, progress: Progress | None = None) -> None:
         self.game, self.progress = game, progress or unwatched
         self.schedule = Schedule([(game.exchange.remove, game.times), *game.others])
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """Nothing is known: other covers and witnesses of the run say more."""
+        return -math.inf, 0.0
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -318,11 +322,11 @@ class Substitution:
                 raise self._refusal(layout.log_delta)
             cells = cut(pair, np.arange(*ends, dtype=float) * layout.spacing)
             atoms.append((spread(cells), times))
-            blur += times * relative_blur(cells, layout.saddle)
+            blur += times * cells.average_rel_error(layout.saddle)
         plan = Plan(self.schedule, layout.log_delta - 14)
         spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
         size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
-        steps = [LatticeStep.above(law, times, layout.spacing, spot.tilt, None) for law, times in atoms]
+        steps = [LatticeStep.above(law, times, layout.spacing) for law, times in atoms]
         side = LatticeSide.of(steps, spot.tilt, size)
         # masses lifted for rounding may sum to a little more than 1
         mass = sum(

@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.kept import kept_transform
+from tightrope.engines.contour.engine import kept_transform
 from tightrope.engines.contour.transform import GainNodes
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
@@ -68,7 +68,7 @@ def log_moment_above(pair: Pair, c: float) -> float:
 
 def _log_gain_above(pair: Pair, c: float) -> float:
     """ln of an upper bound of E_P[psi]."""
-    transform = kept_transform(pair).transform
+    transform = kept_transform(pair)
     target = FIRST_TARGET
     for _ in range(2):
         log_gain, log_missed = _log_sum_above(transform.gain_nodes(c, target), c)
@@ -85,9 +85,9 @@ def _log_sum_above(nodes: GainNodes, c: float) -> tuple[float, float]:
     with np.errstate(divide="ignore"):
         slope = math.log(c) + np.logaddexp(c * nodes.losses, -nodes.losses)
         slope += np.minimum(0.0, math.log1p(c) + np.log(np.abs(nodes.losses)))
-        log_loss_errors = nodes.log_masses + slope + np.log(nodes.shaky)
+        log_loss_errors = nodes.log_masses + slope + np.log(nodes.loss_abs_errors)
     exponents = np.abs(nodes.log_masses) + (1 + c) * np.abs(nodes.losses)
-    log_rounding = log_terms + np.log(8 * UNIT_ROUNDOFF * (32 + exponents) + nodes.shaky)
+    log_rounding = log_terms + np.log(8 * UNIT_ROUNDOFF * (32 + exponents) + nodes.loss_abs_errors)
     return log_sum(np.concatenate([log_terms, log_loss_errors, log_rounding])), nodes.log_missed
 
 
@@ -125,7 +125,7 @@ def _partly_finite_above(pair: Pair, c: float, log_gain: float) -> float:
     The sum over the levels keeps its digits where little mass is finite; 1 plus the gain less what is lost
     keeps them where nearly all of it is.
     """
-    nodes = kept_transform(pair).transform.gain_nodes(c, QUADRATURE_REL_ERROR)
+    nodes = kept_transform(pair).gain_nodes(c, QUADRATURE_REL_ERROR)
     terms = nodes.log_masses + c * nodes.losses
     direct = log_sum(terms + 8 * UNIT_ROUNDOFF * (32 + np.abs(nodes.log_masses) + c * np.abs(nodes.losses)))
     lost = pair.infinite_mass * (1 + Fraction(c)) - pair.reverse.infinite_mass * Fraction(c)
