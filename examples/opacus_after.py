@@ -1,4 +1,4 @@
-"""The same private training with a sampler that carries its accounting: what is drawn is what is accounted."""
+"""The same private training with a sampler that carries its accounting: it draws what is accounted."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train, report epsilon, then audit it."""
     chosen = options((__doc__ or "").splitlines()[0], arguments)
     dataset, model = records(chosen.records, chosen.seed), classifier(chosen.seed)
-    # a seed makes the example repeatable; for a release leave it out, since whoever knows it knows the batches
+    # A seed makes the example repeatable. Leave it out for a release: whoever knows it knows the batches.
     sampler = PoissonSampler(
         records=len(dataset), rate=chosen.batch / len(dataset), steps=chosen.steps, seed=chosen.seed
     )

@@ -1,6 +1,7 @@
 """Private training as a newcomer writes it with Opacus, and what its epsilon is worth.
 
-poisson_sampling=False keeps the shuffled loader, while the accountant goes on accounting Poisson batches. Nothing says so.
+poisson_sampling=False keeps the shuffled loader, while the accountant goes on accounting Poisson batches.
+Nothing says so.
 """
 
 import sys

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-# Opacus says so each time an engine is made; these records are made up, and the rest is about its use of torch's hooks
+# Opacus says the first each time an engine is made, and these records are made up; torch says the second of
+# the hooks of Opacus.
 warnings.filterwarnings("ignore", message="Secure RNG turned off")
 warnings.filterwarnings("ignore", message="Full backward hook is firing")
 

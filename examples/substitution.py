@@ -17,14 +17,16 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.terminal import watch_items
-from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
-from tightrope.engines.game.pooling import FINE, cover, largest_loss
-from tightrope.engines.game.substitution import unwatched
+from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
+from tightrope.engines.game.layout import USUAL
+from tightrope.engines.game.pooling import cover_triangles, largest_loss
+from tightrope.engines.game.substitution import ignore_progress
 from tightrope.files import write_whole
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Exchange
 
 DELTA = 1e-5
+TIGHTLY = tr.Certified(effort=tr.TIGHT)
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
 LONG = (
     (0.001, 0.8, 10_000),
@@ -66,9 +68,9 @@ def solved(rate: float, noise: float, steps: int) -> Case:
     """One row of the grid."""
     run = run_of(rate, noise, steps)
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
+    quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
     start = time.perf_counter()
-    tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
+    tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=TIGHTLY)
     return Case(
         rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, time.perf_counter() - start
     )
@@ -209,7 +211,7 @@ def counterexample() -> str:
         brackets = [
             tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
             tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
-            tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE),
+            tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, by=TIGHTLY),
         ]
         shown = [f"[{b.lower:.10f}, {b.upper:.10f}]" for b in brackets[:2]] + [
             f"[{brackets[2].lower:.5f}, {brackets[2].upper:.5f}]"
@@ -234,18 +236,18 @@ def in_between() -> str:
     ):
         square = 1 / noise**2
         exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
-        between = cover(rate, square, FINE).best_between
+        between = cover_triangles(rate, square, USUAL.quality).best_between
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)
         reach = math.ceil(top / spacing)
-        window = PolicyWindow(spacing, 2 * reach, 2 * reach, reach, 0.2)
+        window = PolicyWindow(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
         laws = [label_law(pair, spacing, reach) for pair in (exchange.remove, exchange.add)]
-        two = math.exp(evaluate(laws, window, 20, unwatched).log_lower(0.0))
+        two = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         if between is None:
             rows.append([f"{rate:g}", f"{noise:g}", "none gains", f"{two:.5g}", "", ""])
             continue
         laws.append(triangle_law(between, rate, square, spacing))
-        three = math.exp(evaluate(laws, window, 20, unwatched).log_lower(0.0))
+        three = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)
         rows.append(

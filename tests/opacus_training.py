@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tightrope as tr
-from tightrope.integrations.opacus import TightropeAccountant
+from tightrope.integrations.opacus import OpacusAccountant
 from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers.torch import data_loader
 
@@ -29,8 +29,8 @@ GAUSSIAN = tr.Gaussian(noise_multiplier=NOISE)
 
 
 def asked(run: tr.Run, relation: tr.Relation) -> tr.Bracket:
-    """What the core says, with the effort of an accountant."""
-    return tr.epsilon(run, delta=DELTA, relation=relation, by=tr.Certified(effort=tr.QUICK))
+    """What the core says."""
+    return tr.epsilon(run, delta=DELTA, relation=relation)
 
 
 @functools.cache
@@ -84,10 +84,10 @@ def train(module: Any, optimizer: Any, loader: Any, *, accumulate: int = 1) -> i
     return batches
 
 
-def trained(name: str, loader: Any, **options: Any) -> TightropeAccountant:
+def trained(name: str, loader: Any, **options: Any) -> OpacusAccountant:
     """The accountant of an engine that trained one pass."""
     engine = PrivacyEngine(accountant=name)
     train(*made_private(engine, loader, **options))
     accountant = engine.accountant
-    assert isinstance(accountant, TightropeAccountant)
+    assert isinstance(accountant, OpacusAccountant)
     return accountant

@@ -125,7 +125,7 @@ def test_a_batch_larger_than_the_population_is_refused_with_both_numbers() -> No
     [
         ([0.5, 0.6], [0.5, 0.5], "observed"),
         ([0.5, 0.5], [0.5, 0.4], "alternative"),
-        ([0.5, 0.5], [1.0], "observed and alternative"),
+        ([0.5, 0.5], [1.0], "alternative must list the 2 outputs of observed"),
         ([-0.5, 1.5], [0.5, 0.5], r"observed\[0\]"),
         ([0.5, math.nan], [0.5, 0.5], r"observed\[1\]"),
         ([0.5, 0.5], [0.5, "0.5"], r"alternative\[1\]"),
@@ -169,11 +169,11 @@ def test_what_is_not_a_run_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("parts", [((None, 3),), (("step", 1),), ((tr.Poisson(rate=0.1), 1),)], ids=repr)
 def test_a_run_is_made_of_steps(parts: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="a run is made of steps"):
+    with pytest.raises(tr.InvalidSetting, match="step must be a Step"):
         tr.Run(parts)
 
 
-@pytest.mark.parametrize("value", [None, "ADD", "add", 0, tr.Relation], ids=repr)
+@pytest.mark.parametrize("value", [None, "ADD", "ADD", 0, tr.Relation], ids=repr)
 def test_an_unknown_relation_is_refused(value: Any) -> None:
     with pytest.raises(
         tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE"
@@ -182,39 +182,48 @@ def test_an_unknown_relation_is_refused(value: Any) -> None:
     assert repr(value) in str(refusal.value)
 
 
-ASKED_WITH_EFFORT: dict[str, Ask] = {
-    "epsilon": lambda x: tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)),
-    "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, by=tr.Certified(effort=x)),
-    "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, by=tr.Certified(effort=x)),
-    "contrast": lambda x: tr.contrast(RUN, delta=1e-6, by=tr.Certified(effort=x)),
+@pytest.mark.parametrize("value", [None, "QUICK", 1, True, [], tr.Effort, tr.PROVED], ids=repr)
+def test_an_unknown_effort_is_refused_by_the_accountant(value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
+        tr.Certified(effort=value)
+    assert f"got {value!r}. Pass for example effort=TIGHT." in str(refusal.value)
+
+
+ASKED_BY: dict[str, Ask] = {
+    "epsilon": lambda x: tr.epsilon(RUN, delta=1e-6, relation=tr.ADD, by=x),
+    "delta": lambda x: tr.delta(RUN, epsilon=1, relation=tr.ADD, by=x),
+    "privacy_curve": lambda x: tr.privacy_curve(RUN, relation=tr.ADD, by=x),
+    "compare": lambda x: tr.compare(RUN, delta=1e-6, relation=tr.ADD, by=[x]),
+    "contrast": lambda x: tr.contrast(RUN, delta=1e-6, by=x),
     "smallest_noise": lambda x: tr.smallest_noise(
-        poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
+        poisson(0.1), steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=x
     ),
-    "most_steps": lambda x: tr.most_steps(
-        STEP, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
-    ),
+    "most_steps": lambda x: tr.most_steps(STEP, epsilon=1, delta=1e-6, relation=tr.ADD, by=x),
     "largest_rate": lambda x: tr.largest_rate(
-        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=tr.Certified(effort=x)
+        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=x
     ),
     "largest_batch": lambda x: tr.largest_batch(
-        STEP.mechanism,
-        population=9,
-        steps=9,
-        epsilon=1,
-        delta=1e-6,
-        relation=tr.ADD,
-        by=tr.Certified(effort=x),
+        STEP.mechanism, population=9, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=x
     ),
-    "a ledger": lambda x: tr.Ledger(relation=tr.ADD, by=tr.Certified(effort=x)),
+    "a ledger": lambda x: tr.Ledger(relation=tr.ADD, by=x),
 }
 
 
-@pytest.mark.parametrize("name", ASKED_WITH_EFFORT)
-@pytest.mark.parametrize("value", [None, "tight", "QUICK", 1, True, [], tr.Effort, tr.PROVED], ids=repr)
-def test_an_unknown_effort_is_refused_by_every_answer(name: str, value: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
-        ASKED_WITH_EFFORT[name](value)
-    assert f"got {value!r}. Pass for example effort=tightrope.QUICK." in str(refusal.value)
+@pytest.mark.parametrize("name", ASKED_BY)
+@pytest.mark.parametrize("value", [None, "certified", 1e-3, tr.TIGHT, tr.Certified], ids=repr)
+def test_what_is_no_accountant_is_refused_by_every_answer(name: str, value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="by must be .*Certified") as refusal:
+        ASKED_BY[name](value)
+    assert f"got {value!r}" in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["add", "remove", "add-or-remove", "substitute"])
+def test_a_relation_or_an_effort_may_be_given_by_its_printed_name(name: str) -> None:
+    (relation,) = [r for r in (tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE) if str(r) == name]
+    assert tr.epsilon(RUN, delta=1e-6, relation=name) == tr.epsilon(RUN, delta=1e-6, relation=relation)
+    assert tr.Ledger(relation=name).relation is relation
+    tight: Any = "tight"
+    assert tr.Certified(effort=tight) == tr.Certified(effort=tr.TIGHT)
 
 
 @pytest.mark.parametrize("value", ["bar", 1, True, [print]], ids=repr)

@@ -25,8 +25,8 @@ import tightrope as tr
 from tightrope.integrations.dp_accounting import (
     PER_RECORD,
     PER_SENSITIVITY,
-    NoiseUnit,
     DpEventAccountant,
+    NoiseUnit,
     from_dp_event,
     to_dp_event,
 )
@@ -142,7 +142,8 @@ def test_one_batch_read_twice_is_not_two_batches() -> None:
 
 
 def test_their_accountant_forgets_all_but_one_release_when_the_noise_is_an_int() -> None:
-    # why the joint noise is not left to dp_accounting: 0.6 returns the first int it meets as the noise of the whole
+    # why the joint noise is not left to dp_accounting: 0.6 returns the first int it meets as the noise of the
+    # whole
     whole, real = (
         PoissonSampledDpEvent(0.01, SelfComposedDpEvent(GaussianDpEvent(noise), 100)) for noise in (1, 1.0)
     )
@@ -157,7 +158,8 @@ def test_their_accountant_forgets_all_but_one_release_when_the_noise_is_an_int()
 def test_coordinates_of_a_laplace_release_lose_less_than_one_that_moves_as_far(
     first: float, second: float, epsilon: float
 ) -> None:
-    # LaplaceDpEvent bounds the l1 norm of a vector; docs/interop.md proves that one coordinate is its worst case
+    # LaplaceDpEvent bounds the l1 norm of a vector; docs/interop.md proves that one coordinate is its worst
+    # case
     coordinates = sum(
         (tr.Step(tr.Laplace(noise_multiplier=1 / move), tr.EveryRecord()) * 1 for move in (first, second)),
         tr.Run(),

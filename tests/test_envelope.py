@@ -20,8 +20,8 @@ from precise import laplace_step_delta, mp, mpf, normal_step_delta
 from tightrope.curve.privacy_curve import ComposedCover, ComposedWitness
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import Composition
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.contour.envelope import EnvelopeTransform
-from tightrope.engines.contour.line import ContourEngine
 from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
@@ -289,8 +289,11 @@ def test_the_transform_is_as_good_as_it_says(noise: Noise, rate: float, scale: f
     for c, height in ((0.5, 0.0), (0.5, 7.0), (4.0, 20.0)):
         coarse, fine = transform.nodes(c, height), transform.nodes(c, height, 1e-21)
         values = [nodes.weights @ np.exp(1j * height * nodes.losses) for nodes in (coarse, fine)]
-        assert abs(values[0] - values[1]) <= coarse.missing + 2 * coarse.roundoff + 1e-15
-        assert abs(coarse.log_moment - fine.log_moment) <= coarse.missing + 2 * coarse.moment_roundoff + 1e-16
+        assert abs(values[0] - values[1]) <= coarse.missing_rel_error + 2 * coarse.weight_rel_error + 1e-15
+        assert (
+            abs(coarse.log_moment - fine.log_moment)
+            <= coarse.missing_rel_error + 2 * coarse.log_moment_abs_error + 1e-16
+        )
         bound = transform.modulus_bound(c)
         for t in (0.3, 2.0, 20.0, 60.0):
             nodes = transform.nodes(c, 3 * t)
@@ -456,6 +459,8 @@ def test_huge_and_tiny_steps_overflow_nothing() -> None:
 class Refuses:
     """A composition that is out of reach."""
 
+    log_infinite_mass = -math.inf, 0.0
+
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         raise NotPreciseEnough("out of reach")
 
@@ -489,6 +494,8 @@ def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> No
 
 class StandIn:
     """A game whose curve is known: ln delta = -4.5 - epsilon."""
+
+    log_infinite_mass = -math.inf, 0.0
 
     def __init__(self, game: Game, progress: object) -> None:
         self.game = game

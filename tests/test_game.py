@@ -1,8 +1,9 @@
-"""The substitution game: every triangle is dominated, the policy is a real adversary, and both ends enclose what is known."""
+"""The substitution game: triangles are dominated, the policy is an adversary, the ends enclose the truth."""
 
 import math
-from collections import OrderedDict
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from scipy import special
 
 import tightrope as tr
 from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
-from tightrope.engines.game.below import PolicyWindow, evaluate, label_law, triangle_law
+from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
-from tightrope.engines.game.pooling import COARSE, FINE, cover, curves_of, largest_loss
-from tightrope.engines.game.substitution import Substitution, unwatched
+from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
+from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
+from tightrope.engines.game.substitution import Substitution, _play, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.convex import convex_minorant
 from tightrope.pairs.distribution import Noise
@@ -23,6 +25,7 @@ from tightrope.pairs.schedule import Schedule
 
 Floats = NDArray[np.float64]
 SETTINGS = [(0.05, 4.0), (0.5, 1.0), (0.9, 2.0), (0.01, 0.8), (0.3, 6.0)]
+TIGHTLY = tr.Certified(effort=tr.TIGHT)
 over_settings = pytest.mark.parametrize(("rate", "noise"), SETTINGS)
 
 
@@ -36,7 +39,7 @@ def pure(rate: float, noise: float, steps: int) -> Substitution:
     return Substitution(Game(normal(rate, noise), steps, Schedule([])))
 
 
-# What follows is written independently of the code under test: points in the plane, a fine grid, plain densities.
+# What follows is independent of the code under test: points in the plane, a fine grid, plain densities.
 
 
 def points(gram: Gram) -> tuple[Floats, Floats]:
@@ -128,8 +131,8 @@ def test_discretised_curves_lie_above_and_close(rate: float, noise: float) -> No
 def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: float) -> None:
     """At every order at once, and after everything that is done to the curves on the way to the lattice."""
     square, spacing = 1 / noise**2, largest_loss(rate, 1 / noise**2, 4.0) / 40
-    found = cover(rate, square, COARSE)
-    game = GameAbove(found, rate, square, COARSE.coarseness, Window(spacing, 60, 40, 1.0))
+    window = Window(spacing=spacing, last=60, reach=40, tilt=1.0)
+    game = GameAbove(cover_triangles(rate, square, COARSE.quality), window)
     orders = np.exp(np.arange(-40, 41) * spacing)
     for gram in [
         *random_triangles(3, 25),
@@ -176,7 +179,7 @@ def test_the_convex_minorant_is_convex_and_below() -> None:
 
 
 def best_two_steps(rate: float, noise: float, epsilon: float) -> float:
-    """V_2 by brute force: V_1 is the worse direction's closed form, and the first step runs over a grid of triangles."""
+    """V_2 by brute force: V_1 is the worse direction in closed form, the first step runs over a grid."""
     losses = np.linspace(-60, 60, 24001)
     orders = np.exp(losses)
     shift = 2 / noise
@@ -207,7 +210,7 @@ def test_two_steps_agree_with_brute_force(rate: float, noise: float, epsilon: fl
     [(0.0, 0.291722402484907, 0.291181259349624), (0.02, 0.284668510272142, 0.284475541593201)],
 )
 def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remove: float) -> None:
-    """5 records, batch 4, noise 3, two steps: even fixed datasets exceed remove, and the game exceeds them."""
+    """5 records, batch 4, noise 3, two steps: fixed datasets exceed remove, and the game exceeds them."""
     bounds = pure(0.8, 3.0, 2).log_bounds(epsilon, 1e-3)
     assert math.exp(bounds.lower) > remove
     assert math.exp(bounds.upper) > fixed
@@ -216,7 +219,7 @@ def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remov
 
 
 def test_figure_4() -> None:
-    """The paper's setting: its envelope says 4.263; epsilon at 1e-5 is certified to 0.01, delta to 10 % from 0 to 6."""
+    """The paper's envelope says 4.263; epsilon at 1e-5 is certified to 0.01, delta to 10 % from 0 to 6."""
     game = pure(0.05, 4.0, 1000)
     lower, upper = game.epsilon_bounds(1e-5, 1e-3)
     assert 3.705 < lower < 3.7064 < upper < 3.713
@@ -234,19 +237,19 @@ def test_the_game_lies_between_remove_and_the_envelope(
     sampling = tr.WithoutReplacement(batch=round(1000 * rate), population=1000)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
-    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
+    envelope = tr.epsilon(run, delta=delta, relation=tr.SUBSTITUTE)
     lower, upper = pure(rate, noise, steps).epsilon_bounds(delta, 1e-3)
     assert remove.lower < lower < upper < envelope.upper
 
 
 def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -> None:
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
-    monkeypatch.setattr("tightrope.engines.game.substitution.EASY", 1e6)
-    monkeypatch.setattr("tightrope.engines.game.substitution.MOST", 7e6)
-    monkeypatch.setattr("tightrope.engines.game.substitution._kept", OrderedDict())
+    monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 7e6)
+    hurried = replace(COARSE, easy=1e6)
+    monkeypatch.setattr("tightrope.engines.game.substitution.grains_for", lambda accuracy: (hurried,))
     game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)
-    assert 50 <= game.place(math.log(1e-5)).layout.block < 130
+    assert 50 <= game.play(-12, 1e-3).layout.block < 130
     assert lower < upper * (1 - 1e-4) < blocked < upper * 1.05
 
 
@@ -254,9 +257,9 @@ def test_other_steps_are_composed_with_the_game() -> None:
     full = tr.Gaussian(noise_multiplier=5)
     exchanged = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=20)) * 30
     run = exchanged + tr.Step(full, tr.EveryRecord()) * 2
-    tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
-    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
-    alone = tr.epsilon(exchanged, delta=1e-5, relation=tr.SUBSTITUTE)
+    tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=TIGHTLY)
+    quick = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
+    alone = tr.epsilon(exchanged, delta=1e-5, relation=tr.SUBSTITUTE, by=TIGHTLY)
     assert alone.upper < tight.lower
     assert tight.upper < quick.upper * 0.99
     assert tight.lower >= quick.lower
@@ -264,15 +267,15 @@ def test_other_steps_are_composed_with_the_game() -> None:
 
 @pytest.mark.parametrize("noise", [Noise.NORMAL, Noise.LAPLACE])
 def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
-    """Twenty steps of the recorded policy on drawn outputs reproduce A - e^eps B within four standard errors."""
+    """Twenty steps of the policy on drawn outputs reproduce A - e^eps B within four standard errors."""
     exchange = Exchange(noise, 0.2, 1.0 if noise is Noise.NORMAL else 0.5)
     steps, spacing, epsilon, draws = 20, 0.02, 0.5, 200_000
     reach = 150
-    window = PolicyWindow(spacing, 400, 400, reach, 1.0)
+    window = PolicyWindow(spacing=spacing, below=400, last=400, reach=reach, tilt=1.0)
     pairs = [exchange.remove, exchange.add]
     laws = [label_law(pair, spacing, reach) for pair in pairs]
-    record: list[NDArray[np.int8]] = []
-    found = evaluate(laws, window, steps, unwatched, record)
+    choices: list[NDArray[np.int8]] = []
+    found = GameBelow(laws, window).play(steps, ignore_progress, choices)
     start = round(epsilon / spacing)
     place = int(np.argmin(np.abs(found.thresholds - start * spacing)))
     rng = np.random.default_rng(7)
@@ -281,9 +284,8 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
         remaining = np.full(draws, start)
         gone = np.zeros(draws, dtype=bool)
         for step in range(steps):
-            choice = record[steps - 1 - step][
-                np.clip(remaining + window.below, 0, window.below + window.last)
-            ]
+            inside = np.clip(remaining + window.below, 0, window.below + window.last)
+            choice = choices[steps - 1 - step][inside]
             for which, (pair, law) in enumerate(zip(pairs, laws, strict=True)):
                 playing = choice == which
                 drawn = pair.observed if under_p else pair.alternative
@@ -323,11 +325,11 @@ def test_what_is_out_of_reach_is_refused() -> None:
 
 
 def test_fine_covers_are_tighter_than_coarse_ones() -> None:
-    window = Window(0.01, 400, 150, 2.0)
+    window = Window(spacing=0.01, last=400, reach=150, tilt=2.0)
     values = []
-    for quality in (FINE, COARSE):
-        game = GameAbove(cover(0.1, 0.25, quality), 0.1, 0.25, quality.coarseness, window)
-        values.append(game.play(20, {20}, unwatched)[20].log_upper(1.0))
+    for grain in (USUAL, COARSE):
+        game = GameAbove(cover_triangles(0.1, 0.25, grain.quality), window)
+        values.append(game.play(20, {20}, ignore_progress)[20].log_upper(1.0))
     assert values[0] < values[1] < values[0] + 0.05
 
 
@@ -367,3 +369,76 @@ def test_one_step_is_never_below_remove_however_low_the_rate(rate: float, noise:
 def test_a_bound_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ArithmeticError, match="not a number"):
         Profile(0.1, 1.0, np.array([0.0, math.nan]))
+
+
+# accuracy
+
+
+def layout_for(accuracy: float, steps: int = 1000, rate: float = 0.05, noise: float = 4.0) -> Layout:
+    """A layout planned as if every cover had its usual size."""
+    return Planner(Game(normal(rate, noise), steps, Schedule([]))).layout(
+        -12, grains_for(accuracy), lambda quality: quality.usual_size
+    )
+
+
+def test_a_finer_accuracy_plays_a_finer_game() -> None:
+    layouts = [layout_for(accuracy) for accuracy in (0.1, 0.01, 0.003, 1e-3, 1e-4, 1e-5)]
+    assert all(b.spacing <= a.spacing and b.quality.box < a.quality.box for a, b in pairwise(layouts))
+    assert layout_for(0.5) == layouts[0]
+    assert layout_for(1e-9) == layouts[-1]
+
+
+def test_a_finer_accuracy_gives_a_narrower_bracket_around_the_same_truth() -> None:
+    game = pure(0.3, 2.0, 2)
+    brackets = [game.epsilon_bounds(1e-3, accuracy) for accuracy in (0.1, 1e-2, 1e-3)]
+    widths = [upper - lower for lower, upper in brackets]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 3
+    assert max(lower for lower, _ in brackets) <= min(upper for _, upper in brackets)
+    assert game.log_bounds(1.0, 0.1).width <= 0.1
+
+
+def test_answers_do_not_depend_on_what_was_asked_before() -> None:
+    first = pure(0.3, 2.0, 2).epsilon_bounds(1e-3, 0.1)
+    for accuracy, delta in ((1e-3, 1e-3), (0.1, 1e-6), (0.1, 1e-2)):
+        pure(0.3, 2.0, 2).epsilon_bounds(delta, accuracy)
+    _play.cache_clear()
+    cover_triangles.cache_clear()
+    assert Substitution(Game(normal(0.3, 2.0), 2, Schedule([]))).epsilon_bounds(1e-3, 0.1) == first
+
+
+def test_runs_too_long_for_a_grain_fall_back_on_coarser_ones_and_then_on_blocks() -> None:
+    usual, long, endless = (layout_for(1e-3, steps) for steps in (1000, 50_000, 10**6))
+    assert usual.quality.box < long.quality.box <= endless.quality.box
+    assert (usual.block, long.block) == (1000, 50_000)
+    assert 50 <= endless.block < 10**6
+
+
+# how long it takes
+
+
+def seconds(accuracy: float, steps: int = 1000, delta: float | None = 1e-5) -> float:
+    return seconds_to_play(Game(normal(0.05, 4.0), steps, Schedule([])), accuracy=accuracy, delta=delta)
+
+
+def test_more_steps_and_finer_accuracies_take_longer() -> None:
+    by_accuracy = [seconds(accuracy) for accuracy in (0.1, 0.01, 1e-3, 1e-4, 1e-5)]
+    by_steps = [seconds(1e-3, steps) for steps in (1, 10, 100, 1000, 10_000)]
+    for times in (by_accuracy, by_steps):
+        assert times == sorted(times)
+        assert 0.1 < times[0] < times[-1] < 1000
+    assert seconds(1e-3, delta=None) == seconds(1e-3)
+
+
+def test_games_that_are_refused_or_not_covered_take_for_ever() -> None:
+    assert seconds(1e-3, delta=1e-100) == math.inf
+    laplace = Game(Exchange(Noise.LAPLACE, 0.05, 0.5), 10, Schedule([]))
+    assert seconds_to_play(laplace, accuracy=1e-3) == math.inf
+
+
+def test_asking_how_long_builds_no_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a cover takes seconds")
+
+    monkeypatch.setattr("tightrope.engines.game.pooling.both_orders", refuse)
+    assert math.isfinite(seconds(1e-3, steps=777))

@@ -15,7 +15,7 @@ from jax_privacy.experimental import execution_plan
 
 import tightrope as tr
 from tightrope.integrations.dp_accounting import PER_RECORD, PER_SENSITIVITY, from_dp_event
-from tightrope.integrations.jax_privacy import FixedBatchTrainingAccountant, DpEventAccountantConfig
+from tightrope.integrations.jax_privacy import DpEventAccountantConfig, FixedBatchTrainingAccountant
 
 ADD_OR_REMOVE_ONE = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
@@ -42,7 +42,7 @@ def test_the_analysis_answers_with_the_certified_upper_end() -> None:
     run = gaussian(0.8, tr.Poisson(rate=0.001)) * 10_000
     for config, relation in ((ADDED, tr.ADD_OR_REMOVE), (REPLACED, tr.SUBSTITUTE)):
         found = accounting.DpsgdTrainingAccountant(config).compute_epsilon(10_000, TABLE_1)
-        assert found == tr.epsilon(run, delta=1e-6, relation=relation, by=tr.Certified(effort=tr.QUICK)).upper
+        assert found == tr.epsilon(run, delta=1e-6, relation=relation).upper
     theirs = accounting.DpsgdTrainingAccountant(accounting.PldAccountantConfig()).compute_epsilon(
         10_000, TABLE_1
     )
@@ -115,7 +115,8 @@ def test_calibration_meets_its_target() -> None:
 
 
 def test_their_fixed_batch_size_is_the_add_or_remove_bound_and_not_one_for_replacement() -> None:
-    # jax_privacy documents it as valid for replace-one; the accountant sees Poisson sampling at half the noise and cannot tell
+    # jax_privacy documents it as valid for replace-one; the accountant sees Poisson sampling at half the
+    # noise and cannot tell
     run = gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 10_000
     claimed = accounting.DpsgdTrainingAccountant(ADDED).compute_epsilon(10_000, fixed_batches(TABLE_1))
     assert claimed == pytest.approx(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).upper, rel=1e-9)
@@ -140,7 +141,7 @@ def test_an_adaptive_adversary_exceeds_what_they_claim_for_replacement() -> None
 
 def test_fixed_batches_are_accounted_for_replacement_by_the_accountant_made_for_them() -> None:
     run = gaussian(0.8, tr.WithoutReplacement(batch=1, population=1000)) * 10_000
-    expected = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
+    expected = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE)
     for params in (TABLE_1, fixed_batches(TABLE_1)):
         assert FixedBatchTrainingAccountant(REPLACED).compute_epsilon(10_000, params) == expected.upper
     assert expected.lower > 15
@@ -159,18 +160,12 @@ def test_calibration_for_fixed_batches_goes_through_the_same_door() -> None:
     )
     ours = accounting.calibrate_noise_multiplier(accountant=FixedBatchTrainingAccountant(REPLACED), **setting)
     fixed = tr.WithoutReplacement(batch=10, population=1000)
-    assert (
-        tr.epsilon(
-            gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK)
-        ).upper
-        <= 1
-    )
+    assert tr.epsilon(gaussian(ours, fixed) * 100, delta=1e-5, relation=tr.SUBSTITUTE).upper <= 1
     assert (
         tr.epsilon(
             gaussian(theirs, fixed) * 100,
             delta=1e-5,
             relation=tr.SUBSTITUTE,
-            by=tr.Certified(effort=tr.QUICK),
         ).lower
         > 1
     )
@@ -242,7 +237,8 @@ def test_a_plan_is_calibrated_to_its_target_and_adds_noise_per_sensitivity() -> 
         plan = planned(accountant, independent).plan
         assert accountant.run == tr.Run()  # the plan works on copies
         assert 1.99 < config.create_accountant().compose(plan.dp_event).get_epsilon(1e-5) <= 2
-        # a plan scales its noise by the sensitivity under the accountant's relation: so the unit there is PER_SENSITIVITY
+        # a plan scales its noise by the sensitivity under the accountant's relation: so the unit there is
+        # PER_SENSITIVITY
         clipped = plan.clipped_grad(lambda: None)
         assert clipped.sensitivity(accountant.neighboring_relation) == pytest.approx(per_unit)
 

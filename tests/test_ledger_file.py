@@ -16,7 +16,12 @@ from tightrope.answers.sealed_json import SealedJson
 
 @pytest.mark.parametrize(
     "kept",
-    [ledger(), small(), mixed(), ledger(TABLE, relation=tr.ADD, accuracy=1e-7, trusting=tr.CONJECTURED)],
+    [
+        ledger(),
+        small(),
+        mixed(),
+        ledger(TABLE, relation=tr.ADD, by=tr.Certified(accuracy=1e-7, effort=tr.TIGHT)),
+    ],
     ids=str,
 )
 def test_a_saved_ledger_loads_equal_and_saves_to_the_same_bytes(kept: Ledger, tmp_path: Path) -> None:
@@ -38,10 +43,10 @@ def test_the_file_says_what_it_holds(tmp_path: Path) -> None:
     assert len(found.pop("sha256")) == 64
     assert found == {
         "format": "tightrope-ledger",
-        "version": 1,
+        "version": 2,
         "relation": "add-or-remove",
         "accuracy": 0.001,
-        "trusting": "proved",
+        "effort": "quick",
         "parts": [
             {
                 "mechanism": "gaussian",
@@ -118,11 +123,11 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "no format": (lambda d: d.update(format=None), "format must be a string, got None"),
     "newer": (
-        lambda d: d.update(version=2),
-        "version must be 1, the only one understood here, got 2. Use the tightrope that",
+        lambda d: d.update(version=3),
+        "version must be 2, the newest understood here, or an older one, got 3. Use the tightrope that",
     ),
-    "version true": (lambda d: d.update(version=True), "version must be 1"),
-    "version text": (lambda d: d.update(version="1"), "version must be 1"),
+    "version true": (lambda d: d.update(version=True), "version must be 2"),
+    "version text": (lambda d: d.update(version="2"), "version must be 2"),
     "unknown key": (lambda d: d.update(acuracy=1), "acuracy = 1 is not a known key. Did you mean accuracy?"),
     "no relation": (
         lambda d: d.pop("relation"),
@@ -132,7 +137,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no accuracy": (lambda d: d.pop("accuracy"), "accuracy is missing"),
     "accuracy": (lambda d: d.update(accuracy="fine"), "accuracy must be a real number, got 'fine'"),
     "accuracy 2": (lambda d: d.update(accuracy=2), "accuracy must be at least 1e-09 and below 1, got 2"),
-    "trusting": (lambda d: d.update(trusting="refuted"), "trusting must be PROVED or CONJECTURED"),
+    "effort": (lambda d: d.update(effort="great"), "effort must be a known name, got 'great'"),
     "parts": (lambda d: d.update(parts={}), "parts must be a list, got {}"),
     "part": (lambda d: d["parts"].append(7), "parts[2] must be a table, got 7"),
     "key in part": (
@@ -178,7 +183,7 @@ def test_a_file_that_is_not_understood_is_refused_by_key_and_form(
         (b"\xff\xfe{}", "it is not UTF-8 text"),
         (b"\xef\xbb\xbf{}", "opens with a byte order mark"),
         (b'{"format": "tightrope-ledger", "version": 1}', "sha256 is missing"),
-        (b'{"format": "tightrope-ledger", "version": 1, "sha256": 3}', "sha256 must be a string, got 3"),
+        (b'{"format": "tightrope-ledger", "version": 2, "sha256": 3}', "sha256 must be a string, got 3"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -324,3 +329,19 @@ def test_a_path_is_a_string_or_a_path(path: object) -> None:
         Ledger(relation=tr.ADD).save(path)  # type: ignore[arg-type]
     with pytest.raises(tr.InvalidSetting, match="path must be a string or a Path"):
         Ledger.load(path)  # type: ignore[arg-type]
+
+
+def test_a_ledger_saved_by_version_1_is_read(tmp_path: Path) -> None:
+    def downgrade(document: dict[str, Any]) -> None:
+        document["version"] = 1
+        document.pop("effort")
+        document["trusting"] = "proved"
+
+    assert Ledger.load(edited(downgrade, tmp_path / "ledger.json")) == small()
+
+    def distrust(document: dict[str, Any]) -> None:
+        downgrade(document)
+        document["trusting"] = "conjectured"
+
+    with pytest.raises(tr.InvalidSetting, match="trusting must be a known name, got 'conjectured'"):
+        Ledger.load(edited(distrust, tmp_path / "other.json"))

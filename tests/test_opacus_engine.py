@@ -37,7 +37,7 @@ from opacus_training import (
 from tightrope import InvalidSetting, NoTheorem
 from tightrope.audit import inspect_loader
 from tightrope.integrations.opacus import TightropeEngine
-from tightrope.integrations.opacus.engine import _ranks
+from tightrope.integrations.opacus.engine import _count_ranks
 
 pytestmark = USUAL_WARNINGS
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -281,10 +281,10 @@ def test_gradients_of_two_batches_are_not_accumulated() -> None:
         train(module, optimizer, loader, accumulate=2)
 
 
-def test_an_optimizer_of_several_ranks_wants_a_share() -> None:
+def test_an_optimizer_of_several_count_ranks_wants_a_share() -> None:
     several = types.SimpleNamespace(world_size=2)
-    assert _ranks(several, poisson().share(rank=0, ranks=2)) == 2
-    assert _ranks(types.SimpleNamespace(), poisson()) == 1
+    assert _count_ranks(several, poisson().share(rank=0, ranks=2)) == 2
+    assert _count_ranks(types.SimpleNamespace(), poisson()) == 1
     for sampler in (poisson(), poisson().share(rank=0, ranks=3)):
         with pytest.raises(InvalidSetting, match="a share for one of 2 ranks"):
-            _ranks(several, sampler)
+            _count_ranks(several, sampler)

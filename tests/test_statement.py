@@ -368,7 +368,8 @@ def test_everything_wrong_with_a_file_is_listed_at_once(shell: Shell, tmp_path: 
     file = tmp_path / "statement.toml"
     file.write_text(
         'name = ""\nsetting = "central"\ncolour = 1\ndelta = 2\nrelation = "nobody"\n[dataset]\nrecords = 0\n'
-        '[implemented]\nscheme = "magic"\n[[run]]\nmechanism = "gaussian"\nsampling = "poisson"\nrate = 7\nsteps = 1\n'
+        '[implemented]\nscheme = "magic"\n'
+        '[[run]]\nmechanism = "gaussian"\nsampling = "poisson"\nrate = 7\nsteps = 1\n'
     )
     code, out, err = shell(f"statement {file}")
     assert (code, out) == (2, "")

@@ -1,4 +1,4 @@
-"""Statements as Markdown, LaTeX and registry entries: readable by their readers, complete, and never understated."""
+"""Statements as Markdown, LaTeX and registry entries: readable, complete, and never understated."""
 
 import datetime
 import json
@@ -84,8 +84,8 @@ PITFALL = state_run(
 )
 
 HARD = (
-    "\\ { } $ & # _ % ~ ^ < > | \" ` ' -- [x] *y* _z_ a|b \\| --- é ε \U0001f600 \u2028 \u0007 :\r\n- x\n---\n"
-    + CLOSES
+    "\\ { } $ & # _ % ~ ^ < > | \" ` ' -- [x] *y* _z_ a|b \\| --- é ε "
+    "\U0001f600 \u2028 \u0007 :\r\n- x\n---\n" + CLOSES
 )
 
 
@@ -268,7 +268,8 @@ CARDS = {
     "byte order mark": "\ufeff---\nlicense: mit\n---\n# A model\n",
     "rules": "# A model\n\n---\n\nWords\n\n---\n",
     "another statement": render_markdown(COUNTED),
-    "comments": "---\n# about\nlicense: mit # free\ndifferential_privacy:\n# old\n  epsilon: 3\n\n# tags\ntags: [a]\n---\nHi\n",
+    "comments": "---\n# about\nlicense: mit # free\ndifferential_privacy:\n# old\n  epsilon: 3\n\n"
+    "# tags\ntags: [a]\n---\nHi\n",
     "list": "---\ndifferential_privacy:\n- epsilon\n- 3\nlicense: mit\n---\nHi\n",
     "braces": "---\n'differential_privacy': {\n  epsilon: 3\n}\nlicense: mit\n---\nHi\n",
     "body": f"---\nlicense: mit\n---\n# A model\n\n{OPENS}\nold\n{CLOSES}\n\nMore.\n",
@@ -347,7 +348,10 @@ def test_a_claim_with_many_digits_is_not_rounded_down() -> None:
 
 
 def without_escapes(written: str) -> str:
-    commands = r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|char34|char96|allowbreak)\{\}"
+    names = (
+        "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|char34|char96|allowbreak"
+    )
+    commands = rf"\\({names})\{{\}}"
     return re.sub(rf"{commands}|\\ensuremath\{{\\?[a-z-]+\}}|\\[{{}}$&#_%]|\{{\}}", "", written)
 
 
@@ -399,29 +403,32 @@ def test_a_document_compiles(stated: Statement, tmp_path: Path) -> None:
     assert (tmp_path / "statement.pdf").exists()
 
 
-# what the registry asks for: every object is closed, ! marks what is required, | stands between the only values
+# What the registry asks for: every object is closed, ! marks what is required, | separates the only values.
 SCHEMA_FACTS = """
 url_slug!: string
 deployment!:
   basic!:
-    {name!: string, description!: string, intended_use!: string, data_product_region!: string, publication_date!: date,
+    {name!: string, description!: string, intended_use!: string, data_product_region!: string,
+    publication_date!: date,
     data_curators!: [{data_curator_name!: string, data_curator_type!: "Government|Industry|Nonprofit"}],
-    data_product_type!: Summary statistics|Machine learning model|Dataset|Synthetic data|Interactive API|SQL queries,
+    data_product_type!:
+      Summary statistics|Machine learning model|Dataset|Synthetic data|Interactive API|SQL queries,
     data_product_sector: Technology|Healthcare|Education|Government|Energy|Finance}
   dp_variant:
     {data_domain: string, unprotected_quantities: string,
     variant_name: Pure DP|Approximate DP|Zero-concentrated DP|Renyi DP|Custom}
   privacy_loss:
-    {privacy_unit: string, privacy_unit_details: string, number_of_privacy_units: integer, privacy_parameters_details: anything,
+    {privacy_unit: string, privacy_unit_details: string, number_of_privacy_units: integer,
+    privacy_parameters_details: anything,
     privacy_parameters: {epsilon: number, delta: number or string, rho: number}}
   deployment_model:
-    {model_name: Local|Central|Shuffle|Federated|Varies, model_name_details: string, trust_assumptions: string,
-    actors: anything, release_type: One release|Many releases, release_type_details: string,
-    data_source_type: Static|Dynamic, data_source_type_details: string,
+    {model_name: Local|Central|Shuffle|Federated|Varies, model_name_details: string,
+    trust_assumptions: string, actors: anything, release_type: One release|Many releases,
+    release_type_details: string, data_source_type: Static|Dynamic, data_source_type_details: string,
     access_type: Interactive|Non-interactive, access_type_details: string}
   implementation:
-    {preprocessing_and_hyperparameter_tuning: string, mechanisms: string, composition: string, post_processing: string,
-    justification: string, utility: anything, additional_information: anything}
+    {preprocessing_and_hyperparameter_tuning: string, mechanisms: string, composition: string,
+    post_processing: string, justification: string, utility: anything, additional_information: anything}
   administrative!:
     {evidence_sources: anything, registry_authors!: [string], tier!: tier,
     status!: Converted|Draft|Pending|Changes Required|Approved|Approved (Update Requested)|Approved (Pending)}

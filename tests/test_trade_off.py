@@ -392,7 +392,7 @@ def test_certain_attacks() -> None:
 class Rough:
     """The Gaussian curve of mu = 1, each value known up to errors of its own, and nothing known beyond `farthest`."""
 
-    infinite_mass = 0.0
+    log_infinite_mass = -math.inf, -math.inf
 
     def __init__(self, error: float, farthest: float) -> None:
         self.error, self.farthest = error, farthest

@@ -11,7 +11,7 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.approximations import CENTRAL_LIMIT
+from tightrope.theorems.composition import CENTRAL_LIMIT
 from tightrope.theorems.lookup import analyse
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import Certified, find_games
-from tightrope.answers.spend import BY_DEFAULT, privacy_curve
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.answers.verdict import Claim, verdict_on
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -18,7 +18,7 @@ from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
 from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
@@ -146,25 +146,38 @@ def contrast(
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     if not isinstance(by, Certified):
         raise InvalidSetting("by", by, "be {Certified}", "`compare` puts one run to every accountant.")
-    rows = []
-    for sampling in get_args(Sampling):
-        for relation in RELATIONS.values():
-            changed = Run(
-                tuple(
-                    (Step(step.mechanism, _resample(step.sampling, sampling)), times) for step, times in run
-                )
-            )
-            try:
-                curve = privacy_curve(changed, relation=relation, by=by, progress=progress)
-                marked = by.effort if find_games(changed, relation) else None
-                found = tuple(curve.epsilon(d) for d in deltas)
-                rows.append(ContrastRow(sampling, relation, changed, found, curve=curve, effort=marked))
-            except NoTheorem as refusal:
-                rows.append(ContrastRow(sampling, relation, changed, (), refusal, "no theorem"))
-            except NotPreciseEnough as refusal:
-                rows.append(ContrastRow(sampling, relation, changed, (), refusal, "not certified"))
+    rows = [
+        _row(_resample_run(run, sampling), sampling, relation, deltas, by, progress)
+        for sampling in get_args(Sampling)
+        for relation in RELATIONS.values()
+    ]
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
     return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
+
+
+def _row(
+    run: Run,
+    sampling: type[Sampling],
+    relation: Relation,
+    deltas: tuple[float, ...],
+    by: Certified,
+    progress: Progress | None,
+) -> ContrastRow:
+    try:
+        curve = by.curve(run, relation, progress)
+        effort = by.effort if find_games(run, relation) else None
+        found = tuple(curve.epsilon(delta) for delta in deltas)
+        return ContrastRow(sampling, relation, run, found, curve=curve, effort=effort)
+    except NoTheorem as refusal:
+        return ContrastRow(sampling, relation, run, (), refusal, "no theorem")
+    except NotPreciseEnough as refusal:
+        return ContrastRow(sampling, relation, run, (), refusal, "not certified")
+
+
+def _resample_run(run: Run, sampling: type[Sampling]) -> Run:
+    return Run(
+        tuple((Step(step.mechanism, _resample(step.sampling, sampling)), times) for step, times in run)
+    )
 
 
 def _own_claim(run: Run) -> Claim | None:
@@ -175,12 +188,8 @@ def _own_claim(run: Run) -> Claim | None:
 def _check_claim(claimed: object) -> Claim:
     if isinstance(claimed, tuple) and len(claimed) == 2:
         sampling, relation = claimed
-        if (
-            any(sampling is kind for kind in get_args(Sampling))
-            and isinstance(relation, Relation)
-            and relation in RELATIONS.values()
-        ):
-            return sampling, relation
+        if any(sampling is kind for kind in get_args(Sampling)):
+            return sampling, as_relation(relation)
     remedy = "Write for example claimed=(Poisson, ADD_OR_REMOVE)."
     raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 

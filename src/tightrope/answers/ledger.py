@@ -152,7 +152,7 @@ class Ledger:
     @staticmethod
     def load(path: str | Path) -> "Ledger":
         """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
-        table = LEDGER_FILE.unseal(as_path(path))
+        table = _read(as_path(path))
         table.keep_to(_KEYS)
         relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
         accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")
@@ -161,8 +161,8 @@ class Ledger:
         ledger.record(run_of(table, "parts"))
         ledger._last = _last(table, list(ledger._times))
         if ledger._content() != table.entries:
-            problem = "must list each step once in parts, with steps of at least 1"
-            raise UnusableFile(path, problem, "Merge equal parts.")
+            problem = "must list each step once, with steps of at least 1"
+            raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
         return ledger
 
     def _content(self) -> Plain:
@@ -190,6 +190,17 @@ class Ledger:
         return (
             f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{''.join(parts)}"
         )
+
+
+def _read(path: Path) -> Table:
+    """The content of a ledger's file. Version 1 named a standing of theorems instead of an effort."""
+    table, version = LEDGER_FILE.unseal(path)
+    if version > 1:
+        return table
+    table.choice("trusting", {"proved": None})
+    return Table(
+        {**{k: v for k, v in table.entries.items() if k != "trusting"}, "effort": "quick"}, table.where
+    )
 
 
 def _last(table: Table, steps: list[Step]) -> Step | None:

@@ -13,7 +13,7 @@ from tightrope.setting.mechanism import Mechanism, RandomizedResponse
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import EveryRecord, WithoutReplacement
-from tightrope.theorems.dataset_size import BIASED_DOWN
+from tightrope.theorems.composition import BIASED_DOWN
 from tightrope.theorems.evidence import Evidence
 
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 30.0  # noise of a billion records, and none that anybody would notice

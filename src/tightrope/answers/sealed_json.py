@@ -36,17 +36,14 @@ class SealedJson:
         whole = {"format": self.format, "version": self.version, **content}
         return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
 
-    def unseal(self, path: str | Path) -> Table:
-        """The content of the file; refused where it is not whole, not of this format and version, or not what was sealed."""
+    def unseal(self, path: str | Path) -> tuple[Table, int]:
+        """The content of the file and its version; what is not whole, of another kind or edited is refused."""
         table = Table.of(_parse(Path(path)), f"{path}: ")
         table.choice("format", {self.format: None})
         version = table.wanted("version", f"Only version {self.version} is understood here.")
-        if type(version) is not int or version != self.version:
-            raise table.refusal(
-                "version",
-                f"{self.version}, the only one understood here",
-                "Use the tightrope that wrote it, or a later one.",
-            )
+        if type(version) is not int or not 1 <= version <= self.version:
+            known = f"{self.version}, the newest understood here" + ", or an older one" * (self.version > 1)
+            raise table.refusal("version", known, "Use the tightrope that wrote it, or a later one.")
         stated = table.text(
             SEAL, "It is the checksum at the end of a saved file: restore the file from a copy."
         )
@@ -60,7 +57,7 @@ class SealedJson:
         content = {
             key: value for key, value in table.entries.items() if key not in ("format", "version", SEAL)
         }
-        return Table(content, table.where)
+        return Table(content, table.where), version
 
 
 def _checksum(content: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from tightrope.audit import Audit, Finding, Scheme, Verdict, watch
 from tightrope.audit import audit as judge_batches
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.errors import UnusableFile
 from tightrope.files import as_path, read_text
@@ -78,7 +79,7 @@ def _show_audit(page: Page, found: Audit) -> None:
     for note in finding.notes:
         page.line(f"Note: {note}")
     page.heading(f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}")
-    page.line(found.sentence)
+    page.line(found.in_words(WORDS))
     if found.because:
         page.heading("This is proved by")
         show.show_theorems(page, found.because)
@@ -89,7 +90,7 @@ def _audit_object(found: Audit) -> show.Object:
     return {
         "verdict": found.verdict.name.lower(),
         "holds": found.verdict.holds,
-        "sentence": found.sentence,
+        "sentence": found.in_words(WORDS),
         "finding": _finding_object(found.finding),
         "claimed": show.bracket_object(found.claimed),
         "proved": show.bracket_object(found.truly),

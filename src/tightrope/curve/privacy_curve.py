@@ -2,21 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.curve import Curve, check_delta, check_epsilon, log_delta_from_reverse
+from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.theorems.evidence import Evidence
-
-if TYPE_CHECKING:
-    from tightrope.curve.trade_off import TradeOff
 
 Brackets = NDArray[np.object_]
 Bound = TypeVar("Bound")
@@ -24,6 +22,10 @@ Bound = TypeVar("Bound")
 
 class ComposedCurve(Protocol):
     """The curve of one composed schedule, for epsilon >= 0."""
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of bounds on the probability of a loss that no finite epsilon covers."""
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -100,6 +102,21 @@ class PrivacyCurve(Curve[Bracket]):
         """Whether theory, and not only arithmetic, may keep the two ends apart."""
         return self.explain_gap is not None
 
+    @property
+    def infinite_mass(self) -> Bracket:
+        """delta(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
+        ends = self._ends(
+            lambda composed: composed.log_infinite_mass[1],
+            lambda composed: composed.log_infinite_mass[0],
+            lambda upper: math.inf,
+            -math.inf,
+        )
+        return self._bracket(*_exp_outwards(min(ends.lower, ends.upper), ends.upper), ends.decision)
+
+    def to_accuracy(self, accuracy: float) -> "PrivacyCurve":
+        """The same curve, asked to another accuracy; nothing that was composed is lost."""
+        return replace(self, accuracy=accuracy)
+
     def decided_by(self, *, epsilon: float | None = None, delta: float | None = None) -> Decision:
         """What decides the bracket at this epsilon or this delta: one cover's theorems above, one witness below."""
         if (epsilon is None) == (delta is None):
@@ -126,7 +143,7 @@ class PrivacyCurve(Curve[Bracket]):
             found.append(min(bounds, key=lambda b: b.upper))
         return max(found, key=lambda b: b.upper).errors
 
-    def trade_off(self) -> "TradeOff":
+    def trade_off(self) -> TradeOff:
         """What the best attack achieves: true against false positive rates, success, posteriors; the f of f-DP.
 
         >>> import tightrope as tr
@@ -134,8 +151,6 @@ class PrivacyCurve(Curve[Bracket]):
         >>> print(tr.privacy_curve(step, relation=tr.REMOVE).trade_off().true_positive_rate(0.05))
         [0.259511..., 0.259511...]
         """
-        from tightrope.curve.trade_off import TradeOff  # which is made of curves
-
         return TradeOff(self)
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -149,10 +164,7 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _delta(self, epsilon: float) -> Bracket:
         ends = self._log_ends(epsilon)
-        # exp rounds to within a unit in the last place: step outwards, and never down to 0 unless delta is 0
-        high = 0.0 if ends.upper == -math.inf else min(math.nextafter(math.exp(ends.upper), 1.0), 1.0)
-        low = math.nextafter(math.exp(ends.lower), 0.0) if ends.lower > -700 else 0.0
-        return self._bracket(min(low, high), high, ends.decision)
+        return self._bracket(*_exp_outwards(ends.lower, ends.upper), ends.decision)
 
     def _log_delta(self, epsilon: float) -> Bracket:
         ends = self._log_ends(epsilon)
@@ -221,6 +233,16 @@ class PrivacyCurve(Curve[Bracket]):
         datasets, lower = max(reversed(lowers), key=lambda answer: answer[1])
         because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
         return _Ends(lower, upper, Decision(tuple(because), datasets, name))
+
+
+def _exp_outwards(lower: float, upper: float) -> tuple[float, float]:
+    """Probabilities from their logarithms: exp rounds by at most a unit in the last place, so step outwards.
+
+    The upper end never falls to 0 unless it is 0.
+    """
+    high = 0.0 if upper == -math.inf else min(math.nextafter(math.exp(upper), 1.0), 1.0)
+    low = math.nextafter(math.exp(lower), 0.0) if lower > -700 else 0.0
+    return min(low, high), high
 
 
 def _ask_all(

@@ -1,19 +1,19 @@
 """From a privacy curve to attacks: how often a test that tells neighbours apart is right, for how many false alarms."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, overload, runtime_checkable
+from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.curve import elementwise
-from tightrope.curve.privacy_curve import Brackets, ComposedCurve, PrivacyCurve
+from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import aligned
@@ -29,6 +29,32 @@ FINE_ENOUGH = (
     1e-5  # of the accuracy asked for: what the search may leave open where the curve is known exactly
 )
 SHOWN = (1e-4, 1e-3, 0.01, 0.05, 0.1)
+
+
+class BracketedCurve(Protocol):
+    """What a trade-off is made of."""
+
+    @property
+    def accuracy(self) -> float:
+        """The relative width in delta that a bracket may have."""
+
+    @property
+    def leaves_a_gap(self) -> bool:
+        """Whether theory, and not only arithmetic, may keep the two ends apart."""
+
+    @property
+    def infinite_mass(self) -> Bracket:
+        """delta(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
+
+    @property
+    def reverse(self) -> "Callable[[], BracketedCurve]":
+        """Makes the curve of exchanged neighbours."""
+
+    def delta(self, epsilon: float, /) -> Bracket:
+        """The smallest delta at epsilon."""
+
+    def to_accuracy(self, accuracy: float) -> "BracketedCurve":
+        """The same curve, asked to another accuracy."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +80,22 @@ class TradeOff:
     [0.53838..., 0.53838...]
     """
 
-    curve: PrivacyCurve
+    curve: BracketedCurve
     _seen: "dict[float, _Values]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @overload
     def true_positive_rate(self, false_positive_rate: float) -> Bracket: ...
     @overload
-    def true_positive_rate(self, false_positive_rate: list[float] | Floats) -> Brackets: ...
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Bracket | Brackets:
+    def true_positive_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
         """The largest chance to say D when it is D, among tests that say D wrongly at the given rate; accurate when tiny."""
         return elementwise(lambda rate: self._rates(rate)[0], false_positive_rate, "false_positive_rate")
 
     @overload
     def false_negative_rate(self, false_positive_rate: float) -> Bracket: ...
     @overload
-    def false_negative_rate(self, false_positive_rate: list[float] | Floats) -> Brackets: ...
-    def false_negative_rate(self, false_positive_rate: ArrayLike) -> Bracket | Brackets:
+    def false_negative_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
+    def false_negative_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
         """f: the smallest chance to miss D. Here the lower end is the guarantee and the upper end what an attack reaches."""
         return elementwise(lambda rate: self._rates(rate)[1], false_positive_rate, "false_positive_rate")
 
@@ -110,7 +136,7 @@ class TradeOff:
         )
         return Bracket(_down(lower), _up(upper))
 
-    def points(self, count: int = 33) -> tuple[Floats, Brackets]:
+    def points(self, count: int = 33) -> tuple[Floats, Answers]:
         """False positive rates from 0 to 1, closer together at both ends, and the false negative rates there."""
         check.whole(least=2, count=count)
         rates = np.sin(np.linspace(0, np.pi / 2, count)) ** 2
@@ -155,7 +181,7 @@ class TradeOff:
             float(self._scale * -special.ndtri(rate) - self._scale**2 / 2)
         )  # the place, were the loss normal
         enough = FINE_ENOUGH * self.curve.accuracy
-        flattest = _infinite_mass(self._reverse).lower
+        flattest = self._reverse.infinite_mass.lower
         for _ in range(MOST_LOOKS):
             known = [self._seen[epsilon] for epsilon in sorted(self._seen)]
             epsilons = np.array([-math.inf, *sorted(self._seen)])
@@ -196,12 +222,12 @@ class TradeOff:
         return max(2 * float(special.ndtri((1 + min(self.advantage.upper, 1 - 1e-15)) / 2)), 1e-12)
 
     @cached_property
-    def _reverse(self) -> PrivacyCurve:
+    def _reverse(self) -> BracketedCurve:
         return self.curve.reverse()
 
     @cached_property
     def _infinite(self) -> Bracket:
-        return _infinite_mass(self.curve)
+        return self.curve.infinite_mass
 
 
 @dataclass(frozen=True)
@@ -221,43 +247,12 @@ class _Values:
         return cls(_outwards(low - gain, high - gain), (low, high))
 
 
-def _best_known(curve: PrivacyCurve, epsilon: float) -> Bracket:
+def _best_known(curve: BracketedCurve, epsilon: float) -> Bracket:
     """delta(epsilon) as accurately as it can be had: close to the largest loss it is tiny and relative accuracy is lost."""
-    for asked in (curve, replace(curve, accuracy=1.0)):
+    for asked in (curve, curve.to_accuracy(1.0)):
         with suppress(NotPreciseEnough):
             return asked.delta(epsilon)
     return Bracket(0.0, 1.0)
-
-
-@runtime_checkable
-class _KnowsInfiniteMass(ComposedCurve, Protocol):
-    @property
-    def infinite_mass(self) -> float:
-        """The probability of a loss no finite epsilon covers."""
-
-
-def _infinite_mass(curve: PrivacyCurve) -> Bracket:
-    """D(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
-    upper = max(
-        min(max(_mass(curve).upper for curve in cover.curves) for cover in branch.covers)
-        for branch in curve.branches
-    )
-    lower = max(
-        (_mass(witness.curve).lower for branch in curve.branches for witness in branch.witnesses), default=0.0
-    )
-    return Bracket(min(lower, upper), upper)
-
-
-def _mass(composed: ComposedCurve) -> Bracket:
-    if not isinstance(composed, _KnowsInfiniteMass):
-        return Bracket(0.0, 1.0)
-    mass = abs(composed.infinite_mass)  # -0.0 is 0
-    # a power of an exact fraction in floats: 0 and 1 are exact, the rest is good to a few units in the last place
-    return (
-        Bracket(mass, mass)
-        if mass in (0.0, 1.0)
-        else Bracket(mass * (1 - 1e-12), min(mass * (1 + 1e-12), 1.0))
-    )
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
 from tightrope.engines.closed_forms import EndPoint, OneFormula, full_batch
-from tightrope.engines.contour.line import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import NO_HINT, NOTHING, Engine, EngineDeclines, Hint, LocalBounds, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
@@ -74,10 +74,10 @@ class Composition:
         self._places: list[LocalBounds] = []
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
-    @cached_property
-    def infinite_mass(self) -> float:
-        """The probability of a loss no finite epsilon covers."""
-        return self.schedule.infinite_mass
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of bounds on the probability of a loss that no finite epsilon covers."""
+        return self.schedule.log_infinite_mass
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon) no further apart than `accuracy`, relative to delta; or NotPreciseEnough."""

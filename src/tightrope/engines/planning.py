@@ -6,7 +6,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from tightrope.engines.cells import cut
-from tightrope.engines.contour.kept import KEPT_PAIRS, KEPT_TILTS, kept_transform
+from tightrope.engines.contour.engine import kept_transform
+from tightrope.engines.contour.transform import KEPT_PAIRS, KEPT_TILTS
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.saddle import log_delta_estimate, tilt_for_epsilon
 from tightrope.numerics.tails import Floats
@@ -57,7 +58,7 @@ class Outline:
             weights = np.exp(-(z**2) / 2)
             return v * z + v * v * (c + 0.5), weights / weights.sum(), v * v * c * (1 + c) / 2
         if self.pair.has_normal_noise:
-            nodes = kept_transform(self.pair).transform.quick_nodes(c, self.log_cap)
+            nodes = kept_transform(self.pair).quick_nodes(c, self.log_cap)
             return nodes.losses, nodes.weights, nodes.log_moment
         losses, log_masses = self._bounded_atoms
         exponents = log_masses + c * losses

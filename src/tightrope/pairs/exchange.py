@@ -1,4 +1,4 @@
-"""Every step that one exchanged record of a fixed-size batch can produce, and a run in which the worst is chosen each time."""
+"""Every step that exchanging one record of a fixed-size batch can make, and runs that choose the worst."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,20 @@ LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the curves of th
 
 @dataclass(frozen=True)
 class Exchange:
-    """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')) with x, a, a' in a ball of diameter `distance`, in noise scales.
+    """All pairs ((1-g)N(x) + gN(a), (1-g)N(x) + gN(a')), x, a, a' in a ball of diameter `distance`.
 
-    The two extremes are `remove` (x = a', a opposite) and `add` (x = a, a' opposite); g is `rate`, strictly between 0 and 1.
+    The two extremes are `remove` (x = a', a opposite) and `add` (x = a, a' opposite). g is `rate`, strictly
+    between 0 and 1, and distances are in noise scales.
     """
 
     noise: Noise
     rate: float
     distance: float
+
+    @property
+    def square(self) -> float:
+        """1 / noise^2, with the noise in units of C."""
+        return self.distance**2 / 4
 
     @property
     def is_covered(self) -> bool:
@@ -38,7 +44,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Game:
-    """`times` steps of one exchange, each chosen after seeing all earlier outputs, and `others` played as they are.
+    """`times` steps of one exchange, each chosen after seeing all earlier outputs, and `others` as they are.
 
     Playing the others first only helps whoever chooses, so the value bounds every order of the steps.
     """

@@ -1,4 +1,4 @@
-"""Statements about whole runs: composition, and which branches of a relation are needed."""
+"""Statements about whole runs: composition, which branches of a relation are needed, sizes, limits."""
 
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, REMOVE, Relation
@@ -32,6 +32,22 @@ NOTHING_SAMPLED = Evidence(
     PROVED,
     "by definition",
     "proofs/composition.md",
+)
+BIASED_DOWN = Evidence(
+    "size_biased_down",
+    "A private size that is at most the true one, except with probability beta, bounds the curve of batches without replacement "
+    "at delta - beta.",
+    PROVED,
+    "proof note; the direction of the bias corrects Lebeda, Regehr, Kamath, Steinke 2024, Discussion",
+    "proofs/dataset_size.md",
+)
+CENTRAL_LIMIT = Evidence(
+    "gaussian_limit",
+    "As steps grow and rates fall with steps rate^2 fixed, the trade-off function tends to that of two unit normals mu apart. "
+    "A statement about a limit: at any number of steps the limit can be too small.",
+    PROVED,
+    "Dong, Roth, Su 2022, Thm 11; Bu, Dong, Long, Su 2020, Thm 5",
+    "proofs/gaussian_limit.md",
 )
 RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED)
 

@@ -15,15 +15,15 @@ from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems import full_batch, poisson, without_replacement
 from tightrope.theorems.analysis import Analysis, Cover, Witness
-from tightrope.theorems.approximations import CENTRAL_LIMIT
 from tightrope.theorems.composition import (
+    BIASED_DOWN,
+    CENTRAL_LIMIT,
     COMPOSITION,
     NOTHING_SAMPLED,
     REMOVE_SUFFICES,
     RUN_THEOREMS,
     needed_branches,
 )
-from tightrope.theorems.dataset_size import BIASED_DOWN
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.moments import RENYI_THEOREMS
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS

@@ -12,7 +12,7 @@ from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
-from tightrope.setting.effort import TIGHT, Effort
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.run import Step
@@ -84,27 +84,33 @@ def is_exchange(parts: list[DominatedStep], branch: Relation) -> bool:
 def analyse_exchange(parts: list[DominatedStep], effort: Effort) -> Analysis:
     """Covers and witnesses of a run with an exchanged record and at least one batch of fixed size."""
     envelopes = Schedule((part.dominating, part.times) for part in parts)
-    because = tuple(dict.fromkeys(part.evidence for part in parts))
-    composed = (COMPOSITION,) if sum(part.times for part in parts) > 1 else ()
-    covers = [Cover((envelopes,), (*because, *composed))]
-    witnesses = list(_directions(parts))
-    adaptive = effort is TIGHT and envelopes.steps > 1  # a single step's envelope is attained
-    covered = [part for part in parts if part.exchanges and _is_covered(part)] if adaptive else []
-    gaussian = _weightiest(covered, Gaussian)
-    if adaptive and gaussian is None:
-        covers = [Cover((envelopes,), (*because, *composed, ENVELOPE_ALONE))]
-    elif gaussian is not None:
-        others = [part for part in parts if part is not gaussian]
-        why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), *composed))
-        covers.append(
-            Cover((_game(gaussian, [(part.dominating, part.times) for part in others]),), tuple(why))
-        )
-    alone = (_weightiest(parts, Gaussian) or _weightiest(parts, Laplace)) if adaptive else None
-    if (
-        alone is not None and len(parts) == 1
-    ):  # with other steps between, the fixed directions are the lower end
-        witnesses.append(Witness(_game(alone, []), ADAPTIVE))
-    return Analysis(SUBSTITUTE, tuple(covers), tuple(witnesses))
+    because = dict.fromkeys(part.evidence for part in parts)
+    if envelopes.steps > 1:
+        because[COMPOSITION] = None
+    if effort is QUICK or envelopes.steps == 1:  # a single step's envelope is attained
+        cover = Cover((envelopes,), tuple(because))
+        return Analysis(SUBSTITUTE, (cover,), tuple(_directions(parts)))
+    game = _cover_by_game(parts)
+    alone = Cover((envelopes,), (*because, ENVELOPE_ALONE) if game is None else tuple(because))
+    covers = (alone,) if game is None else (alone, game)
+    return Analysis(SUBSTITUTE, covers, (*_directions(parts), *_adaptive_witness(parts)))
+
+
+def _cover_by_game(parts: list[DominatedStep]) -> Cover | None:
+    """The game over the weightiest kind of Gaussian steps, the others played as they are; None where it has no cover."""
+    played = _weightiest([part for part in parts if part.exchanges and _is_covered(part)], Gaussian)
+    if played is None:
+        return None
+    others = [part for part in parts if part is not played]
+    why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), COMPOSITION))
+    return Cover((_game(played, [(part.dominating, part.times) for part in others]),), tuple(why))
+
+
+def _adaptive_witness(parts: list[DominatedStep]) -> Iterator[Witness]:
+    """An adversary who chooses each step; with other steps between, the fixed directions are the lower end."""
+    played = _weightiest(parts, Gaussian) or _weightiest(parts, Laplace)
+    if played is not None and len(parts) == 1:
+        yield Witness(_game(played, []), ADAPTIVE)
 
 
 def _weightiest(

@@ -10,12 +10,12 @@ from tightrope.setting.run import Step
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.evidence import PROVED, REFUTED, Evidence, Standing
 
-ROWS: "list[Row]" = []
+ROWS: "list[TheoremRow]" = []
 REFUTED_BELIEFS: list[Evidence] = []
 
 
 @dataclass(frozen=True)
-class Row:
+class TheoremRow:
     """For which steps and relation a theorem gives the dominating pair, and which datasets attain it."""
 
     evidence: Evidence
@@ -47,7 +47,7 @@ def theorem(
     def enter(pair: Callable[[Step], Pair]) -> Callable[[Step], Pair]:
         statement = " ".join((pair.__doc__ or "").split())
         evidence = Evidence(pair.__name__, statement, standing, reference, proof)
-        ROWS.append(Row(evidence, mechanisms, sampling, relation, pair, attained_by, needs))
+        ROWS.append(TheoremRow(evidence, mechanisms, sampling, relation, pair, attained_by, needs))
         return pair
 
     return enter

@@ -14,7 +14,7 @@ from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.rates import float32_rate, float64_rate
 from tightrope.audit.recordings.watch import CONFIDENCE, watch
 from tightrope.curve.bracket import Bracket, round_to
-from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
+from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough, Words
 from tightrope.numerics import check
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
@@ -70,7 +70,11 @@ class Audit:
     @property
     def sentence(self) -> str:
         """All that a reader must know, in plain words."""
-        at = f"at delta {self.delta:g} under {self.relation.name}"
+        return self.in_words(PYTHON)
+
+    def in_words(self, words: Words) -> str:
+        """The sentence as a front end says it."""
+        at = f"at delta {self.delta:g} under {words.name(self.relation.name)}"
         claim = f"{_describe(self.run)}, epsilon {written([self.claimed])[0]} {at}"
         told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
         return " ".join(filter(None, told))

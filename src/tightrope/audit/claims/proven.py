@@ -275,8 +275,8 @@ def _give_up(why_not: str, lower: float = 0.0) -> Proven:
 def _another_cut(claim: _Claim) -> str:
     if claim.finding.how is How.WATCHED:
         return (
-            "batches do not tell how a dataset of one record fewer would be cut, so only SUBSTITUTE has "
-            "a bound; inspect_loader may know"
+            "batches do not tell how a dataset of one record fewer would be cut, so there is a bound for "
+            "exchanged records only; inspecting the loader may tell more"
         )
     changes = "with one record fewer this loader would change more than one slot of an epoch"
-    return f"{changes}. SUBSTITUTE has a bound"
+    return f"{changes}. For exchanged records there is a bound"

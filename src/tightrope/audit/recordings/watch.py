@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -57,15 +58,9 @@ def batches_needed(records: int, size: float) -> int | None:
     """How many batches of this mean size nearly always tell one scheme from all others, to two digits."""
     if not 0 < size < records or records < FEWEST:
         return None
-    exponent = next((e for e in range(2, 32) if _tells(1 << e, records, size)), None)
-    if exponent is None:
-        return None
-    low, high = 1 << (exponent - 1), 1 << exponent
-    while high - low > max(1, low // 100):
-        middle = (low + high) // 2
-        low, high = (low, middle) if _tells(middle, records, size) else (middle, high)
-    unit: int = 10 ** max(0, len(str(high)) - 2)
-    return -(-high // unit) * unit
+    two_digits = (digits * 10**power for power in range(9) for digits in range(10, 100))
+    counts = chain(range(FEWEST, 10), two_digits)
+    return next((count for count in counts if _tells(count, records, size)), None)
 
 
 def _tells(count: int, records: int, size: float) -> bool:

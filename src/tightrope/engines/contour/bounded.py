@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.contour.transform import GainNodes, TiltedNodes, Transform, weigh
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
@@ -22,36 +22,31 @@ ELLIPSE = 1 + math.sqrt(
 )  # rho of the Bernstein ellipses: height and overhang of half a panel's length, at most
 
 
-class FiniteTransform:
+class FiniteTransform(Transform):
     """A finite support is its own set of nodes. Its modulus never decays; other steps of a run may."""
 
     def __init__(self, pair: FinitePair) -> None:
+        super().__init__()
         self.losses = np.array(pair.losses)
         self.log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
 
-    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        """Every level with its tilted probability."""
-        return _tilted(self.losses, self.log_masses, c, 0.0)
+    def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        return _weigh_all(c, self.losses, self.log_masses, -math.inf)
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
-        """The same."""
+        """Every level with its tilted probability."""
         return self.nodes(c)
-
-    def log_moment_above(self, c: float) -> float:
-        """ln M(c), up to rounding."""
-        nodes = self.nodes(c)
-        return nodes.log_moment + 2 * nodes.roundoff
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
         """Every level."""
         return GainNodes(self.losses, self.log_masses, 8 * UNIT_ROUNDOFF * np.abs(self.losses), -math.inf)
 
-    def modulus_bound(self, c: float) -> Callable[[float], float]:
+    def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """1: atoms come back into phase."""
         return lambda t: 1.0
 
 
-class LaplaceTransform:
+class LaplaceTransform(Transform):
     """Laplace noise: an atom of loss on each side of the two centres, and an analytic density between them.
 
     Between the centres, an interval of length `gap`, the integrand is f(x) = density(x) R_P^{1+z} R_Q^{-z} with one of the R
@@ -61,24 +56,15 @@ class LaplaceTransform:
     def __init__(self, pair: ShiftPair) -> None:
         if pair.noise is not Noise.LAPLACE or (pair.observed.rate and pair.alternative.rate):
             raise ValueError("needs one mixture of Laplace noise against the plain noise")
+        super().__init__()
         self.pair = pair
         self.low, self.high = pair.centres()[0], pair.centres()[-1]
         self.rate = pair.observed.rate or pair.alternative.rate
-        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
-    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
-        return self._nodes(c, height, target)
-
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
-        """The same at height 0."""
+        """The certified nodes at height 0."""
         return self.nodes(c)
-
-    def log_moment_above(self, c: float) -> float:
-        """ln M(c) plus all that the nodes can miss."""
-        nodes = self.nodes(c)
-        return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
         """Both atoms and the panels between them; the laws themselves are exponentials of x, at most 1/2 there."""
@@ -90,12 +76,12 @@ class LaplaceTransform:
         width = (self.high - self.low) / panels
         overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
         log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
-        shaky = (
+        loss_abs_errors = (
             8
             * UNIT_ROUNDOFF
             * (np.abs(losses) * (1 + self.high - self.low) + self.rate * (self.high - self.low))
         )
-        return GainNodes(losses, log_masses, shaky, float(np.logaddexp(log_missed, log_laws)))
+        return GainNodes(losses, log_masses, loss_abs_errors, float(np.logaddexp(log_missed, log_laws)))
 
     def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
         """Losses and ln P-masses: both atoms, then the quadrature between the centres."""
@@ -112,16 +98,13 @@ class LaplaceTransform:
         ]
         return losses, np.concatenate([outer, plain + log_p])
 
-    def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
+    def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
         panels = math.ceil(2 * (self.high - self.low))
         while panels <= MOST_PANELS:
-            losses, log_masses = self._grid(panels)
-            nodes = _tilted(losses, log_masses, c, 0.0)
-            cells = math.exp(min(self._log_panel_errors(c, height, panels) - nodes.log_moment, 700.0))
-            if cells <= target:
-                return TiltedNodes(
-                    nodes.losses, nodes.weights, nodes.log_moment, cells, 0.0, nodes.roundoff, nodes.roundoff
-                )
+            nodes = _weigh_all(c, *self._grid(panels), self._log_panel_errors(c, height, panels))
+            if nodes.quadrature_rel_error <= target:
+                return nodes
             panels *= 2
         raise EngineDeclines("the integrand oscillates too fast")
 
@@ -157,7 +140,7 @@ class LaplaceTransform:
         """ln of shifted over plain noise between the centres."""
         return 2 * x - self.high if self.pair.observed.rate else self.low - 2 * x
 
-    def modulus_bound(self, c: float) -> Callable[[float], float]:
+    def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """Atoms in phase, plus the part between the centres integrated by parts (lemma 7)."""
         nodes = self.nodes(c)
         atoms = float(nodes.weights[:2].sum())
@@ -174,8 +157,8 @@ class LaplaceTransform:
             - nodes.log_moment
         )
         variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
-        slack = 4 * (nodes.missing + nodes.roundoff)
-        return lambda t: atoms + min(between, variation / t) + slack
+        moment_rel_error = 4 * nodes.moment_rel_error
+        return lambda t: atoms + min(between, variation / t) + moment_rel_error
 
 
 def log_panel_error(width: float) -> float:
@@ -188,10 +171,16 @@ def log_panel_error(width: float) -> float:
     )
 
 
-def _tilted(losses: Floats, log_masses: Floats, c: float, cells: float) -> TiltedNodes:
-    exponents = log_masses + c * losses
-    top = float(exponents.max())
-    weights = np.exp(exponents - top)
-    total = float(weights.sum())
-    roundoff = 4 * UNIT_ROUNDOFF * (32 + float(np.abs(log_masses).max()) + c * float(np.abs(losses).max()))
-    return TiltedNodes(losses, weights / total, top + math.log(total), cells, 0.0, roundoff, roundoff)
+def _weigh_all(c: float, losses: Floats, log_masses: Floats, log_missed: float) -> TiltedNodes:
+    """Nodes none of which is dropped, and nothing of which lies outside."""
+    size = float(np.abs(log_masses).max()) + c * float(np.abs(losses).max())
+    return weigh(
+        c,
+        losses,
+        log_masses + c * losses,
+        np.full_like(losses, size),
+        log_quadrature_error=log_missed,
+        log_tail_error=-math.inf,
+        kept=math.inf,
+        sums_to_one=False,
+    )

@@ -17,22 +17,27 @@ from scipy import special
 
 from tightrope.engines.contour.bounded import ELLIPSE, PANEL_NODES, log_panel_error
 from tightrope.engines.contour.lifted_modulus import LiftedModulus
-from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.contour.transform import (
+    HALF_LOG_2PI,
+    KEPT,
+    MOST_NODES,
+    GainNodes,
+    TiltedNodes,
+    Transform,
+    weigh,
+)
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise, log_mixed_ratio
 from tightrope.pairs.shift_pair import Envelope
 
-KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
-MOST_NODES = 100_000
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
-
-class EnvelopeTransform:
+class EnvelopeTransform(Transform):
     """M(z) for one envelope."""
 
     def __init__(self, pair: Envelope) -> None:
+        super().__init__()
         self.pair = pair
         self.normal = pair.noise is Noise.NORMAL
         self.rate, self.shift, self.middle = (
@@ -47,22 +52,12 @@ class EnvelopeTransform:
             self.width = self.middle / math.ceil(
                 self.middle / self.width
             )  # from the middle to the second centre
-        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
         self._grid = lru_cache(maxsize=16)(self._make_grid)
-
-    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
-        return self._nodes(c, height, target)
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
         """Nodes for planning, without the bounds."""
         ceiling = self.pair.remove.upper_quantile(log_cap) if log_cap > -math.inf else math.inf
         return self._weigh(c, self.width, ceiling, -math.inf)
-
-    def log_moment_above(self, c: float) -> float:
-        """A certified upper bound of ln M(c)."""
-        nodes = self.nodes(c)
-        return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
         """Both halves and the atom; each law by itself is what c = 0 integrates.
@@ -82,26 +77,25 @@ class EnvelopeTransform:
         end = self.middle + width * panels
         log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
         outside = [self.log_tail(c, end), math.log(c) + self.log_tail(0.0, end)]
-        shaky = (
+        loss_abs_errors = (
             8
             * UNIT_ROUNDOFF
             * (np.abs(losses) * (1 + self.steep * u) + self.steep * self.share(u) * (u + self.shift))
         )
-        shaky[len(shaky) // 2] = 0.0  # the atom's loss is 0
+        loss_abs_errors[len(loss_abs_errors) // 2] = 0.0  # the atom's loss is 0
         return GainNodes(
-            losses, log_masses, shaky, float(np.logaddexp.reduce([log_missed, log_laws, *outside]))
+            losses, log_masses, loss_abs_errors, float(np.logaddexp.reduce([log_missed, log_laws, *outside]))
         )
 
-    def modulus_bound(self, c: float) -> Callable[[float], float]:
-        """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""
+    def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
-        slack = 4 * (nodes.missing + nodes.roundoff)  # M(c) itself is known to this much
+        moment_rel_error = 4 * nodes.moment_rel_error
         if self.normal:
             high = self.high(c)
             return LiftedModulus(
-                self.rate, self.shift, c, high, self.log_tail(c, high), nodes.log_moment, slack
+                self.rate, self.shift, c, high, self.log_tail(c, high), nodes.log_moment, moment_rel_error
             )
-        return self._by_parts(c, nodes, slack)
+        return self._by_parts(c, nodes, moment_rel_error)
 
     def high(self, c: float, kept: float = KEPT) -> float:
         """Where the outputs end that are looked at."""
@@ -162,9 +156,9 @@ class EnvelopeTransform:
             np.concatenate([u[::-1], [0.0], u]),
         )
 
-    def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
+    def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         width = self.width
-        log_moment = self.quick_nodes(c).log_moment
+        log_moment = self.cumulants(c)[0]
         while True:
             panels = self._panels(c, width)
             if panels * PANEL_NODES > MOST_NODES:
@@ -176,28 +170,13 @@ class EnvelopeTransform:
 
     def _weigh(self, c: float, width: float, ceiling: float, log_missed: float) -> TiltedNodes:
         panels = self._panels(c, width, ceiling)
-        losses, log_masses, size, u = self._grid(width, panels)
+        losses, log_masses, sizes, u = self._grid(width, panels)
         log_f = log_masses + c * losses
         if ceiling < math.inf:
             log_f = np.where((u > ceiling) & (losses > 0), -np.inf, log_f)
-        top = float(log_f.max())
-        kept = log_f > top - KEPT
-        weights = np.exp(log_f[kept] - top)
-        total = float(weights.sum())
-        inner = losses[kept]
-        roundoff = 4 * UNIT_ROUNDOFF * (32 + float((size + c * np.abs(losses))[kept].max()))
-        # With small losses M(c) - 1 is tiny: sum p (e^{c loss} - 1), whose terms keep their relative accuracy.
-        if c * max(-inner[0], inner[-1]) < 1:
-            gains = weights * -np.expm1(-c * inner)
-            log_moment = math.log1p(float(gains.sum()) * math.exp(top))
-            moment_roundoff = roundoff * float(np.abs(gains).sum()) / total
-        else:
-            log_moment, moment_roundoff = math.log(total) + top, roundoff
-        dropped = float(np.exp(log_f[~kept] - top).sum()) / total
-        end = self.middle + width * panels
-        tails = dropped + 2 * math.exp(min(self.log_tail(c, end) - log_moment, 50.0))
-        cells = math.exp(min(log_missed - log_moment, 50.0))
-        return TiltedNodes(inner, weights / total, log_moment, cells, tails, roundoff, moment_roundoff)
+        sizes = sizes + c * np.abs(losses)
+        log_tail = self.log_tail(c, self.middle + width * panels)
+        return weigh(c, losses, log_f, sizes, log_quadrature_error=log_missed, log_tail_error=log_tail)
 
     def _log_panel_errors(self, c: float, t: float, width: float, panels: int) -> float:
         """ln of a bound on the sum of the panels' errors, both halves (lemma 8).
@@ -223,7 +202,7 @@ class EnvelopeTransform:
         log_sup = np.logaddexp(up, down) + turned + self.normal * y**2 / 2
         return log_panel_error(width) + float(np.logaddexp.reduce(log_sup)) + 1e-9
 
-    def _by_parts(self, c: float, nodes: TiltedNodes, slack: float) -> Callable[[float], float]:
+    def _by_parts(self, c: float, nodes: TiltedNodes, moment_rel_error: float) -> Callable[[float], float]:
         """Laplace noise: three atoms in phase, plus both halves integrated by parts as in lemma 7."""
         losses, log_masses, _, _ = self._grid(self.width, self._panels(c, self.width))
         places = [0, len(losses) // 2, -1]
@@ -232,4 +211,4 @@ class EnvelopeTransform:
         log_r, slope = self.log_ratio(ends), 2 * self.share(ends)
         log_f = self.log_density(ends) - nodes.log_moment
         variation = 2 * float(np.sum((np.exp(log_f + (1 + c) * log_r) + np.exp(log_f - c * log_r)) / slope))
-        return lambda t: min(atoms + variation / t, 1.0) + slack
+        return lambda t: min(atoms + variation / t, 1.0) + moment_rel_error

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from tightrope.engines.contour.transform import HALF_LOG_2PI, KEPT
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import log_mixed_ratio
 
-KEPT = 52.0
 MOST_CELLS = 300_000
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 STEEPEST = 0.8  # how steeply a line may leave the axis
 RISES = (0.1, 0.3, 1.0)  # how steeply it leaves the axis, relative to how high it would like to be
 
@@ -73,9 +72,9 @@ class LiftedModulus:
         high: float,
         log_tail: float,
         log_moment: float,
-        slack: float,
+        moment_rel_error: float,
     ) -> None:
-        self.shift, self.slack = shift, slack
+        self.shift, self.moment_rel_error = shift, moment_rel_error
         middle = shift / 2
         count = math.ceil((high - middle) / min(0.1, 0.2 / shift))
         if count > MOST_CELLS:
@@ -116,7 +115,7 @@ class LiftedModulus:
 
     def __call__(self, t: float) -> float:
         """A bound on |M(c + is)| / M(c) for all s >= t."""
-        total = 1 + self.slack
+        total = 1 + self.moment_rel_error
         for half in self.halves:
             wish = (
                 t

@@ -15,24 +15,29 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import GainNodes, TiltedNodes
+from tightrope.engines.contour.transform import (
+    HALF_LOG_2PI,
+    KEPT,
+    MOST_NODES,
+    GainNodes,
+    TiltedNodes,
+    Transform,
+    weigh,
+)
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats, log_sum
+from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import Noise
 from tightrope.pairs.shift_pair import ShiftPair
 
-# Nodes whose weight is below e^-KEPT of the largest are dropped, and charged.
-KEPT = 52.0
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-MOST_NODES = 100_000
 FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
 
 
-class NormalTransform:
+class NormalTransform(Transform):
     """M(z) for one pair of genuine mixtures of normals."""
 
     def __init__(self, pair: ShiftPair) -> None:
+        super().__init__()
         if pair.noise is not Noise.NORMAL or pair.pure_separation is not None:
             raise ValueError("needs mixtures of normals")
         self.pair = pair
@@ -44,17 +49,7 @@ class NormalTransform:
         heights += [1.2 / self.b] if self.g_q else []
         self.tallest = min(heights)
         self.log_room = -math.log1p(-self.g_q)  # the largest loss that Q's plain part allows
-        self._nodes = lru_cache(maxsize=16)(self._make_nodes)
         self._grid = lru_cache(maxsize=16)(self._make_grid)
-
-    def nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        """Nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
-        return self._nodes(c, height, target)
-
-    def log_moment_above(self, c: float) -> float:
-        """A certified upper bound of ln M(c)."""
-        nodes = self.nodes(c)
-        return nodes.log_moment + 2 * (nodes.missing + nodes.roundoff)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
         """Trapezoidal nodes for P^{1+c} Q^{-c} - (1+c) P + c Q, which is never negative.
@@ -76,9 +71,9 @@ class NormalTransform:
         exponents = np.abs(log_p) * (1 + self.a * (np.abs(u) + self.a)) + np.abs(log_q) * (
             1 + self.b * (np.abs(u) + self.b)
         )
-        shaky = 8 * UNIT_ROUNDOFF * (exponents + steep * (np.abs(u) + self.steepest))
+        loss_abs_errors = 8 * UNIT_ROUNDOFF * (exponents + steep * (np.abs(u) + self.steepest))
         log_masses = log_p - u**2 / 2 - HALF_LOG_2PI + math.log(step)
-        return GainNodes(log_p - log_q, log_masses, shaky, float(np.logaddexp.reduce(missed)))
+        return GainNodes(log_p - log_q, log_masses, loss_abs_errors, float(np.logaddexp.reduce(missed)))
 
     def _span(self, c: float, kept: float = KEPT) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible: about e^-kept."""
@@ -118,7 +113,7 @@ class NormalTransform:
             step = min(step, (ceiling - low) / 300)
         return self._weigh(c, low, min(high, ceiling), step, -math.inf)
 
-    def _make_nodes(self, c: float, height: float, target: float) -> TiltedNodes:
+    def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         return self._weigh(c, *self._span(c), *self._step(c, height, target))
 
     def _make_grid(self, low: float, high: float, step: float) -> tuple[Floats, Floats, Floats]:
@@ -130,31 +125,15 @@ class NormalTransform:
 
     def _weigh(self, c: float, low: float, high: float, step: float, log_aliased: float) -> TiltedNodes:
         u, log_p, log_q = self._grid(low, high, step)
-        log_f, losses, exponents = _log_f(u, log_p, log_q, c)
-        top = float(log_f.max())
-        kept = log_f > top - KEPT
-        weights = np.exp(log_f[kept] - top)
-        total = float(weights.sum())
-        inner = losses[kept]
-        # With small losses M(c) - 1 is tiny: sum p expm1(c loss), whose terms keep their relative accuracy.
-        roundoff = 4 * UNIT_ROUNDOFF * (32 + float(exponents[kept].max()))
-        if c * max(-inner[0], inner[-1]) < 1:
-            gains = weights * -np.expm1(-c * inner)
-            log_moment = math.log1p(float(gains.sum()) * math.exp(top) * step)
-            moment_roundoff = roundoff * float(np.abs(gains).sum()) / total
-        else:
-            log_moment, moment_roundoff = math.log(total * step) + top, roundoff
-        dropped = float(np.exp(log_f[~kept] - top).sum()) / total
-        tails = math.exp(min(self._log_tail(c, low, high) - log_moment, 50.0))
-        cells = math.exp(min(log_aliased - log_moment, 50.0))
-        return TiltedNodes(
-            inner, weights / total, log_moment, cells, dropped + 2 * tails, roundoff, moment_roundoff
-        )
+        log_f, losses, sizes = _log_f(u, log_p, log_q, c)
+        log_tail = self._log_tail(c, low, high)
+        log_terms = log_f + math.log(step)
+        return weigh(c, losses, log_terms, sizes, log_quadrature_error=log_aliased, log_tail_error=log_tail)
 
     def _step(self, c: float, height: float, target: float) -> tuple[float, float]:
         """The widest step whose aliasing is below `target` of M(c), and ln of the bound on the aliasing."""
         low, high = self._span(c)
-        log_moment = self.quick_nodes(c).log_moment
+        log_moment = self.cumulants(c)[0]
         best = (0.0, 0.0)
         for share in (0.05, 0.2, 0.5, 0.9) if height else (0.9,):
             y = min(share * self.tallest, 8 * share)
@@ -184,10 +163,10 @@ class NormalTransform:
         grown = math.exp(self.steepest * width)  # how much the weights can grow inside a cell
         size = abs(1 + z) * self.a * w_p + abs(z) * self.b * w_q
         curve = 1 + grown * self.steepest * size / math.cos(self.steepest * y / 2) ** 2
-        return log_sum(log_f + np.abs(slope) * width / 2 + curve * width**2 / 8) + math.log(width)
+        log_most = log_f + np.abs(slope) * width / 2 + curve * width**2 / 8
+        return float(np.logaddexp.reduce(log_most)) + math.log(width)
 
-    def modulus_bound(self, c: float) -> "ModulusBound":
-        """Bounds on |M(c + is)| / M(c) for every s >= t, t > 0."""
+    def _make_modulus_bound(self, c: float) -> "ModulusBound":
         return ModulusBound(self, c)
 
     def _weight_p(self, u: Floats) -> Floats:
@@ -213,9 +192,9 @@ class ModulusBound:
             u, transform.pair.observed.log_ratio(u), transform.pair.alternative.log_ratio(u), c
         )
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
-        normal = transform.nodes(c)
-        self.slack = 4 * (normal.missing + normal.roundoff)  # M(c) itself is known to this much
-        log_moment = normal.log_moment
+        nodes = transform.nodes(c)
+        self.moment_rel_error = 4 * nodes.moment_rel_error
+        log_moment = nodes.log_moment
         slope = -u + (1 + c) * transform.a * w_p + c * transform.b * w_q
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
@@ -253,7 +232,9 @@ class ModulusBound:
                 angle, least = shift * y * self.shrink, weight * self.shrink
                 log_r -= t * np.arctan2(least * np.sin(angle), 1 - 2 * least * np.sin(angle / 2) ** 2)
         gain = np.expm1(log_r)
-        return 1 + self.slack + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
+        return (
+            1 + self.moment_rel_error + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
+        )
 
 
 def _log_f(u: Floats, log_p: Floats, log_q: Floats, c: float) -> tuple[Floats, Floats, Floats]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tightrope.engines.contour.kept import kept_transform
+from tightrope.engines.contour.engine import kept_transform
 from tightrope.engines.draws.envelope import EnvelopeDraws
 from tightrope.engines.draws.mixtures import LARGEST_LOG, Chooser, PowerMixture, kept_sums
 from tightrope.numerics.floats import UNIT_ROUNDOFF
@@ -61,8 +61,8 @@ def log_moment(pair: Pair, tilt: float) -> tuple[float, float]:
     if pair.gaussian_separation is not None:
         value = pair.gaussian_separation**2 * tilt * (1 + tilt) / 2
         return value, 4 * UNIT_ROUNDOFF * value
-    nodes = kept_transform(pair).transform.nodes(tilt)
-    return nodes.log_moment, 2 * (nodes.missing + nodes.moment_roundoff)
+    nodes = kept_transform(pair).nodes(tilt)
+    return nodes.log_moment, 2 * (nodes.missing_rel_error + nodes.log_moment_abs_error)
 
 
 class ShiftDraws:

@@ -1,14 +1,14 @@
-"""The substitution game from above: the worst adaptive choice among finitely many one-step curves, step by step.
+"""The substitution game from above: the worst adaptive choice among finitely many one-step curves.
 
 With W = V - (1 - e^eps)_+, the part of the curve that is not certain,
 
     W_{j+1}(r) = max over curves of  (one-step curve at r)  +  sum over losses l of mass(l) W_j(r - l)
 
-at every remaining epsilon r on a lattice: one FFT for W_j and one back for each curve. Each curve is replaced by its chords
-between lattice points, which is exact at them and lies above in between. The family is closed under exchanging P and Q, so
-W(-r) = e^-r W(r) and only r >= 0 is kept; beyond the last r the curve is at most what it is there, and at most the envelope's
-Chernoff bound. Everything is tilted by e^{c r}, so that rounding is relative to the rare losses that make delta.
-Proof: proofs/substitution_game.md.
+at every remaining epsilon r on a lattice: one FFT for W_j and one back for each curve. Each curve is replaced
+by its chords between lattice points, which is exact at them and lies above in between. The family is closed
+under exchanging P and Q, so W(-r) = e^-r W(r) and only r >= 0 is kept. Beyond the last r the curve is at most
+what it is there, and at most the envelope's Chernoff bound. Everything is tilted by e^{c r}, so that rounding
+is relative to the rare losses that make delta. Proof: proofs/substitution_game.md.
 """
 
 import math
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.atoms import ABOVE, LossAtoms
-from tightrope.engines.game.pooling import Cover, Curves, curves_of
+from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
@@ -31,14 +31,14 @@ from tightrope.numerics.tails import Floats
 
 Progress = Callable[[int, int], None]
 Complexes = NDArray[np.complex128]
-AT_ONCE = 8  # curves
-LARGEST = 1e100  # tilted values are scaled down beyond
-POWERS = 1e-12  # relative rounding of exponentials whose exponents, and those of the window's two ends, stay below 700
+AT_ONCE = 8  # curves: their FFTs fit the processor's cache
+LARGEST = 1e100  # larger tilted values are scaled down
+EXP_REL_ERROR = 1e-12  # of exponentials whose exponents, and those of the window's two ends, stay below 700
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Window:
-    """Remaining epsilons 0, spacing, ..., last * spacing; losses up to reach * spacing either way; the tilt."""
+    """Remaining epsilons from 0 to last spacings; losses up to reach spacings either way; the tilt."""
 
     spacing: float
     last: int
@@ -71,17 +71,11 @@ class Profile:
     @cached_property
     def log_curve(self) -> Floats:
         """ln V at the lattice points, V made nonincreasing."""
-        return np.minimum.accumulate(
-            self.log_values - self.tilt * np.arange(len(self.log_values), dtype=float) * self.spacing
-        )
-
-    @property
-    def reach(self) -> float:
-        """The largest epsilon that is bounded."""
-        return (len(self.log_values) - 1) * self.spacing
+        r = np.arange(len(self.log_values), dtype=float) * self.spacing
+        return np.minimum.accumulate(self.log_values - self.tilt * r)
 
     def log_upper(self, epsilon: float) -> float:
-        """An upper bound on ln V(epsilon), epsilon >= 0: the chord between lattice points, on the scale of e^epsilon."""
+        """An upper bound on ln V(epsilon), epsilon >= 0: the chord over e^epsilon between lattice points."""
         place = epsilon / self.spacing
         i = math.floor(place)
         if i + 1 >= len(self.log_values):
@@ -91,7 +85,7 @@ class Profile:
         return near + math.log1p(-share * -math.expm1(far - near)) + 16 * UNIT_ROUNDOFF * (1 + abs(near))
 
     def epsilon_above(self, log_delta: float) -> float:
-        """The smallest epsilon whose bound is at most delta, up to a little; infinity if none is."""
+        """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
         i = int(np.searchsorted(-self.log_curve, -log_delta))
         if i >= len(self.log_curve):
             return math.inf
@@ -100,9 +94,9 @@ class Profile:
         low, high = (i - 1) * self.spacing, i * self.spacing
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if self.log_upper(middle) > log_delta else (low, middle)
-            if middle in (low, high) and (low + high) / 2 == middle:
+            if middle in (low, high):
                 break
+            low, high = (middle, high) if self.log_upper(middle) > log_delta else (low, middle)
         return high
 
     def atoms(self) -> LossAtoms:
@@ -119,115 +113,110 @@ class Profile:
 def lattice_masses(tables: Floats, spacing: float) -> Floats:
     """P-masses at the losses of each row: how much its chords turn at each lattice point.
 
-    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings. What rounding may have taken from a mass is
-    added to it; masses that came out negative, where a curve was capped, are lifted to 0, which only adds.
+    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings. What rounding may have taken
+    from a mass is added to it; masses that came out negative, where a curve was capped, are lifted to 0,
+    which only adds.
     """
     step = np.diff(tables, axis=1)
     rises, falls = step / math.expm1(spacing), step / -math.expm1(-spacing)
-    right = np.concatenate(
-        [rises, np.zeros((len(tables), 1))], axis=1
-    )  # beyond the last loss the curve is constant
-    left = np.concatenate([tables[:, :1], falls], axis=1)  # below the first it is a chord to t = 0
+    # beyond the last loss the curve is constant; below the first it is a chord to t = 0
+    right = np.concatenate([rises, np.zeros((len(tables), 1))], axis=1)
+    left = np.concatenate([tables[:, :1], falls], axis=1)
     masses = right - left
-    middle = tables.shape[1] // 2
-    masses[:, middle] += 1 + 4 * UNIT_ROUNDOFF  # the kink of (1 - t)_+
+    masses[:, tables.shape[1] // 2] += 1 + 4 * UNIT_ROUNDOFF  # the kink of (1 - t)_+
     near = np.pad(tables, ((0, 0), (1, 1)), mode="edge")
-    doubt = 8 * UNIT_ROUNDOFF * (near[:, :-2] + near[:, 1:-1] + near[:, 2:]) / -math.expm1(-spacing)
-    return np.asarray(np.maximum(masses, 0) + doubt)
+    nearby = near[:, :-2] + near[:, 1:-1] + near[:, 2:]
+    masses_abs_error = 8 * UNIT_ROUNDOFF * nearby / -math.expm1(-spacing)
+    return np.asarray(np.maximum(masses, 0) + masses_abs_error)
+
+
+def wrapped_spectra(kernels: Floats, size: int) -> Complexes:
+    """The Fourier transforms of kernels over losses of both signs, one per row, with loss 0 at place 0."""
+    reach = kernels.shape[1] // 2
+    wrapped = np.zeros((len(kernels), size))
+    wrapped[:, : reach + 1] = kernels[:, reach:]
+    wrapped[:, size - reach :] += kernels[:, :reach]
+    return np.asarray(fft.rfft(wrapped, axis=1))
 
 
 class GameAbove:
     """The game over a cover's curves, on one window."""
 
-    def __init__(self, cover: Cover, rate: float, square: float, coarseness: float, window: Window) -> None:
+    def __init__(self, cover: TriangleCover, window: Window) -> None:
         self.window = window
         r = np.arange(window.reach + 1, dtype=float) * window.spacing
-        remove = curves_of([REMOVE_GRAM], rate, square, r, coarseness)
-        first = curves_of(cover.first, rate, square, r, coarseness).largest()
-        rest = Curves.stacked([Curves(cover.groups.forth[1:], cover.groups.back[1:]), cover.others])
+        ceiling = curves_of([REMOVE_GRAM], cover.rate, cover.square, r, cover.quality.coarseness).forth
+        first = curves_of(cover.first, cover.rate, cover.square, r, cover.quality.coarseness).largest()
+        rest = Curves.stack([cover.groups.rows(range(1, cover.groups.count)), cover.others])
         orders, grid = np.expm1(r), np.expm1(cover.grid)  # t - 1, which resolves small losses
-        others = Curves(
-            *(np.array([chords(orders, grid, row) for row in rows]) for rows in (rest.forth, rest.back))
-        )
-        ceiling = remove.forth
-        # a triangle's curve is convex and below the cap: so it is below the largest convex curve that is
-        capped = Curves.stacked([first, others]).below(ceiling)
-        hulls = Curves(
-            *(
-                np.array([convex_minorant(orders, row) for row in rows])
-                for rows in (capped.forth, capped.back)
-            )
-        )
+        others = rest.each(lambda row: chords(orders, grid, row))
+        # a triangle's curve is convex and below the ceiling, so it is below the largest convex curve that is
+        capped = Curves.stack([first, others]).below(ceiling)
+        hulls = capped.each(lambda row: convex_minorant(orders, row))
         self.tables = _tables(hulls, r) * (1 + 32 * UNIT_ROUNDOFF)
         self.envelope = _tables(Curves(ceiling, ceiling), r)
 
     def play(self, steps: int, keep: Collection[int], progress: Progress) -> dict[int, Profile]:
         """The value after each number of steps in `keep`."""
         w, c = self.window, self.window.tilt
-        kernels = np.exp(_log(lattice_masses(self.tables, w.spacing)) + c * w.losses) * (1 + POWERS)
+        kernels = self._tilted_masses(self.tables) * (1 + EXP_REL_ERROR)
         norm = float(kernels.sum(axis=1).max())
-        log_norm = math.log(
-            float(np.exp(_log(lattice_masses(self.envelope, w.spacing)[0]) + c * w.losses).sum())
-        )
-        spectra = self._spectra(kernels)
-        r = np.arange(w.last + w.reach + 1, dtype=float) * w.spacing
-        own = self.tables[:, w.reach :]
-        gains = np.concatenate([own, np.repeat(own[:, -1:], max(w.last - w.reach, 0), axis=1)], axis=1)[
-            :, : w.last + 1
-        ]
-        gains = gains * np.exp(c * r[: w.last + 1]) * (1 + POWERS)
+        log_norm = math.log(float(self._tilted_masses(self.envelope).sum()))
         log_infinite = math.log(float(self.envelope[0, -1]))
+        spectra = wrapped_spectra(kernels, w.size)
+        gains = self._tilted_gains()
+        r = np.arange(w.last + w.reach + 1, dtype=float) * w.spacing
         mirror = np.exp(-(2 * c + 1) * r[1 : w.reach + 1])
         beyond = np.exp(c * r[1 : w.reach + 1])
-        unit = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) * norm
-        values, error, log_scale = np.zeros(w.last + 1), 0.0, 0.0
+        fft_abs_error = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) * norm  # per unit of the values' 2-norm
+        values, values_abs_error, log_scale = np.zeros(w.last + 1), 0.0, 0.0
         found: dict[int, Profile] = {}
         for j in range(1, steps + 1):
             # what nobody exceeds beyond the window: the edge's value, and the envelope's Chernoff bound
             chernoff = _exp(log_chernoff_factor(c) + (j - 1) * log_norm - log_scale + 1e-9)
             never = _exp(math.log(j) + log_infinite - log_scale + c * float(r[w.last]) + 1e-6)
-            right = np.minimum((values[-1] + error) * beyond, chernoff + never * beyond)
+            right = np.minimum((values[-1] + values_abs_error) * beyond, chernoff + never * beyond)
             all_right = np.concatenate([values, right])
             full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
-            rough = math.sqrt(float(full @ full))
+            norm_of_full = math.sqrt(float(full @ full))
             values = self._best(spectra, fft.rfft(full, w.size), gains)
-            error = norm * error + unit * rough + 4 * UNIT_ROUNDOFF * float(values.max())
-            if not math.isfinite(error + rough):
-                raise NotPreciseEnough("The tilted values of the game overflow.")
-            if j in keep:
-                found[j] = Profile(
-                    w.spacing, c, _log(values + error) + log_scale + 1e-13 * (1 + abs(log_scale))
-                )
             top = float(values.max())
+            values_abs_error = (
+                norm * values_abs_error + fft_abs_error * norm_of_full + 4 * UNIT_ROUNDOFF * top
+            )
+            if not math.isfinite(values_abs_error + norm_of_full):
+                raise NotPreciseEnough("The tilted values of the game overflow")
+            if j in keep:
+                log_values = _log(values + values_abs_error) + log_scale + 1e-13 * (1 + abs(log_scale))
+                found[j] = Profile(w.spacing, c, log_values)
             if top > LARGEST:
-                values, error, gains, log_scale = (
-                    values / top,
-                    error / top,
-                    gains / top,
-                    log_scale + math.log(top),
-                )
+                values, values_abs_error, gains = values / top, values_abs_error / top, gains / top
+                log_scale += math.log(top)
             progress(j, steps)
         return found
 
+    def _tilted_masses(self, tables: Floats) -> Floats:
+        w = self.window
+        return np.asarray(np.exp(_log(lattice_masses(tables, w.spacing)) + w.tilt * w.losses))
+
+    def _tilted_gains(self) -> Floats:
+        """The one-step curves at every r of the window; beyond the last loss each is constant."""
+        w = self.window
+        places = np.arange(w.last + 1)
+        gains = self.tables[:, w.reach + np.minimum(places, w.reach)]
+        return np.asarray(gains * np.exp(w.tilt * (places * w.spacing)) * (1 + EXP_REL_ERROR))
+
     def _best(self, spectra: Complexes, spectrum: Complexes, gains: Floats) -> Floats:
-        """The largest value over all curves; a few at a time, which caches like."""
+        """The largest value over all curves."""
         w = self.window
         best = np.zeros(w.last + 1)
         for i in range(0, len(gains), AT_ONCE):
-            found = fft.irfft(
-                spectra[i : i + AT_ONCE] * spectrum, w.size, axis=1, overwrite_x=True, workers=-1
-            )
+            products = spectra[i : i + AT_ONCE] * spectrum
+            found = fft.irfft(products, w.size, axis=1, overwrite_x=True, workers=-1)
             values = found[:, w.reach : w.reach + w.last + 1]
             values += gains[i : i + AT_ONCE]
             np.maximum(best, values.max(axis=0), out=best)
         return best
-
-    def _spectra(self, kernels: Floats) -> Complexes:
-        m, size = self.window.reach, self.window.size
-        wrapped = np.zeros((len(kernels), size))
-        wrapped[:, : m + 1] = kernels[:, m:]
-        wrapped[:, size - m :] += kernels[:, :m]
-        return np.asarray(fft.rfft(wrapped, axis=1))
 
 
 def _tables(curves: Curves, r: Floats) -> Floats:

@@ -1,8 +1,8 @@
-"""The one-step curve of a Gram matrix, ABOVE, in both orders: one closed form at each node of two discretised factors.
+"""The one-step curve of a Gram matrix, ABOVE, in both orders: a closed form at nodes of two factors.
 
-With P/base = 1-g+gX and Q/base = 1-g+gY, X = Z X1 and Y = Z Y1 for independent mean-one lognormals Z, X1, Y1 of log-variance
-C, U-C, W-C (times 1 / noise^2). Z and Y1 are spread onto nodes, which raises every convex function's mean; X1 stays as it is:
-given Z and Y1 the divergence is that of Black and Scholes.
+With P/base = 1-g+gX and Q/base = 1-g+gY, X = Z X1 and Y = Z Y1 for independent mean-one lognormals Z, X1, Y1
+of log-variance C, U-C, W-C (times 1 / noise^2). Z and Y1 are spread onto nodes, which raises every convex
+function's mean; X1 stays as it is: given Z and Y1 the divergence is that of Black and Scholes.
 """
 
 import math
@@ -14,10 +14,11 @@ from tightrope.engines.game.triangles import Gram
 from tightrope.numerics.tails import Floats
 
 FARTHEST = 13.0  # standard deviations; what lies beyond is charged
-ROUNDING = (
-    2e-13  # relative to the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
+TERM_REL_ERROR = (
+    2e-13  # of the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
 )
-WEIGHTS = 2e-11  # relative rounding of the nodes' weights: where a cell spans 1e-4 of its values, a mean in it loses four digits
+# of the nodes' weights: where a cell spans 1e-4 of its values, a mean in it loses four digits
+WEIGHT_REL_ERROR = 2e-11
 FLOOR = 1e-130  # what terms further out can amount to
 AT_ONCE = 500_000  # nodes times losses, to bound memory
 LEAST_SHARE = (
@@ -51,13 +52,14 @@ def both_orders(
         t, more = np.exp(losses[at]), np.expm1(losses[at])  # t - 1 would lose what matters at low rates
         forth[at] = weights @ _call(rate * z, more * (1 - rate) + t * rate * z * y, own_x)
         back[at] = weights @ _put(rate * z * y - more * (1 - rate), t * rate * z, own_x)
-    return forth * (1 + WEIGHTS) + tail, back * (1 + WEIGHTS) + tail
+    return forth * (1 + WEIGHT_REL_ERROR) + tail, back * (1 + WEIGHT_REL_ERROR) + tail
 
 
 def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, float]:
-    """Nodes and weights of a law above the mean-one lognormal's in convex order, and the mean it lacks beyond the last node.
+    """Nodes and weights of a law above the mean-one lognormal in convex order, and the mean it lacks.
 
-    Each cell between nodes goes to its two ends with its mass and mean; that adds about step^2 / 6 of the variance.
+    Each cell between nodes goes to its two ends with its mass and mean; that adds about step^2 / 6 of the
+    variance.
     """
     if variance == 0:
         return np.ones(1), np.ones(1), 0.0
@@ -75,11 +77,8 @@ def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, f
     weights = mass[1:] * np.append(1 - share[1:], 1.0)  # the last cell sits at its lower end
     weights += mass[:-1] * share
     # the first cell's lower end is the value 0
-    return (
-        np.concatenate([[0.0], values]),
-        np.concatenate([[mass[0] * (1 - share[0])], weights]),
-        float(max(mean[-1] - mass[-1] * values[-1], 0.0)),
-    )
+    nodes, weights = np.append(0.0, values), np.append(mass[0] * (1 - share[0]), weights)
+    return nodes, weights, float(max(mean[-1] - mass[-1] * values[-1], 0.0))
 
 
 def _between(ends: Floats) -> Floats:
@@ -95,7 +94,7 @@ def _call(size: Floats, strike: Floats, variance: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         d = (np.log(size) - np.log(strike)) / deviation + deviation / 2
         up, down = size * special.ndtr(d), strike * special.ndtr(d - deviation)
-        value = np.maximum(up - down, 0) + ROUNDING * (up + down)
+        value = np.maximum(up - down, 0) + TERM_REL_ERROR * (up + down)
     return np.where(size > 0, value, 0.0)
 
 
@@ -105,5 +104,5 @@ def _put(strike: Floats, size: Floats, variance: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         d = (np.log(size) - np.log(strike)) / deviation + deviation / 2
         up, down = strike * special.ndtr(deviation - d), size * special.ndtr(-d)
-        value = np.maximum(up - down, 0) + ROUNDING * (up + down)
+        value = np.maximum(up - down, 0) + TERM_REL_ERROR * (up + down)
     return np.where(strike > 0, value, 0.0)

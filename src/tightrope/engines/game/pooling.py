@@ -1,11 +1,12 @@
-"""Few one-step curves that lie above those of every triangle: boxes are refined where it pays and pooled where it does not.
+"""A few one-step curves above those of every triangle: boxes are cut where it pays and pooled elsewhere.
 
-Nothing here can make an upper bound too small: every box is dominated, and a group's curve is the larger of its members' at
-every order. How finely to cut and what to pool is decided by moments, which tell what a run of many steps would choose.
+Nothing here can make an upper bound too small: every box is dominated, and a group's curve is the larger of
+its members' at every order. Moments, which tell what a run of many steps would choose, decide how finely to
+cut and what to pool.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,8 +16,8 @@ from tightrope.engines.game.exchange_curve import both_orders
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, Box, Gram, log_variance
 from tightrope.numerics.tails import Floats
 
-# The moments that are compared (below -1/2 P and Q are exchanged), and how much more freedom each leaves: a negative tilt
-# belongs to a remaining epsilon near 0, where few runs spend little time.
+# The moments that are compared (below -1/2 P and Q are exchanged), and how many times more each may exceed
+# the worst triangle's: a negative tilt belongs to a remaining epsilon near 0, where few runs spend time.
 TILTS = (-0.5, -0.25, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 FREEDOM = (30.0, 20.0, 10.0, 3.0, 1.0, 1.0, 1.0, 1.0)
 BETWEEN = 0.5  # the share of what the best triangle in between gains over remove that a box may add
@@ -28,19 +29,16 @@ KEPT_COVERS = 32
 
 @dataclass(frozen=True)
 class Quality:
-    """How much larger than the worst triangle's the moments of a box may be, and those of a group, in units of that."""
+    """By how much a box's moments may exceed the worst triangle's, and a group's, in units of the box's."""
 
     box: float
     group: float
+    usual_size: int  # about how many curves such a cover has
 
     @property
     def coarseness(self) -> float:
         """The share of the variance that discretising a curve may add."""
         return self.box / 2
-
-
-FINE = Quality(0.0005, 1.5)
-COARSE = Quality(0.001, 3.0)
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,23 @@ class Curves:
     back: Floats
 
     @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.forth)
+
+    @property
     def exchanged(self) -> "Curves":
         """P and Q exchanged."""
         return Curves(self.back, self.forth)
 
-    def rows(self, chosen: list[int]) -> "Curves":
+    def rows(self, chosen: Iterable[int]) -> "Curves":
         """Some of the steps."""
-        return Curves(self.forth[chosen], self.back[chosen])
+        rows = list(chosen)
+        return Curves(self.forth[rows], self.back[rows])
+
+    def each(self, change: Callable[[Floats], Floats]) -> "Curves":
+        """Every row changed, in both orders."""
+        return Curves(*(np.array([change(row) for row in rows]) for rows in (self.forth, self.back)))
 
     def largest(self) -> "Curves":
         """The larger curve at each order, as one row."""
@@ -68,20 +76,24 @@ class Curves:
         return Curves(np.minimum(self.forth, ceiling), np.minimum(self.back, ceiling))
 
     @staticmethod
-    def stacked(parts: "Iterable[Curves]") -> "Curves":
+    def stack(parts: "Iterable[Curves]") -> "Curves":
         """All rows of several."""
         parts = list(parts)
         return Curves(np.concatenate([p.forth for p in parts]), np.concatenate([p.back for p in parts]))
 
 
-@dataclass(frozen=True)
-class Cover:
-    """Groups of triangles on a grid of losses; the first group holds remove, and is known by its Gram matrices too.
+@dataclass(frozen=True, kw_only=True)
+class TriangleCover:
+    """Groups of triangles on a grid of losses; the first holds remove, and has its Gram matrices too.
 
-    `groups` cover remove's half of the family and `others` the other half, more roughly: from a remaining epsilon >= 0 on,
-    nobody gains by choosing there. `best_between` is the triangle that gains most where epsilon is near 0, if one beats remove.
+    `groups` cover remove's half of the family. `others` cover the other half more roughly, because nobody
+    gains by choosing there while the remaining epsilon is >= 0. `best_between` is the triangle that gains
+    most where epsilon is near 0, if one beats remove. `square` is 1 / noise^2.
     """
 
+    rate: float
+    square: float
+    quality: Quality
     grid: Floats
     groups: Curves
     others: Curves
@@ -91,7 +103,7 @@ class Cover:
     @property
     def size(self) -> int:
         """How many curves there are."""
-        return len(self.groups.forth) + len(self.others.forth)
+        return self.groups.count + self.others.count
 
 
 def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats, coarseness: float) -> Curves:
@@ -101,8 +113,8 @@ def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats,
 
 
 @lru_cache(maxsize=KEPT_COVERS)
-def cover(rate: float, square: float, quality: Quality) -> Cover:
-    """The cover for one rate and 1 / noise^2."""
+def cover_triangles(rate: float, square: float, quality: Quality) -> TriangleCover:
+    """The cover for one rate and 1 / noise^2; it takes seconds, and every question about a run needs it."""
     return _Pooling(rate, square, quality).cover()
 
 
@@ -131,29 +143,31 @@ class _Pooling:
         self.best = self.removes = self._moments(self.remove)[0]
         self.best_between: Gram | None = None
 
-    def cover(self) -> Cover:
-        """Cut boxes, pool them, and pool their exchanged triangles more roughly."""
+    def cover(self) -> TriangleCover:
+        """Cut boxes, pool them, and pool the triangles with a and a' exchanged more roughly."""
         boxes, curves = self._boxes()
         grams = [box.dominator() for box in boxes]
         order = sorted(range(len(boxes)), key=lambda i: -(boxes[i].d0 + boxes[i].d1))
-        groups = self._pooled(curves, order, first_limit=1.0)
-        others = self._pooled(curves.exchanged, order[::-1], first_limit=self.quality.group)
-        return Cover(
-            self.grid,
-            Curves.stacked(curves.rows(members).largest() for members in groups),
-            Curves.stacked(curves.exchanged.rows(members).largest() for members in others),
-            tuple(grams[i] for i in groups[0]),
-            self.best_between,
+        groups = self._pool(curves, order, first_limit=1.0)
+        others = self._pool(curves.exchanged, order[::-1], first_limit=self.quality.group)
+        return TriangleCover(
+            rate=self.rate,
+            square=self.square,
+            quality=self.quality,
+            grid=self.grid,
+            groups=Curves.stack(curves.rows(members).largest() for members in groups),
+            others=Curves.stack(curves.exchanged.rows(members).largest() for members in others),
+            first=tuple(grams[i] for i in groups[0]),
+            best_between=self.best_between,
         )
 
     def _curves(self, grams: Iterable[Gram], coarser: float = 1.0) -> Curves:
         """The curves of Gram matrices on the grid, capped at remove's, which no triangle exceeds."""
-        return curves_of(grams, self.rate, self.square, self.grid, coarser * self.quality.coarseness).below(
-            self.ceiling
-        )
+        coarseness = coarser * self.quality.coarseness
+        return curves_of(grams, self.rate, self.square, self.grid, coarseness).below(self.ceiling)
 
     def _moments(self, curves: Curves) -> Floats:
-        """About E_P[(e^{c loss} - 1) / (c (c + 1))] for each row and tilt c: the integral of the curve over e^{c x} dx."""
+        """About E_P[(e^{c loss} - 1) / (c (c + 1))]: the integral of each curve over e^{c x} dx."""
         return np.asarray(curves.forth @ self.forth_weights.T + curves.back @ self.back_weights.T)
 
     def _excess(self, curves: Curves) -> Floats:
@@ -162,10 +176,10 @@ class _Pooling:
         return np.asarray(((self._moments(curves) / self.best - 1) / allowed).max(axis=1))
 
     def _boxes(self) -> tuple[list[Box], Curves]:
-        """Boxes of remove's half whose dominators exceed the worst triangle by little, and the dominators' curves."""
+        """Boxes whose dominators exceed the worst triangle by little, and the dominators' curves."""
         done: list[Box] = []
         kept: list[Curves] = []
-        open_boxes = self._roughly_cut()
+        open_boxes = self._cut_by_variance()
         while open_boxes:
             self._learn([box.middle for box in open_boxes])
             curves = self._curves([box.dominator() for box in open_boxes])
@@ -176,9 +190,9 @@ class _Pooling:
                     done.append(box)
                     kept.append(curves.rows([i]))
                 else:
-                    cut += self._halved(box)
+                    cut += self._halve(box)
             open_boxes = cut
-        return done, Curves.stacked(kept)
+        return done, Curves.stack(kept)
 
     def _learn(self, triangles: list[Gram]) -> None:
         """Keep the largest moments seen among triangles."""
@@ -187,7 +201,7 @@ class _Pooling:
             self.best_between = triangles[int(moments[:, 0].argmax())]
         self.best = np.maximum(self.best, moments.max(axis=0))
 
-    def _roughly_cut(self) -> list[Box]:
+    def _cut_by_variance(self) -> list[Box]:
         """Boxes cut by the variance alone, for which there is a formula, to a few times what is allowed."""
         limit = log_variance(REMOVE_GRAM, self.square) + math.log1p(4 * self.quality.box)
         done, open_boxes = [], [HALF_OF_ALL]
@@ -196,11 +210,11 @@ class _Pooling:
             if log_variance(box.dominator(), self.square) <= limit or box.d1 - box.d0 < SMALLEST:
                 done.append(box)
             else:
-                open_boxes += self._halved(box)
+                open_boxes += self._halve(box)
         return done
 
-    def _halved(self, box: Box) -> list[Box]:
-        """The two halves, cut along the angle that helps more: to the variance, or else to |a - a'|, which decides near 0."""
+    def _halve(self, box: Box) -> list[Box]:
+        """The two halves along the angle that lowers the variance more, or |a - a'|, which decides near 0."""
         limit = log_variance(REMOVE_GRAM, self.square) + self.quality.box / 2
 
         def left(halves: tuple[Box, Box]) -> tuple[float, float]:
@@ -211,7 +225,7 @@ class _Pooling:
         best = min(box.halves(), key=left)
         return [half for half in best if not half.is_empty]
 
-    def _pooled(self, curves: Curves, order: list[int], first_limit: float) -> list[list[int]]:
+    def _pool(self, curves: Curves, order: list[int], first_limit: float) -> list[list[int]]:
         """Groups of rows: each takes, in order, whatever leaves its moments within the limit."""
         groups: list[list[int]] = []
         left = list(order)
@@ -221,7 +235,7 @@ class _Pooling:
             limit = max(self.quality.group if groups else first_limit, 1.1 * float(self._excess(pool)[0]))
             remaining = []
             for i in left:
-                larger = Curves.stacked([pool, curves.rows([i])]).largest()
+                larger = Curves.stack([pool, curves.rows([i])]).largest()
                 if float(self._excess(larger)[0]) <= limit:
                     pool = larger
                     members.append(i)

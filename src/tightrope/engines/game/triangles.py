@@ -1,12 +1,14 @@
 """Boxes of triangles, each dominated by one Gram matrix: the whole family of exchanges as a finite list.
 
-A step of an exchange is a triangle (x, a, a') in the unit ball; only the Gram matrix [[U, C], [C, W]] of (a - x, a' - x)
-matters. Every triple is dominated by an inscribed triangle without an obtuse angle, which two angles name: e >= 0, how far
-the angle at x is from a right one, and D, which runs from remove (pi/2) to add (-pi/2), with |D| + e <= pi/2:
+A step of an exchange is a triangle (x, a, a') in the unit ball; only the Gram matrix [[U, C], [C, W]] of (a -
+x, a' - x) matters. Every triple is dominated by an inscribed triangle without an obtuse angle, which two
+angles name: e >= 0, how far the angle at x is from a right one, and D, which runs from remove (pi/2) to add
+(-pi/2), with |D| + e <= pi/2:
 
     U = 2 + 2 sin(e + D),   W = 2 + 2 sin(e - D),   C = 2 sin(e)^2 + 2 cos(D) sin(e).
 
-(U', W', C') dominates (U, W, C) if U' >= U, W' >= W and C' <= C + sqrt((U' - U)(W' - W)): proofs/substitution_triangles.md.
+(U', W', C') dominates (U, W, C) if U' >= U, W' >= W and C' <= C + sqrt((U' - U)(W' - W)):
+proofs/substitution_triangles.md.
 """
 
 import math
@@ -64,9 +66,9 @@ class Box:
         d, e = np.linspace(self.d0, self.d1, FINER + 1), np.linspace(self.e0, self.e1, FINER + 1)
         d0, d1, e0, e1 = d[:-1, None], d[1:, None], e[None, :-1], e[None, 1:]
         smallest = 2 * np.sin(e0) ** 2 + 2 * np.cos(d1) * np.sin(e0)
-        slack = np.sqrt(np.maximum(u - _u(e1, d1), 0) * np.maximum(w - _w(e1, d0), 0))
+        room = np.sqrt(np.maximum(u - _u(e1, d1), 0) * np.maximum(w - _w(e1, d0), 0))
         inside = d0 + e0 <= RIGHT
-        c = float(np.min((smallest + slack)[inside])) - MARGIN
+        c = float(np.min((smallest + room)[inside])) - MARGIN
         u, w = u + MARGIN, w + MARGIN  # after the root, which is steep at 0
         return Gram(float(u), float(w), min(max(c, 0.0), float(u), float(w)))
 
@@ -87,7 +89,7 @@ def triangle(d: float, e: float) -> Gram:
 
 
 def log_variance(gram: Gram, square: float) -> float:
-    """ln of the variance of X - Y: what the step loses, to leading order where the rate is low; `square` is 1 / noise^2."""
+    """ln of the variance of X - Y, which a step of low rate loses, about; `square` is 1 / noise^2."""
     top = max(gram.u, gram.w) * square
     parts = np.exp(gram.u * square - top) + np.exp(gram.w * square - top) - 2 * np.exp(gram.c * square - top)
     return top + math.log(max(float(parts), 1e-300))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.contour.kept import kept_transform
+from tightrope.engines.contour.engine import kept_transform
 from tightrope.engines.contour.transform import GainNodes
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
@@ -58,7 +58,7 @@ def _partly_finite_above(pair: FinitePair, c: float, log_gain: float) -> float:
 
     The second keeps its digits where nearly all mass is finite, the first where little is.
     """
-    nodes = kept_transform(pair).transform.gain_nodes(c, WANTED)
+    nodes = kept_transform(pair).gain_nodes(c, WANTED)
     terms = nodes.log_masses + c * nodes.losses
     direct = log_sum(terms + 8 * UNIT_ROUNDOFF * (32 + np.abs(nodes.log_masses) + c * np.abs(nodes.losses)))
     lost = pair.infinite_mass * (1 + Fraction(c)) - pair.reverse.infinite_mass * Fraction(c)
@@ -110,7 +110,7 @@ def largest_loss(pair: Pair) -> float:
 
 def _log_gain_above(pair: Pair, c: float) -> float:
     """ln of an upper bound of E_P[psi]."""
-    transform = kept_transform(pair).transform
+    transform = kept_transform(pair)
     target = FIRST_TARGET
     for _ in range(2):
         log_gain, log_missed = _summed(transform.gain_nodes(c, target), c)
@@ -127,9 +127,9 @@ def _summed(nodes: GainNodes, c: float) -> tuple[float, float]:
     with np.errstate(divide="ignore"):
         slope = math.log(c) + np.logaddexp(c * nodes.losses, -nodes.losses)
         slope += np.minimum(0.0, math.log1p(c) + np.log(np.abs(nodes.losses)))
-        log_shaken = nodes.log_masses + slope + np.log(nodes.shaky)
+        log_shaken = nodes.log_masses + slope + np.log(nodes.loss_abs_errors)
     exponents = np.abs(nodes.log_masses) + (1 + c) * np.abs(nodes.losses)
-    log_rounded = log_terms + np.log(8 * UNIT_ROUNDOFF * (32 + exponents) + nodes.shaky)
+    log_rounded = log_terms + np.log(8 * UNIT_ROUNDOFF * (32 + exponents) + nodes.loss_abs_errors)
     return log_sum(np.concatenate([log_terms, log_shaken, log_rounded])), nodes.log_missed
 
 

@@ -1,4 +1,4 @@
-"""Tightrope inside Opacus: accountants by name, a look at every loader, and an engine that takes our samplers.
+"""Tightrope inside Opacus: accountants by name, a look at every loader, an engine that takes our samplers.
 
 Importing this module registers the accountants, so that `PrivacyEngine(accountant="tightrope")` works:
 
@@ -7,8 +7,9 @@ Importing this module registers the accountants, so that `PrivacyEngine(accounta
 * "tightrope-wor": batches of fixed size without replacement, ADD_OR_REMOVE;
 * "tightrope-wor-substitute": the same under SUBSTITUTE.
 
-From then on an engine with one of these looks at the loader that it trains with. A loader that does not draw what is accounted
-is named at once, and epsilon is what is proved for that loader. Engines with other accountants are left as they are.
+From then on an engine with one of these looks at the loader that it trains with. A loader that does not draw
+what is accounted is named at once, and epsilon is what is proved for that loader. Engines with other
+accountants are left as they are.
 """
 
 import functools
@@ -17,15 +18,14 @@ from typing import Any
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.accountants import (
+    OpacusAccountant,
     PoissonAccountant,
     PoissonSubstituteAccountant,
-    SamplerMismatch,
-    TightropeAccountant,
     WithoutReplacementAccountant,
     WithoutReplacementSubstituteAccountant,
 )
 from tightrope.integrations.opacus.engine import TightropeEngine
-from tightrope.integrations.opacus.findings import made_up_record
+from tightrope.integrations.opacus.findings import SamplerMismatch, make_up_record
 from tightrope.integrations.opacus.statement import audit_training
 
 try:
@@ -37,10 +37,10 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 __all__ = [
+    "OpacusAccountant",
     "PoissonAccountant",
     "PoissonSubstituteAccountant",
     "SamplerMismatch",
-    "TightropeAccountant",
     "TightropeEngine",
     "WithoutReplacementAccountant",
     "WithoutReplacementSubstituteAccountant",
@@ -50,48 +50,47 @@ __all__ = [
 _LOOKS = "looks_at_the_loader_for_tightrope"
 
 
-def _register(accountant: type[TightropeAccountant]) -> None:
+def _register(accountant: type[OpacusAccountant]) -> None:
     name = accountant.mechanism()
     try:
         register_accountant(name, accountant)
     except ValueError:
         there = type(create_accountant(name))
         if (there.__module__, there.__qualname__) != (accountant.__module__, accountant.__qualname__):
-            raise InvalidSetting(
-                f"{name!r} is already the accountant {there.__module__}.{there.__qualname__} in Opacus. "
-                "Import tightrope.integrations.opacus first, or register that one under another name."
-            ) from None
+            taken = f"{there.__module__}.{there.__qualname__}"
+            remedy = "Import tightrope.integrations.opacus first, or register that one under another name."
+            raise InvalidSetting(name, taken, "name our accountant in Opacus", remedy) from None
         register_accountant(name, accountant, force=True)  # our own, of an earlier import of this module
 
 
 def _look_at_loaders() -> None:
     """Have engines show the loader to an accountant of ours.
 
-    An accountant of Opacus is told noise and rate, never the loader, and an engine makes it by name: there is no public place
-    to stand between the two. This is the one function through which every loader passes on its way to training.
+    An accountant of Opacus is told noise and rate, never the loader, and an engine makes it by name: there is
+    no public place to stand between the two. This is the one function through which every loader passes on
+    its way to training.
     """
     prepare = PrivacyEngine._prepare_data_loader
     inner = prepare
     while inner is not None:
         if getattr(inner, _LOOKS, False):
-            return  # also after a reload: the function there looks up names in this module, which are the new ones
+            return  # also after a reload: it looks names up in this module, which are the new ones then
         inner = getattr(inner, "__wrapped__", None)
 
     @functools.wraps(prepare)
-    def looking(engine: Any, *given: Any, **options: Any) -> Any:
+    def prepare_and_look(engine: Any, *given: Any, **options: Any) -> Any:
         loader = prepare(engine, *given, **options)
         # not isinstance: after a reload, accountants that were made before are of another class
-        saw = getattr(engine.accountant, "saw", None)
-        if saw is not None:
+        see_loader = getattr(engine.accountant, "see_loader", None)
+        if see_loader is not None:
             finding = inspect_loader(loader)
-            draws_made_up_records = options.get("rand_on_empty", False) and options.get(
-                "poisson_sampling", False
-            )
-            saw(made_up_record(finding) if draws_made_up_records else finding, opacus_rate=1 / len(loader))
+            if options.get("rand_on_empty", False) and options.get("poisson_sampling", False):
+                finding = make_up_record(finding)
+            see_loader(finding, opacus_rate=1 / len(loader))
         return loader
 
-    setattr(looking, _LOOKS, True)
-    PrivacyEngine._prepare_data_loader = looking
+    setattr(prepare_and_look, _LOOKS, True)
+    PrivacyEngine._prepare_data_loader = prepare_and_look
 
 
 for _accountant in (

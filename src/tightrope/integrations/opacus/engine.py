@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from tightrope.accountants.certified import Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
+from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.samplers.sampler import Passes, Share
@@ -29,12 +31,17 @@ except ModuleNotFoundError as missing:
 
 SAMPLER_KEY = "tightrope_sampler_state_dict"
 REFUSED_OPTIONS = {
-    "poisson_sampling": "The sampler decides how batches are drawn, and its sampling is what is accounted",
-    "data_loader": "The engine makes the loader from dataset and sampler, so that what is drawn is what is accounted",
-    "rand_on_empty": "An empty batch is a step that adds noise only; a made-up record in it would not be accounted",
-    "epochs": "Say how many steps there will be: steps",
-    "epsilon_tolerance": "The noise found is the smallest one",
+    "poisson_sampling": "The sampler decides how batches are drawn, and its sampling is what is accounted.",
+    "data_loader": "The engine makes it from dataset and sampler, so that it draws what is accounted.",
+    "rand_on_empty": "An empty batch is a step of noise only; a made-up record would not be accounted.",
+    "epochs": "Say how many steps there will be: {steps}.",
+    "epsilon_tolerance": "The noise found is the smallest one.",
 }
+FRESH_BATCH = "be taken on a batch that the sampler drew for it"
+ONE_STEP_EACH = (
+    "It is a batch that the sampler did not draw: iterate over the loader that make_private returned, and "
+    "take one step for each of its batches."
+)
 
 
 class TrainingLedger(Ledger):
@@ -43,7 +50,8 @@ class TrainingLedger(Ledger):
     def count(self, step: Step, times: int) -> None:
         """Record a step that was checked when it was made.
 
-        `record` checks a run as a whole, which with cold caches, as after a training step, takes 30 microseconds.
+        `record` checks a run as a whole. With cold caches, as after a training step, that takes 30
+        microseconds.
         """
         self._times[step] = self._times.get(step, 0) + times
         self._last = step
@@ -57,7 +65,7 @@ class LedgerAccountant(IAccountant):
         self.ledger = ledger
         self.used = 0  # batches of the sampler on which steps were taken, or which came before
         self.shared_noise = (
-            False  # whether several draws of some step shared its noise, so that the ledger is only a bound
+            False  # whether draws of some step shared its noise: then the ledger only bounds it
         )
 
     @classmethod
@@ -80,32 +88,29 @@ class LedgerAccountant(IAccountant):
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Refused: a rate does not say how batches are drawn."""
-        raise InvalidSetting(
-            f"step() by sample_rate={sample_rate!r} does not say how batches are drawn. "
-            "Record it in the ledger: engine.ledger.step(noise_multiplier=..., sampling=...)."
-        )
+        remedy = "Record it in the ledger: engine.ledger.step(noise_multiplier=..., sampling=...)."
+        must = "be replaced by a sampling: it does not say how batches are drawn"
+        raise InvalidSetting("sample_rate", sample_rate, must, remedy)
 
     def hook(self, sampler: Passes) -> Callable[[Any], None]:
-        """What an optimizer calls before each update on batches drawn by `sampler`, with the noise it had at that step.
+        """What an optimizer calls before each update on batches of `sampler`, with its noise at that step.
 
-        More steps than batches that were drawn are refused before they are taken: they used other batches, or one twice.
+        More steps than batches that were drawn are refused before they are taken: they used other batches, or
+        one twice.
         """
         self.used = sampler.drawn
 
         @lru_cache(maxsize=8)  # the noise rarely changes
-        def taken(noise: float, draws: int) -> Step:
+        def make_step(noise: float, draws: int) -> Step:
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
             draws = optimizer.accumulated_iterations
             if sampler.drawn - self.used < draws:
-                raise InvalidSetting(
-                    "a step was to be taken on a batch that the sampler did not draw for it. Iterate over the loader that "
-                    "make_private returned, and take one step for each of its batches."
-                )
+                raise InvalidSetting("step", sampler.drawn, FRESH_BATCH, ONE_STEP_EACH)
             self.used += draws
             self.shared_noise |= draws > 1
-            self.ledger.count(taken(float(optimizer.noise_multiplier), draws), draws)
+            self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
 
         return record
 
@@ -127,36 +132,34 @@ class LedgerAccountant(IAccountant):
         """Record all that the state holds in a new ledger, under the same relation."""
         table = Table.of(dict(state_dict or {}), "state: ")
         if table.wanted("mechanism", "Pass what state_dict() returned.") != self.mechanism():
-            raise table.refusal(
-                "mechanism", repr(self.mechanism()), "It was saved by another engine: load it there."
-            )
-        ours = Table.of(
-            table.wanted("tightrope", "It holds the ledger: the checkpoint is damaged."), "state: tightrope."
-        )
+            remedy = "It was saved by another engine: load it there."
+            raise table.refusal("mechanism", repr(self.mechanism()), remedy)
+        kept = table.wanted("tightrope", "It holds the ledger: the checkpoint is damaged.")
+        ours = Table.of(kept, "state: tightrope.")
         ours.keep_to(("relation", "parts", "shared_noise"))
-        if ours.wanted("relation", "It says who counts as a neighbour.") != self.ledger.relation.name:
-            raise ours.refusal(
-                "relation",
-                self.ledger.relation.name,
-                "Make the engine with the relation of the run to go on with.",
-            )
-        ledger = TrainingLedger(relation=self.ledger.relation)
+        relation = self.ledger.relation
+        if ours.wanted("relation", "It says who counts as a neighbour.") != relation.name:
+            remedy = "Make the engine with the relation of the run to go on with."
+            raise ours.refusal("relation", relation.name, remedy)
+        ledger = TrainingLedger(relation=relation, by=self.ledger.by)
         ledger.record(run_of(ours, "parts"))
         self.ledger, self.shared_noise = ledger, bool(ours.wanted("shared_noise", "It is true or false."))
 
 
 class TightropeEngine(PrivacyEngine):
-    """Opacus' `PrivacyEngine` for training with a sampler of `tightrope.samplers`, whose sampling is what is accounted.
+    """Opacus' `PrivacyEngine` for a sampler of `tightrope.samplers`, whose sampling is what is accounted.
 
-    Works under any `relation` that has a theorem for the sampler, with noise schedulers and under `BatchMemoryManager`. The
-    noisy sum of gradients is divided by the expected size of a batch, never by the size of the one drawn.
+    It works under any `relation` that has a theorem for the sampler, with noise schedulers and under
+    `BatchMemoryManager`. It divides the noisy sum of gradients by the expected size of a batch, never by the
+    size of the one drawn.
     """
 
-    def __init__(self, *, relation: Relation, secure_mode: bool = False) -> None:
-        ledger = TrainingLedger(relation=relation)
-        super().__init__(
-            accountant="prv", secure_mode=secure_mode
-        )  # a name is required, and at once replaced
+    def __init__(
+        self, *, relation: Relation | str, by: Certified = BY_DEFAULT, secure_mode: bool = False
+    ) -> None:
+        ledger = TrainingLedger(relation=relation, by=by)
+        # Opacus requires the name of an accountant, which is replaced at once.
+        super().__init__(accountant="prv", secure_mode=secure_mode)
         self.accountant = LedgerAccountant(ledger)
         self._sampler: Passes | None = None
 
@@ -167,7 +170,7 @@ class TightropeEngine(PrivacyEngine):
 
     @property
     def ledger(self) -> Ledger:
-        """Every step taken. One over several accumulated batches is there as steps that share its noise, which bound it."""
+        """Every step taken; one over several accumulated batches is bounded by steps that share its noise."""
         ledger: Ledger = self.accountant.ledger
         return ledger
 
@@ -192,17 +195,15 @@ class TightropeEngine(PrivacyEngine):
         loader_options: Mapping[str, Any] | None = None,
         **opacus_options: Any,
     ) -> tuple[Any, ...]:
-        """Module, optimizer and loader for private training, and the criterion before the loader in ghost mode.
+        """Module, optimizer and loader for private training; in ghost mode the criterion before the loader.
 
-        The loader is `tightrope.samplers.torch.data_loader(dataset, sampler, **loader_options)`. Other options are those of
-        Opacus, except what the sampler decides.
+        The loader is `tightrope.samplers.torch.data_loader(dataset, sampler, **loader_options)`. Other
+        options are those of Opacus, except what the sampler decides.
         """
-        _refuse(opacus_options)
+        _check_options(opacus_options)
         loader = data_loader(dataset, sampler, **(loader_options or {}))
         step = sampler.step(Gaussian(noise_multiplier=noise_multiplier))
-        analyse(
-            step * 1, self.relation, QUICK
-        )  # what no theorem covers is refused now, not after the training
+        analyse(step * 1, self.relation, QUICK)  # refuse what no theorem covers before training, not after
         made = super().make_private(
             module=module,
             optimizer=optimizer,
@@ -214,7 +215,9 @@ class TightropeEngine(PrivacyEngine):
         )
         private_module, private_optimizer, *criterion_and_loader = made
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
-        private_optimizer.expected_batch_size = sampler.expected_batch / _ranks(private_optimizer, sampler)
+        private_optimizer.expected_batch_size = sampler.expected_batch / _count_ranks(
+            private_optimizer, sampler
+        )
         private_optimizer.attach_step_hook(self.accountant.hook(sampler))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
@@ -232,8 +235,8 @@ class TightropeEngine(PrivacyEngine):
         max_grad_norm: float | list[float],
         **options: Any,
     ) -> tuple[Any, ...]:
-        """The same with the smallest noise with which `steps` more steps keep to the target, besides what is already spent."""
-        _refuse(options)
+        """The same at the smallest noise that keeps what is spent and `steps` more within the target."""
+        _check_options(options)
         found = smallest_noise(
             sampler.sampling,
             steps=steps,
@@ -261,16 +264,15 @@ class TightropeEngine(PrivacyEngine):
         super().save_checkpoint(checkpoint_dict={**(checkpoint_dict or {}), **state}, **opacus_options)
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
-        """Load all of it; the sampler, given to `make_private` before, goes on with the batch after the last one drawn."""
+        """Load all of it; the sampler of `make_private` goes on with the batch after the last one drawn."""
         ledger, shared_noise = self.accountant.ledger, self.accountant.shared_noise
         try:
             checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
             state = checkpoint.pop(SAMPLER_KEY, None)
             if state is not None:
                 if self._sampler is None:
-                    raise InvalidSetting(
-                        "load_checkpoint needs the sampler to go on with, got none. Call make_private first."
-                    )
+                    must = "be there to go on with"
+                    raise InvalidSetting("sampler", None, must, "Call make_private first.")
                 self._sampler.load_state_dict(state)
                 self.accountant.used = self._sampler.drawn
         except BaseException:  # what was spent stays on record when a checkpoint is refused
@@ -279,26 +281,27 @@ class TightropeEngine(PrivacyEngine):
         return checkpoint
 
 
-def _refuse(options: Mapping[str, Any]) -> None:
+def _check_options(options: Mapping[str, Any]) -> None:
     for name, why in REFUSED_OPTIONS.items():
         if name in options:
-            raise InvalidSetting(f"{name} must be left out, got {name}={options[name]!r}. {why}.")
+            raise InvalidSetting(name, options[name], "be left out", why)
     if options.get("clipping") == "adaptive":
-        raise InvalidSetting(
-            "clipping must be 'flat' or 'per_layer', got 'adaptive'. Opacus divides the number of clipped gradients by the size "
-            "of the batch that was drawn, which is released without noise: no theorem covers that."
+        remedy = (
+            "Opacus divides the number of clipped gradients by the size of the batch that was drawn, which "
+            "is released without noise: no theorem covers that."
         )
+        raise InvalidSetting("clipping", "adaptive", "be 'flat' or 'per_layer'", remedy)
 
 
-def _ranks(optimizer: Any, sampler: Passes) -> int:
+def _count_ranks(optimizer: Any, sampler: Passes) -> int:
     """Over how many ranks the sums of a step are averaged."""
     ranks = sampler.ranks if isinstance(sampler, Share) else 1
-    world = getattr(
-        optimizer, "world_size", None
-    )  # every distributed optimizer of Opacus has one, and no other does
-    if world is not None and world != ranks:
-        raise InvalidSetting(
-            f"sampler must be a share for one of {world} ranks, got {sampler!r}. Build the same seeded sampler on every rank and "
-            "pass sampler.share(rank=..., ranks=...): a draw per rank would be another scheme than the one accounted."
+    # Every distributed optimizer of Opacus has a world_size, and no other does.
+    world = getattr(optimizer, "world_size", ranks)
+    if world != ranks:
+        remedy = (
+            "Build the same seeded sampler on every rank and pass sampler.share(rank=..., ranks=...): a "
+            "draw per rank would be another scheme than the one accounted."
         )
+        raise InvalidSetting("sampler", sampler, f"be a share for one of {world} ranks", remedy)
     return ranks

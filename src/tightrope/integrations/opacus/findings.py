@@ -1,28 +1,41 @@
-"""What is found besides the loader, and findings in a checkpoint."""
+"""What is found besides the loader, and how a mismatch between loader and accountant is said."""
 
+import sys
+import textwrap
+import warnings
+from dataclasses import replace
 from typing import Any
 
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.errors import InvalidSetting
+from tightrope.errors import UnusableFile
 
-
-def finding_of(plain: Any) -> Finding:
-    """The finding that a checkpoint holds, or a refusal."""
-    try:
-        return Finding.from_plain(plain)
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise InvalidSetting(
-            f"a finding in the state must be what state_dict() wrote, got {plain!r} ({problem!r}). "
-            "The checkpoint is damaged, or was written by another version of tightrope."
-        ) from problem
-
-
+BOX_WIDTH = 100
 ADAPTIVE_CLIPPING = Finding(
     scheme=Scheme.UNKNOWN,
     how=How.INSPECTED,
-    sentence="Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and divides by the size "
-    "of the batch that was drawn, which is released without noise.",
+    sentence=(
+        "Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and "
+        "divides by the size of the batch that was drawn, which is released without noise."
+    ),
 )
+MADE_UP_RECORD = (
+    "With rand_on_empty=True an empty batch becomes a made-up record, which is not there if a record is "
+    "drawn: the sum moves by more than the clipping norm."
+)
+
+
+class SamplerMismatch(UserWarning):
+    """The loader does not draw its batches as the accountant accounts them."""
+
+
+def read_finding(plain: Any) -> Finding | None:
+    """The finding that a checkpoint holds, or a refusal; None where no loader was seen."""
+    try:
+        return None if plain is None else Finding.from_plain(plain)
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        what = f"must hold findings that state_dict() wrote, got {plain!r} ({problem!r})"
+        remedy = "The checkpoint is damaged, or was written by another version of tightrope."
+        raise UnusableFile("the state", what, remedy) from problem
 
 
 def clips_adaptively(optimizer: Any) -> bool:
@@ -30,16 +43,22 @@ def clips_adaptively(optimizer: Any) -> bool:
     return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
 
 
-def made_up_record(finding: Finding) -> Finding:
-    """What is found where an empty batch is replaced by a made-up record: it pushes a record out, and the sum moves by 2C."""
-    sentence = (
-        "With rand_on_empty=True an empty batch becomes a made-up record, which is not there if a record is drawn: the sum moves "
-        "by more than the clipping norm."
-    )
-    return Finding(
-        scheme=Scheme.UNKNOWN,
-        how=finding.how,
-        sentence=sentence,
-        records=finding.records,
-        notes=finding.notes,
-    )
+def make_up_record(finding: Finding) -> Finding:
+    """What is found where a record pushes out a made-up one, so that the sum moves by 2C."""
+    nothing = Finding(scheme=Scheme.UNKNOWN, how=finding.how, sentence=MADE_UP_RECORD)
+    return replace(nothing, records=finding.records, notes=finding.notes)
+
+
+def warn(message: str) -> None:
+    """Warn, and print: a filter over all warnings, as notebooks and trainers set one, must not hide it."""
+    print(f"SamplerMismatch: {message}", file=sys.stderr)
+    warnings.warn(message, SamplerMismatch, stacklevel=3)
+
+
+def warn_in_a_box(message: str, remedy: str) -> None:
+    """Warn, and print it so that nobody overlooks it."""
+    texts = ("SAMPLER MISMATCH", message, f"What to do: {remedy}")
+    lines = [line for text in texts for line in textwrap.wrap(text, BOX_WIDTH)]
+    edge = "+" + "-" * (BOX_WIDTH + 2) + "+"
+    print("\n".join([edge, *(f"| {line:<{BOX_WIDTH}} |" for line in lines), edge]), file=sys.stderr)
+    warnings.warn(message, SamplerMismatch, stacklevel=3)

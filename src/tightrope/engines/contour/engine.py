@@ -10,11 +10,14 @@ every term is positive, so aliasing errs upwards by itself and only the lower en
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, singledispatch
 
 import numpy as np
 
-from tightrope.engines.contour.kept import kept_transform
+from tightrope.engines.contour.bounded import FiniteTransform, LaplaceTransform
+from tightrope.engines.contour.envelope import EnvelopeTransform
+from tightrope.engines.contour.normal import NormalTransform
+from tightrope.engines.contour.transform import KEPT_PAIRS, Transform
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.saddle import (
     Placement,
@@ -26,12 +29,36 @@ from tightrope.engines.saddle import (
 )
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
-PERIODS, REACHES = (
-    1.1,
-    1.25,
-)  # ratios of the grids for the period and the cut-off, shared by runs of similar length
+PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
+
+
+@singledispatch
+def make_transform(pair: Pair) -> Transform:
+    """The transform of a pair, by the quadrature that its losses allow."""
+    raise TypeError(f"no transform is known for {pair!r}")
+
+
+@make_transform.register
+def _(pair: FinitePair) -> Transform:
+    return FiniteTransform(pair)
+
+
+@make_transform.register
+def _(pair: Envelope) -> Transform:
+    return EnvelopeTransform(pair)
+
+
+@make_transform.register
+def _(pair: ShiftPair) -> Transform:
+    return NormalTransform(pair) if pair.has_normal_noise else LaplaceTransform(pair)
+
+
+kept_transform = lru_cache(maxsize=KEPT_PAIRS)(make_transform)
 
 
 class ContourEngine:
@@ -48,8 +75,8 @@ class ContourEngine:
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives, for planning."""
         total = np.array([c * (1 + c) / 2, c + 0.5, 1.0]) * self.full_batch
-        for kept, times in self.parts:
-            total += times * np.array(kept.cumulants(c))
+        for transform, times in self.parts:
+            total += times * np.array(transform.cumulants(c))
         return float(total[0]), float(total[1]), float(total[2])
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
@@ -64,11 +91,12 @@ class ContourEngine:
         """Where to cut the integral, and ln of the bound on the composed modulus beyond."""
         log_moment, _, variance = self.cumulants(c)
         reach = on_grid(2 / math.sqrt(variance) if variance > 0 else 1 / c, REACHES)
+        for transform, _ in self.parts:
+            transform.nodes(c)  # which every bound on the modulus starts from
         while reach < 1e12 * (1 + c):
             log_modulus = -self.full_batch * reach**2 / 2
-            log_modulus += sum(
-                times * math.log(min(kept.modulus_from(c, reach), 1.0)) for kept, times in self.parts
-            )
+            for transform, times in self.parts:
+                log_modulus += times * math.log(min(transform.modulus_from(c, reach), 1.0))
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
                 return reach, log_modulus
             reach = on_grid(1.01 * reach, REACHES)
@@ -85,39 +113,40 @@ class ContourEngine:
         log_modulus = -self.full_batch * t**2 / 2
         angle = self.full_batch * t * (c + 0.5)
         enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
-        cells, tails, doubt = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
-        for kept, times in self.parts:
+        quadrature_errors, tail_errors, rounding_errors = (np.zeros_like(t) for _ in range(3))
+        for transform, times in self.parts:
             target = 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / times)))
-            line = kept.line(c, step, count, target, self.most_evaluations)
-            nodes, log_m, arg_m, wobble = line.nodes, line.log_modulus, line.angle, line.wobble
-            modulus = np.exp(log_m)
+            line = transform.line(c, step, count, target, self.most_evaluations)
+            nodes, missing = line.nodes, line.nodes.missing_rel_error
             log_moment += times * nodes.log_moment
-            log_moment_error += times * (nodes.moment_roundoff + nodes.missing)
-            log_modulus += times * log_m
-            angle += times * arg_m
-            blur = (nodes.roundoff + 8 * UNIT_ROUNDOFF) * wobble + UNIT_ROUNDOFF
+            log_moment_error += times * (nodes.log_moment_abs_error + missing)
+            log_modulus += times * line.log_modulus
+            angle += times * line.angle
+            rounded = (nodes.weight_rel_error + 8 * UNIT_ROUNDOFF) * line.swing + UNIT_ROUNDOFF
             # |x^k - y^k| <= k |x - y| (|y| + |x - y|)^{k-1}
-            enlarged += times * np.log(modulus + nodes.missing + blur)
-            share = times / (modulus + nodes.missing + blur)
-            cells += share * nodes.cells
-            tails += share * nodes.tails
-            doubt += share * blur + 8 * UNIT_ROUNDOFF * times * (np.abs(arg_m) + np.abs(log_m))
+            largest = np.exp(line.log_modulus) + missing + rounded
+            enlarged += times * np.log(largest)
+            quadrature_errors += times / largest * nodes.quadrature_rel_error
+            tail_errors += times / largest * nodes.tail_rel_error
+            powers = np.abs(line.angle) + np.abs(line.log_modulus)
+            rounding_errors += times / largest * rounded + 8 * UNIT_ROUNDOFF * times * powers
         z = c + 1j * t
         kernel = 1 / np.abs(z * (z + 1))
-        beyond = sum((times * kept.log_moment_above(c_beyond) for kept, times in self.parts), 0.0)
-        beyond += self.full_batch * c_beyond * (1 + c_beyond) / 2
+        beyond = self.full_batch * c_beyond * (1 + c_beyond) / 2
+        for transform, times in self.parts:
+            beyond += times * transform.log_moment_above(c_beyond)
         log_moment_error += 16 * UNIT_ROUNDOFF * (1 + abs(log_moment))
         return ContourLine(
             tilt=c,
             heights=t,
             log_moment=log_moment,
-            log_moment_error=log_moment_error,
+            log_moment_abs_error=log_moment_error,
             log_integrand=log_modulus + np.log(kernel),
             angle=angle - np.angle(z) - np.angle(z + 1),
             log_enlarged=enlarged + np.log(kernel),
-            cells=cells,
-            tails=tails,
-            doubt=doubt,
+            quadrature_rel_errors=quadrature_errors,
+            tail_rel_errors=tail_errors,
+            rounding_rel_errors=rounding_errors,
             log_cut=log_cut - math.log(math.pi * float(t[-1])),
             tilt_beyond=c_beyond,
             log_moment_beyond=beyond,
@@ -137,63 +166,62 @@ class ContourLine:
     tilt: float
     heights: Floats
     log_moment: float
-    log_moment_error: float
+    log_moment_abs_error: float
     log_integrand: Floats
     angle: Floats
     log_enlarged: Floats
-    cells: Floats
-    tails: Floats
-    doubt: Floats
+    quadrature_rel_errors: Floats
+    tail_rel_errors: Floats
+    rounding_rel_errors: Floats
     log_cut: float
     tilt_beyond: float
     log_moment_beyond: float
     log_infinite: tuple[float, float]
 
     @cached_property
-    def _sums(self) -> tuple[Floats, float, float, float, float]:
-        """The terms' sizes, and what does not depend on epsilon: rounding of the angles, cells, tails, doubt."""
+    def _sums(self) -> tuple[Floats, float, float, float]:
+        """The terms' sizes, and the errors that do not depend on epsilon: quadrature, tails and rounding."""
         halves = np.full_like(self.heights, float(self.heights[1]) / math.pi)
         halves[0] /= 2
         size, enlarged = np.exp(self.log_integrand) * halves, np.exp(self.log_enlarged) * halves
-        phase = 8 * UNIT_ROUNDOFF * float(size @ (np.abs(self.angle) + 64))
-        return (
-            size,
-            phase,
-            float(enlarged @ self.cells),
-            float(enlarged @ self.tails),
-            float(enlarged @ self.doubt),
+        angle_error = 8 * UNIT_ROUNDOFF * float(size @ (np.abs(self.angle) + 64))
+        quadrature, tails = (
+            float(enlarged @ self.quadrature_rel_errors),
+            float(enlarged @ self.tail_rel_errors),
         )
+        return size, quadrature, tails, angle_error + float(enlarged @ self.rounding_rel_errors)
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         t, c = self.heights, self.tilt
-        period = 2 * math.pi / float(t[1])
         log_scale = self.log_moment - c * epsilon
-        size, phase, cells, tails, doubt = self._sums
+        size, quadrature, tails, rounding = self._sums
         value = float(size @ np.cos(self.angle - t * epsilon))
-        scale_error = self.log_moment_error + 16 * UNIT_ROUNDOFF * (
-            1 + abs(self.log_moment) + c * abs(epsilon)
-        )
-        turned = 8 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t)
-        rounding = phase + turned + doubt + abs(value) * math.expm1(min(scale_error, 700.0))
-        cut = math.exp(min(self.log_cut, 700.0))
-        aliasing = geometric_tail(-c * period, -log_scale) + geometric_tail(
-            -(self.tilt_beyond - c) * period,
-            log_chernoff_factor(self.tilt_beyond)
-            + self.log_moment_beyond
-            - self.tilt_beyond * epsilon
-            - log_scale,
-        )
-        charge = cells + tails + cut + rounding
+        scale_size = 1 + abs(self.log_moment) + c * abs(epsilon)
+        scale_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * scale_size
+        rounding += 8 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t)  # of the angles t * epsilon
+        rounding += abs(value) * math.expm1(min(scale_error, 700.0))
+        cut_off = math.exp(min(self.log_cut, 700.0))
+        aliasing = self._aliasing(epsilon)
+        charge = quadrature + tails + cut_off + rounding
         upper, lower = value + charge, value - charge - aliasing
         if not upper > 0:
             upper = charge + aliasing + abs(value)
         log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
         log_upper = log_scale + math.log(upper)
-        if self.log_infinite[1] > -math.inf:
-            log_lower = float(np.logaddexp(log_lower, self.log_infinite[0]))
-            log_upper = float(np.logaddexp(log_upper, self.log_infinite[1]))
-            infinite_abs_error = math.exp(self.log_infinite[1]) - math.exp(self.log_infinite[0])
+        infinite_below, infinite_above = self.log_infinite
+        if infinite_above > -math.inf:
+            log_lower = float(np.logaddexp(log_lower, infinite_below))
+            log_upper = float(np.logaddexp(log_upper, infinite_above))
+            infinite_abs_error = math.exp(infinite_above) - math.exp(infinite_below)
             rounding += infinite_abs_error * math.exp(min(-log_scale, 700.0))
-        errors = (error / upper for error in (cells, tails, aliasing, cut, rounding))
+        errors = (error / upper for error in (quadrature, tails, aliasing, cut_off, rounding))
         return LogBounds(log_lower, log_upper, Errors(*errors))
+
+    def _aliasing(self, epsilon: float) -> float:
+        """A bound on what the rule adds from other periods, below by delta <= 1 and above by Chernoff's bound."""
+        c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
+        log_scale = self.log_moment - c * epsilon
+        log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon
+        below = geometric_tail(-c * period, -log_scale)
+        return below + geometric_tail(-(beyond - c) * period, log_chernoff - log_scale)
