@@ -27,7 +27,6 @@ from tightrope.engines.game.below import (
 )
 from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
-from tightrope.engines.lattice.engine import relative_blur
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place
@@ -206,11 +205,11 @@ class _Player:
                 raise self.planner.refusal(layout.log_delta)
             cells = cut(pair, np.arange(*ends, dtype=float) * layout.spacing)
             atoms.append((spread(cells), times))
-            masses_rel_error += times * relative_blur(cells, layout.saddle)
+            masses_rel_error += times * cells.average_rel_error(layout.saddle)
         plan = Plan(self.planner.schedule, layout.log_delta - 14)
         spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
         size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
-        steps = [LatticeStep.above(law, times, layout.spacing, spot.tilt, None) for law, times in atoms]
+        steps = [LatticeStep.above(law, times, layout.spacing) for law, times in atoms]
         side = LatticeSide.of(steps, spot.tilt, size)
         # masses lifted for rounding may sum to a little more than 1
         log_mass = sum(
