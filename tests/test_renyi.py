@@ -1,4 +1,4 @@
-"""The Rényi accountant: the moments to many digits, never below the certified curve, never worse than its peers."""
+"""The Rényi accountant: exact moments, never below the certified curve, never worse than its peers."""
 
 import math
 from fractions import Fraction
@@ -53,7 +53,7 @@ def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
     return ShiftPair(Mixture(noise, rate, shift), Mixture(noise))
 
 
-# -- laws over the catalogue ------------------------------------------------------------------------------------------
+# -- laws over the catalogue ----------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -117,7 +117,7 @@ def test_substitution_and_poisson_are_bounded_too() -> None:
     assert lower <= renyi(run, tr.SUBSTITUTE).epsilon(1e-6).upper <= 2 * lower
 
 
-# -- the moments ------------------------------------------------------------------------------------------------------
+# -- the moments ----------------------------------------------------------------------------------------
 
 
 def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
@@ -292,7 +292,7 @@ def test_between_whole_orders_lies_the_chord() -> None:
     assert amplified_log_moment_above(loose, 9.0) > amplified_log_moment_above(step, 9.0)
 
 
-# -- the peers --------------------------------------------------------------------------------------------------------
+# -- the peers ------------------------------------------------------------------------------------------
 
 GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
 
@@ -302,7 +302,7 @@ GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
 def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(
     rate: float, noise: float, steps: int
 ) -> None:
-    """At fractional orders dp_accounting bounds a series and is up to tens of percent above the divergence."""
+    """At fractional orders dp_accounting bounds a series, up to tens of percent above the divergence."""
     accountant = peer.RdpAccountant()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)), steps)
     curve = renyi(gaussian(noise, poisson(rate), steps))
@@ -331,7 +331,7 @@ def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(
     assert ours == pytest.approx(list(theirs), rel=1e-9)
 
 
-# -- what follows -----------------------------------------------------------------------------------------------------
+# -- what follows ---------------------------------------------------------------------------------------
 
 
 def test_concentrated_privacy_of_known_mechanisms() -> None:
@@ -366,7 +366,7 @@ def test_concentrated_privacy_holds_at_every_order_and_is_nearly_reached(run: tr
 @pytest.mark.parametrize("run", [gaussian(4, batch(50, 1000), 10), laplace(4, batch(50, 1000), 10)], ids=repr)
 @pytest.mark.parametrize("largest", [3.0, 900.0, 1024.0, 1500.0, 5000.0, math.inf])
 def test_no_cover_is_concentrated_beyond_the_orders_it_bounds(run: tr.Run, largest: float) -> None:
-    """The published bounds end at an order: up to any higher one they say nothing, unless the unsampled step does."""
+    """The published bounds end at an order. Beyond it they say nothing, unless the unsampled step does."""
     (branch,) = renyi(run, tr.SUBSTITUTE).branches
     orders = 1 + np.geomspace(1e-3, min(largest, 1e5) - 1, 60)
     for moments, _ in branch.covers:
