@@ -7,7 +7,7 @@ and the theorem behind it, or a refusal that says what is known.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
 
 if TYPE_CHECKING:
     from tightrope.public import *  # noqa: F403
