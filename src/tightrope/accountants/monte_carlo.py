@@ -57,7 +57,7 @@ class MonteCarlo(Accountant[SimulatedCurve, Estimate]):
         object.__setattr__(self, "confidence", confidence)
         check.whole(remedy="A seed is a whole number, 0 or more.", seed=self.seed)
         if self.workers is not None:
-            remedy = "Pass a number of processes, or None for all cores."
+            remedy = "Pass a number of processes, 1 or more."
             check.whole(least=1, remedy=remedy, workers=self.workers)
         if not isinstance(self.drawing, Drawing):
             remedy = "Pass for example {drawing=TILTED}."
