@@ -304,6 +304,15 @@ def test_negative_epsilons_ask_the_reversed_run() -> None:
         alone.delta(-0.5)
 
 
+def test_log_deltas_are_the_logarithms_of_deltas() -> None:
+    found = estimated(gaussian(1, poisson(0.1), 3), tr.REMOVE)
+    delta, log_delta = found.delta(0.5), found.log_delta(0.5)
+    assert log_delta.value == math.log(delta.value)
+    assert math.exp(log_delta.lower) <= delta.lower * (1 + 1e-15)
+    assert math.exp(log_delta.upper) >= delta.upper * (1 - 1e-15)
+    assert estimated(laplace(1, EVERY, 2), tr.REMOVE).log_delta(2.5).upper == -math.inf
+
+
 def test_what_is_known_exactly_is_not_drawn() -> None:
     nothing = Estimate(0.0, 0.0, 0.0, 0.99, 0)
     assert estimated(tr.Run(), tr.REMOVE).delta(0.0) == nothing

@@ -27,6 +27,7 @@ from catalogue import (
     response,
 )
 from precise import mp, mpf
+from tightrope.curve.curve import log_delta_from_reverse
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.engines.moments.step import (
     amplified_log_moment_above,
@@ -443,3 +444,15 @@ def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) ->
         assert log_moment_above(pair, 1e8) == pytest.approx(1e8 * pair.loss_range[1], rel=1e-6)
     nearly_all = remove(Noise.NORMAL, 1 - 1e-12, 3.0).reverse  # e^-loss - (1 - rate) loses its digits there
     assert bound_by_cells(nearly_all, c) >= log_moment_above(nearly_all, c)
+
+
+def test_the_error_of_a_delta_below_epsilon_0_is_charged() -> None:
+    rng = np.random.default_rng(0)
+    for exponent, log_reversed in zip(
+        rng.uniform(-14, 2, 300), -np.exp(rng.uniform(-3, 6, 300)), strict=True
+    ):
+        epsilon = -(10.0**exponent)
+        found, abs_error = log_delta_from_reverse(epsilon, float(log_reversed))
+        truth = mp.log(-mp.expm1(mpf(epsilon)) + mp.exp(mpf(epsilon) + mpf(float(log_reversed))))
+        assert abs(mpf(found) - truth) <= abs_error
+    assert log_delta_from_reverse(-1.0, -math.inf)[0] == pytest.approx(math.log(-math.expm1(-1.0)))
