@@ -17,7 +17,7 @@ from reproduction.paper.page import page_text
 from tightrope import __version__
 from tightrope.errors import InvalidSetting, NotPreciseEnough, TightropeError
 from tightrope.files import write_whole
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 
 FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130  # as tightrope itself exits
 COMMAND = ("python", "-m", "reproduction")
@@ -60,7 +60,7 @@ def paper(
         print_json({"claims": [plain_claim(*each) for each in claims], "page": str(target), "files": files})
         return
     rows = [[name, claim.where, claim.verdict.value, claim.certified] for name, claim in claims]
-    print(aligned([["item", "where", "verdict", "certified"], *rows]))
+    print(align([["item", "where", "verdict", "certified"], *rows]))
     counts = [f"{sum(c.verdict is verdict for _, c in claims)} {verdict.value}" for verdict in PaperVerdict]
     print(f"\n{', '.join(counts)}\nThe page: {target}")
 

@@ -445,7 +445,54 @@ def test_without_its_libraries_the_command_line_says_what_to_install(library: st
     assert done.stderr.count("\n") == 1
 
 
+LOADED = """
+import sys
+from tightrope.cli.entry import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    print(sorted({m for m in sys.modules if m.split(".")[0] in ("tightrope", "numpy", "scipy", "matplotlib")}))
+"""
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_load_neither_numpy_nor_scipy_nor_an_engine(word: str) -> None:
+    done = process(LOADED, word)
+    modules = done.stdout.splitlines()[-1]
+    assert "tightrope.cli.entry" in modules, done.stderr
+    for heavy in ("numpy", "scipy", "tightrope.engines", "tightrope.answers", "tightrope.cli.curves"):
+        assert heavy not in modules
+
+
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [
+        (f"epsilon {PLAIN} --relation add --delta 1e-6", ("sweeps", "audit", "statements", "cli.runs")),
+        ("theorems", ("sweeps", "audit", "statements", "cli.sweep", "cli.calibrate")),
+        ("schema", ("sweeps", "cli.curves", "cli.tables")),
+    ],
+    ids=lambda words: words.split()[0] if isinstance(words, str) else "",
+)
+def test_a_command_loads_no_other_command(words: str, others: tuple[str, ...]) -> None:
+    done = process(LOADED, *shlex.split(words))
+    modules = done.stdout.splitlines()[-1]
+    assert "tightrope.cli.entry" in modules, done.stderr
+    assert "matplotlib" not in modules
+    for other in others:
+        assert f"tightrope.{other}'" not in modules
+
+
 def test_importing_tightrope_loads_neither_plotting_nor_command_line_libraries() -> None:
     heavy = "{'matplotlib', 'cyclopts', 'rich'}"
-    done = process(f"import sys, tightrope, tightrope.report.plot; print({heavy} & set(sys.modules))")
-    assert done.stdout == "set()\n"
+    script = (
+        f"import sys, tightrope, tightrope.report.plot; tightrope.epsilon; print({heavy} & set(sys.modules))"
+    )
+    assert process(script).stdout == "set()\n"
+
+
+def test_importing_tightrope_is_free_until_a_name_is_used() -> None:
+    script = (
+        "import sys, tightrope; before = 'numpy' in sys.modules; step = tightrope.Step; "
+        "print(before, 'numpy' in sys.modules, hasattr(tightrope, 'nonsense'), 'Gaussian' in dir(tightrope))"
+    )
+    assert process(script).stdout == "False True False True\n"

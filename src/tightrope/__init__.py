@@ -1,117 +1,28 @@
 """Certified privacy accounting for subsampled mechanisms under composition.
 
-State what is run (mechanism, sampling, steps) and who counts as a neighbour (relation); get a certified bracket and the
-theorem behind it, or a refusal that says what is known.
+State what is run (mechanism, sampling, steps) and who counts as a neighbour (relation). Get a certified bracket
+and the theorem behind it, or a refusal that says what is known.
 """
 
-from tightrope.accountants.accountant import Accountant
-from tightrope.accountants.certified import Certified
-from tightrope.accountants.gaussian_limit import GaussianLimit
-from tightrope.accountants.monte_carlo import MonteCarlo
-from tightrope.accountants.renyi import Renyi
-from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
-from tightrope.answers.compare import Comparison, compare
-from tightrope.answers.contrast import Contrast, contrast
-from tightrope.answers.ledger import Ledger
-from tightrope.answers.private_size import PrivateSize, private_size
-from tightrope.answers.spend import delta, epsilon, privacy_curve
-from tightrope.curve.bracket import Bracket, Decision, Gap
-from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
-from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
-from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
-from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.draws.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, draws_needed
-from tightrope.errors import (
-    InvalidSetting,
-    NoSuchValue,
-    NoTheorem,
-    NotPreciseEnough,
-    TightropeError,
-    UnusableFile,
-    WorkerDied,
-)
-from tightrope.setting.effort import QUICK, TIGHT, Effort
-from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
-from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
-from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
-from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import sweep
-from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
-from tightrope.theorems.lookup import SupportMatrix, support_matrix
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.7.0"
 
-# in pipeline order: the question, the relation, the answers, what they are made of, the refusals
-__all__ = [  # noqa: RUF022
-    "Gaussian",
-    "Laplace",
-    "RandomizedResponse",
-    "Finite",
-    "EveryRecord",
-    "Poisson",
-    "WithoutReplacement",
-    "Step",
-    "Run",
-    "Relation",
-    "ADD",
-    "REMOVE",
-    "ADD_OR_REMOVE",
-    "SUBSTITUTE",
-    "Effort",
-    "QUICK",
-    "TIGHT",
-    "Accountant",
-    "Certified",
-    "Renyi",
-    "GaussianLimit",
-    "MonteCarlo",
-    "draws_needed",
-    "PLAIN",
-    "TILTED",
-    "HOEFFDING",
-    "CHERNOFF",
-    "BETTING",
-    "epsilon",
-    "delta",
-    "privacy_curve",
-    "smallest_noise",
-    "most_steps",
-    "largest_rate",
-    "largest_batch",
-    "contrast",
-    "compare",
-    "sweep",
-    "Grid",
-    "private_size",
-    "PrivateSize",
-    "Ledger",
-    "support_matrix",
-    "Bracket",
-    "Decision",
-    "Gap",
-    "PrivacyCurve",
-    "TradeOff",
-    "UpperBound",
-    "RenyiCurve",
-    "Approximation",
-    "GaussianLimitCurve",
-    "Estimate",
-    "SimulatedCurve",
-    "Calibration",
-    "Contrast",
-    "Comparison",
-    "SupportMatrix",
-    "Standing",
-    "PROVED",
-    "CONJECTURED",
-    "REFUTED",
-    "TightropeError",
-    "InvalidSetting",
-    "UnusableFile",
-    "NoTheorem",
-    "NoSuchValue",
-    "NotPreciseEnough",
-    "WorkerDied",
-]
+if TYPE_CHECKING:
+    from tightrope.public import *  # noqa: F403
+    from tightrope.public import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import all public names when one of them is first used: `tightrope --version` needs none."""
+        if not name.startswith("__") or name == "__all__":
+            public = importlib.import_module("tightrope.public")
+            names = {each: getattr(public, each) for each in public.__all__}
+            globals().update(names, __all__=public.__all__)
+            if name in globals():  # a public name, or a package that is loaded by now
+                return globals()[name]
+        raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

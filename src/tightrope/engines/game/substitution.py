@@ -118,11 +118,6 @@ class Substitution:
         """Nothing is known: other covers and witnesses of the run say more."""
         return -math.inf, 0.0
 
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """Nothing is known: other covers and witnesses of the run say more."""
-        return -math.inf, 0.0
-
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon), by the grain that serves the accuracy."""
         return self.play(self.planner.rung_for_epsilon(epsilon), accuracy).bounds(epsilon)

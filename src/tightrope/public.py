@@ -1,0 +1,112 @@
+"""The public names, in pipeline order. `tightrope` itself imports them when the first one is used."""
+
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.gaussian_limit import GaussianLimit
+from tightrope.accountants.monte_carlo import MonteCarlo
+from tightrope.accountants.renyi import Renyi
+from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
+from tightrope.answers.compare import Comparison, compare
+from tightrope.answers.contrast import Contrast, contrast
+from tightrope.answers.ledger import Ledger
+from tightrope.answers.private_size import PrivateSize, private_size
+from tightrope.answers.spend import delta, epsilon, privacy_curve
+from tightrope.curve.bracket import Bracket, Decision, Gap
+from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
+from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
+from tightrope.curve.trade_off import TradeOff
+from tightrope.engines.draws.tilts import PLAIN, TILTED
+from tightrope.errors import (
+    InvalidSetting,
+    NoSuchValue,
+    NoTheorem,
+    NotPreciseEnough,
+    TightropeError,
+    UnusableFile,
+    WorkerDied,
+)
+from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, draws_needed
+from tightrope.setting.effort import QUICK, TIGHT, Effort
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.run import Run, Step
+from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.sweeps.grid import Grid
+from tightrope.sweeps.sweep import sweep
+from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
+from tightrope.theorems.lookup import SupportMatrix, support_matrix
+
+# in pipeline order: the question, the relation, the answers, what they are made of, the refusals
+__all__ = [  # noqa: RUF022
+    "Gaussian",
+    "Laplace",
+    "RandomizedResponse",
+    "Finite",
+    "EveryRecord",
+    "Poisson",
+    "WithoutReplacement",
+    "Step",
+    "Run",
+    "Relation",
+    "ADD",
+    "REMOVE",
+    "ADD_OR_REMOVE",
+    "SUBSTITUTE",
+    "Effort",
+    "QUICK",
+    "TIGHT",
+    "Accountant",
+    "Certified",
+    "Renyi",
+    "GaussianLimit",
+    "MonteCarlo",
+    "draws_needed",
+    "PLAIN",
+    "TILTED",
+    "HOEFFDING",
+    "CHERNOFF",
+    "BETTING",
+    "epsilon",
+    "delta",
+    "privacy_curve",
+    "smallest_noise",
+    "most_steps",
+    "largest_rate",
+    "largest_batch",
+    "contrast",
+    "compare",
+    "sweep",
+    "Grid",
+    "private_size",
+    "PrivateSize",
+    "Ledger",
+    "support_matrix",
+    "Bracket",
+    "Decision",
+    "Gap",
+    "PrivacyCurve",
+    "TradeOff",
+    "UpperBound",
+    "RenyiCurve",
+    "Approximation",
+    "GaussianLimitCurve",
+    "Estimate",
+    "SimulatedCurve",
+    "Calibration",
+    "Contrast",
+    "Comparison",
+    "SupportMatrix",
+    "Standing",
+    "PROVED",
+    "CONJECTURED",
+    "REFUTED",
+    "TightropeError",
+    "InvalidSetting",
+    "UnusableFile",
+    "NoTheorem",
+    "NoSuchValue",
+    "NotPreciseEnough",
+    "WorkerDied",
+]
