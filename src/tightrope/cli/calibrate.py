@@ -33,8 +33,8 @@ class TargetOptions:
     """The options that state the privacy to reach, and how exactly that is checked."""
 
     relation: opt.WhichRelation
-    epsilon: Annotated[float, opt.Number, Parameter(help="Privacy loss that is accepted.")]
-    delta: Annotated[float, opt.Number, Parameter(help="Failure probability that is accepted.")]
+    epsilon: Annotated[float, opt.Number, opt.about("Privacy loss that is accepted.")]
+    delta: Annotated[float, opt.Number, opt.about("Failure probability that is accepted.")]
     accuracy: opt.Accuracy = Certified.accuracy
     effort: opt.WhichEffort = "quick"
 
@@ -51,12 +51,7 @@ class TargetOptions:
     @property
     def asked(self) -> dict[str, Any]:
         """What every calibration takes."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": self.neighbours,
-            "by": self.by,
-        }
+        return {"epsilon": self.epsilon, "delta": self.delta, "relation": self.neighbours, "by": self.by}
 
 
 @dataclass(frozen=True, kw_only=True)
