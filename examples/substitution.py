@@ -17,7 +17,8 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.terminal import watch_items
-from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
+from tightrope.engines.game.above import Window
+from tightrope.engines.game.below import GameBelow, label_law, triangle_law
 from tightrope.engines.game.layout import USUAL
 from tightrope.engines.game.pooling import cover_triangles, largest_loss
 from tightrope.engines.game.substitution import ignore_progress
@@ -240,7 +241,7 @@ def in_between() -> str:
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)
         reach = math.ceil(top / spacing)
-        window = PolicyWindow(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
+        window = Window(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
         laws = [label_law(pair, spacing, reach) for pair in (exchange.remove, exchange.add)]
         two = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         if between is None:
