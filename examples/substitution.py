@@ -39,7 +39,7 @@ FIGURE_4 = (0.05, 4.0, 1000)
 
 @dataclass(frozen=True)
 class Case:
-    """One setting at DELTA: REMOVE's epsilon, both ends of the certified bracket, and the paper's envelope."""
+    """One setting at DELTA: REMOVE's epsilon, both ends of the certified bracket, the paper's envelope."""
 
     rate: float
     noise: float
