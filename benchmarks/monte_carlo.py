@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import tightrope as tr
 from measuring import aligned, in_own_process, on_one_thread, progress, versions
-from tightrope.engines.draws.simulation import HOEFFDING, PLAIN, draws_needed
+from tightrope.engines.draws.tilts import PLAIN
+from tightrope.numerics.confidence import HOEFFDING, draws_needed
 
 STEPS = (2, 5, 10, 20)
 POINTS, ALPHA, BETA, RATE = 40, 0.001, 0.01, 0.5

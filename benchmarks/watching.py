@@ -1,7 +1,8 @@
 """How often `watch` is wrong, or does not know, by scheme: simulated recordings with fixed seeds.
 
-Every recording is 200 batches of about 64 out of 10,000 records unless the line says otherwise. The bound is the exact
-(Clopper-Pearson) 95 % upper limit of the probability of being wrong or not knowing. Times are of the call alone.
+Every recording is 200 batches of about 64 out of 10,000 records unless the line says otherwise. The bound is
+the exact (Clopper-Pearson) 95 % upper limit of the probability of being wrong or not knowing. Times are those
+of the call alone.
 """
 
 import argparse
@@ -160,7 +161,8 @@ def measured(line: Line, recordings: int) -> str:
         unknown += scheme is Scheme.UNKNOWN
     failed = wrong + unknown
     bound = 1.0 if failed == recordings else float(special.betaincinv(failed + 1, recordings - failed, 0.95))
-    return f"{line!s:<50}{recordings:>11,}{wrong:>8,}{unknown:>9,}{bound:>12.2g}{1000 * seconds / recordings:>10.1f}"
+    counts = f"{recordings:>11,}{wrong:>8,}{unknown:>9,}"
+    return f"{line!s:<50}{counts}{bound:>12.2g}{1000 * seconds / recordings:>10.1f}"
 
 
 def main() -> None:

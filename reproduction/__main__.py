@@ -12,13 +12,12 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from reproduction.paper.catalogue import items
-from reproduction.paper.item import Claim, Item, Made, Making, Verdict
+from reproduction.paper.item import Item, Made, Making, PaperClaim, PaperVerdict, load_items
 from reproduction.paper.page import page_text
 from tightrope import __version__
 from tightrope.errors import InvalidSetting, NotPreciseEnough, TightropeError
 from tightrope.files import write_whole
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 
 FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130  # as tightrope itself exits
 COMMAND = ("python", "-m", "reproduction")
@@ -61,8 +60,8 @@ def paper(
         print_json({"claims": [plain_claim(*each) for each in claims], "page": str(target), "files": files})
         return
     rows = [[name, claim.where, claim.verdict.value, claim.certified] for name, claim in claims]
-    print(aligned([["item", "where", "verdict", "certified"], *rows]))
-    counts = [f"{sum(c.verdict is verdict for _, c in claims)} {verdict.value}" for verdict in Verdict]
+    print(align([["item", "where", "verdict", "certified"], *rows]))
+    counts = [f"{sum(c.verdict is verdict for _, c in claims)} {verdict.value}" for verdict in PaperVerdict]
     print(f"\n{', '.join(counts)}\nThe page: {target}")
 
 
@@ -89,7 +88,7 @@ def published(papers: Papers, *, json: Json = False, markdown: Markdown = False)
 
 def choose_items(names: list[str] | None) -> tuple[Item, ...]:
     """The items of these names, in the order of the paper; all of them without names."""
-    known = {each.name: each for each in items()}
+    known = {each.name: each for each in load_items()}
     if names == []:
         raise InvalidSetting(
             f"--item has no value. Name one or several of {', '.join(known)}, or leave it out."
@@ -140,7 +139,7 @@ def bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
-def plain_claim(item: str, claim: Claim) -> dict[str, str]:
+def plain_claim(item: str, claim: PaperClaim) -> dict[str, str]:
     """A claim as JSON holds it."""
     return {
         "item": item,

@@ -22,7 +22,7 @@ ORACLE = Path(__file__).parent / "oracle" / "cases.json"
 
 @dataclass(frozen=True)
 class Case:
-    """One reference value. `witness` counts the (remove, add) steps of a concrete adversary under SUBSTITUTE."""
+    """One reference value. `witness` counts the (remove, add) steps of an adversary under SUBSTITUTE."""
 
     id: str
     run: tr.Run

@@ -30,7 +30,7 @@ def gaussian_delta(mu: mpf, epsilon: mpf) -> mpf:
 
 @enough_digits
 def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
-    """One sampled Gaussian step, noise of scale 1 and a sum moved by `shift` (docs/certificates.md, 3), any real epsilon."""
+    """One sampled Gaussian step, noise of scale 1, a sum moved by `shift`, at any real epsilon."""
     order = mp.exp(epsilon)
     if direction == "REMOVE":
         if order <= 1 - rate:
@@ -45,7 +45,7 @@ def normal_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mp
 
 @enough_digits
 def laplace_step_delta(direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
-    """One sampled Laplace step, noise of scale 1: P(X > x) - e^epsilon Q(X > x) at the x whose loss is epsilon."""
+    """One sampled Laplace step, noise of scale 1: P(X > x) - e^epsilon Q(X > x) where the loss is epsilon."""
     order = mp.exp(epsilon)
 
     def mixed_upper(x: mpf) -> mpf:
@@ -71,7 +71,7 @@ def _laplace_upper(x: mpf) -> mpf:
 
 
 def two_step_delta(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
-    """Two sampled steps: the integral over the first output x of density_P(x) delta_1(epsilon - loss(x)), to 12 digits."""
+    """Two sampled steps, to 12 digits: the integral over x of density_P(x) delta_1(epsilon - loss(x))."""
     one_step = {"normal": normal_step_delta, "laplace": laplace_step_delta}[noise]
 
     def log_ratio(x: mpf) -> mpf:

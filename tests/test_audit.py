@@ -46,7 +46,10 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
     assert result.truly.lower > 13.9
     assert result.without_replacement is not None
     assert result.without_replacement.lower > 15.2
-    claim = "Accounted as Poisson sampling at rate 0.001, epsilon 0.95 at delta 1e-06 under ADD_OR_REMOVE. This loader shuffles."
+    claim = (
+        "Accounted as Poisson sampling at rate 0.001, epsilon 0.95 at delta 1e-06 under ADD_OR_REMOVE. "
+        "This loader shuffles."
+    )
     assert result.sentence.startswith(claim)
     assert f"Epsilon is certainly at least {round_to(result.truly.lower, 4, down=True)}; " in result.sentence
     assert (

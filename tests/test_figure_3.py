@@ -1,4 +1,4 @@
-"""Figure 3: all three splits are the worst somewhere, and the crossings are where closed forms in 40 digits have them."""
+"""Figure 3: each split is the worst somewhere, and the crossings are those of closed forms in 40 digits."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,9 @@ SPLITS = {split.removes: split for split in splits.SPLITS}
 @cache
 def largest() -> tuple[tuple[int, float, float], ...]:
     """How often the largest split removes, and the certified ends of its interval."""
-    return tuple((interval.split.removes, interval.low, interval.high) for interval in splits.intervals())
+    return tuple(
+        (interval.split.removes, interval.low, interval.high) for interval in splits.find_intervals()
+    )
 
 
 # The closed forms of theorems/proofs/refuted_beliefs.md, entry 3.
@@ -169,4 +171,4 @@ def test_the_proof_page_states_the_certified_ends() -> None:
     page = (Path(tr.__file__).parent / "theorems" / "proofs" / "refuted_beliefs.md").read_text()
     for _, low, high in largest():
         for end, way in ((low, "ROUND_CEILING"), (high, "ROUND_FLOOR")):
-            assert end == 0 or figure_3.decimals(end, way, places=9) in page
+            assert end == 0 or figure_3.write_decimal(end, way, places=9) in page

@@ -4,7 +4,7 @@ import math
 import pickle
 import random
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -33,29 +33,20 @@ from tightrope.accountants.monte_carlo import simulate as simulate_curve
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import (
     BLOCK,
-    Part,
-    Piece,
+    IN_THIS_PROCESS,
+    ChunkResults,
+    ChunkSums,
+    DrawChunk,
+    DrawTask,
     Spread,
-    Sums,
-    drawn,
-    infinite_mass,
-    serially,
-    simulate,
-    tallied,
+    add_up_chunks,
+    draw_all,
+    draw_chunk,
 )
-from tightrope.engines.draws.losses import log_moment, tilted_draws
-from tightrope.engines.draws.simulation import (
-    BETTING,
-    CHERNOFF,
-    HOEFFDING,
-    PLAIN,
-    TILTED,
-    Drawing,
-    Interval,
-    draws_needed,
-)
-from tightrope.engines.draws.tilts import best_tilts
+from tightrope.engines.draws.losses import log_moment, tilted_source
+from tightrope.engines.draws.tilts import PLAIN, TILTED, Drawing, choose_tilts
 from tightrope.engines.saddle import log_chernoff_factor
+from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, Interval, draws_needed
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
 from tightrope.pairs.finite_pair import FinitePair
@@ -130,13 +121,13 @@ def distance(drawn_losses: Floats, losses: Floats, weights: Floats) -> float:
 @pytest.mark.parametrize("name", PAIRS)
 def test_draws_have_the_tilted_law(name: str, tilt: float) -> None:
     pair, count = PAIRS[name], 20_000
-    source = tilted_draws(pair, tilt)
-    one = source.sums(np.random.default_rng(1), count, 1)
+    source = tilted_source(pair, tilt)
+    one = source.draw(np.random.default_rng(1), count, 1)
     assert distance(one, *fine_law(pair, tilt)) < 2.2 / math.sqrt(count)  # exceeded once in 8000 laws
     other = tilt / 2 if tilt > 2 else 3.0
     assert distance(one, *fine_law(pair, other)) > 2.2 / math.sqrt(count)  # another tilt is told apart
     # and sums of three have the moment of the certified transform: E_c[e^{-sY}] = (M(c - s) / M(c))^3
-    three = source.sums(np.random.default_rng(2), count, 3)
+    three = source.draw(np.random.default_rng(2), count, 3)
     s = min(tilt / 2, 0.5 / float(three.std())) or -0.25
     known = 3 * (log_moment(pair, tilt - s)[0] - (log_moment(pair, tilt)[0] if tilt else 0.0))
     weights = np.exp(-s * three - known)
@@ -148,10 +139,10 @@ def test_infinite_losses_are_drawn_plainly_and_left_out_of_tilts() -> None:
     pair = FinitePair(
         FiniteSupport((Fraction(1, 4), Fraction(3, 4))), FiniteSupport((Fraction(0), Fraction(1)))
     )
-    sums = tilted_draws(pair, 0.0).sums(np.random.default_rng(0), 10_000, 3)
+    sums = tilted_source(pair, 0.0).draw(np.random.default_rng(0), 10_000, 3)
     assert np.isinf(sums).mean() == pytest.approx(1 - 0.75**3, abs=0.02)
-    assert np.isfinite(tilted_draws(pair, 2.0).sums(np.random.default_rng(0), 1000, 3)).all()
-    assert infinite_mass(Schedule([(pair, 3)])) == pytest.approx(1 - 0.75**3, rel=1e-14)
+    assert np.isfinite(tilted_source(pair, 2.0).draw(np.random.default_rng(0), 1000, 3)).all()
+    assert Schedule([(pair, 3)]).infinite_mass == pytest.approx(1 - 0.75**3, rel=1e-14)
 
 
 def schedule_of(run: tr.Run, relation: tr.Relation = tr.REMOVE) -> Schedule:
@@ -163,16 +154,16 @@ def schedule_of(run: tr.Run, relation: tr.Relation = tr.REMOVE) -> Schedule:
 @pytest.mark.parametrize("tilt", [0.0, 3.0])
 def test_sums_per_interval_give_the_sums_at_every_epsilon(tilt: float) -> None:
     schedule, epsilons = schedule_of(gaussian(1, poisson(0.2), 4)), (0.0, 0.3, 0.31, 1.0, 9.0)
-    part = Part(schedule, tilt, epsilons, 700, 3, 0)
-    tally = tallied(part, [simulate(Piece(part, 0))])
+    task = DrawTask(schedule, tilt, epsilons, 700, 3, 0)
+    totals = add_up_chunks(task, [draw_chunk(DrawChunk(task, 0))])
     rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(3, spawn_key=(0, 0))))
     (pair, times), *_ = schedule
-    x = tilted_draws(pair, tilt).sums(rng, 700, times)[:, None] - np.array(epsilons)
+    x = tilted_source(pair, tilt).draw(rng, 700, times)[:, None] - np.array(epsilons)
     peak = math.exp(log_chernoff_factor(tilt)) if tilt else 1.0
     z = np.where(x > 0, np.exp(-tilt * x) * -np.expm1(-x), 0.0) / peak
     assert z.max() <= 1
-    assert tally.sums[0] == pytest.approx(z.sum(axis=0), rel=1e-12)
-    assert tally.squares[0] == pytest.approx((z**2).sum(axis=0), rel=1e-12)
+    assert totals.sums[0] == pytest.approx(z.sum(axis=0), rel=1e-12)
+    assert totals.squares[0] == pytest.approx((z**2).sum(axis=0), rel=1e-12)
 
 
 REPEATED = [
@@ -227,7 +218,7 @@ def test_lower_ends_hold_as_often_as_they_say() -> None:
 def estimated(
     run: tr.Run,
     relation: tr.Relation,
-    spread: Spread = serially,
+    spread: Spread = IN_THIS_PROCESS,
     *,
     draws: int = 2000,
     confidence: float = 0.99,
@@ -343,14 +334,12 @@ def test_what_is_known_exactly_is_not_drawn() -> None:
     assert estimated(laplace(1, EVERY, 2), tr.REMOVE, draws=2000).epsilon(0.999).upper == 0
 
 
-def backwards(
-    work: Callable[[Piece], Sums], pieces: Iterable[Piece]
-) -> Iterator[tuple[int, Sums | Exception]]:
-    """Every piece in an order of its own, through the form in which it travels."""
-    numbered = list(enumerate(pieces))
+def backwards(work: Callable[[DrawChunk], ChunkSums], chunks: Iterable[DrawChunk]) -> ChunkResults:
+    """Every chunk in an order of its own, through the form in which it travels."""
+    numbered = list(enumerate(chunks))
     random.Random(4).shuffle(numbered)
-    for index, piece in numbered:
-        yield index, pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(piece)))))
+    for index, chunk in numbered:
+        yield index, pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(chunk)))))
 
 
 def test_the_same_seed_gives_the_same_bits_whoever_works() -> None:
@@ -361,13 +350,13 @@ def test_the_same_seed_gives_the_same_bits_whoever_works() -> None:
     assert (estimated(run, tr.REMOVE, draws=draws, seed=1).delta([0.1, 1.0, 3.0]) != here).all()
 
 
-def part_of(run: tr.Run, draws: int, tilt: float = 2.0) -> Part:
-    return Part(schedule_of(run), tilt, (0.5, 1.0), draws, 0, 0)
+def task_of(run: tr.Run, draws: int, tilt: float = 2.0) -> DrawTask:
+    return DrawTask(schedule_of(run), tilt, (0.5, 1.0), draws, 0, 0)
 
 
 @pytest.mark.parametrize("draws", [1, 1023, 1025, 50_000, 10**7, 10**12])
 def test_chunks_hold_all_draws_and_stay_few(draws: int) -> None:
-    chunks = part_of(gaussian(1, poisson(0.1), 1), draws).chunks
+    chunks = task_of(gaussian(1, poisson(0.1), 1), draws).chunk_sizes
     assert sum(chunks) == draws
     assert len(chunks) < 300
 
@@ -380,12 +369,12 @@ def test_an_interrupt_leaves_what_was_done() -> None:
         if len(seen) == 4:
             raise KeyboardInterrupt
 
-    part = part_of(gaussian(1, poisson(0.1), 3), 100_000)
-    (tally,) = drawn([part], progress=impatient)
-    assert tally.counts.tolist() == [1024, 1024, 2048, 4096]
+    task = task_of(gaussian(1, poisson(0.1), 3), 100_000)
+    (totals,) = draw_all([task], progress=impatient)
+    assert totals.counts.tolist() == [1024, 1024, 2048, 4096]
     assert seen[-1] == (8192, 100_000)
-    (whole,) = drawn([part])
-    assert (tally.sums == whole.sums[:4]).all()
+    (whole,) = draw_all([task])
+    assert (totals.sums == whole.sums[:4]).all()
     seen.clear()
     run = gaussian(1, poisson(0.1), 3)
     by = MonteCarlo(draws=100_000)
@@ -395,13 +384,11 @@ def test_an_interrupt_leaves_what_was_done() -> None:
 
 
 def test_an_interrupt_before_anything_is_done_is_raised_and_a_hole_is_not_jumped() -> None:
-    part = part_of(gaussian(1, poisson(0.1), 2), 20_000)
+    task = task_of(gaussian(1, poisson(0.1), 2), 20_000)
 
     def stopped_after(order: list[int]) -> Spread:
-        def spread(
-            work: Callable[[Piece], Sums], pieces: Iterable[Piece]
-        ) -> Iterator[tuple[int, Sums | Exception]]:
-            made = list(pieces)
+        def spread(work: Callable[[DrawChunk], ChunkSums], chunks: Iterable[DrawChunk]) -> ChunkResults:
+            made = list(chunks)
             for index in order:
                 yield index, work(made[index])
             raise KeyboardInterrupt
@@ -409,26 +396,24 @@ def test_an_interrupt_before_anything_is_done_is_raised_and_a_hole_is_not_jumped
         return spread
 
     with pytest.raises(KeyboardInterrupt):
-        drawn([part], stopped_after([1, 2]))
-    (tally,) = drawn([part], stopped_after([0, 3, 1]))
-    assert tally.counts.tolist() == [1024, 1024]
+        draw_all([task], stopped_after([1, 2]))
+    (totals,) = draw_all([task], stopped_after([0, 3, 1]))
+    assert totals.counts.tolist() == [1024, 1024]
 
 
 def test_a_failing_piece_is_not_passed_over() -> None:
-    def broken(
-        work: Callable[[Piece], Sums], pieces: Iterable[Piece]
-    ) -> Iterator[tuple[int, Sums | Exception]]:
-        for index, _ in enumerate(pieces):
+    def broken(work: Callable[[DrawChunk], ChunkSums], chunks: Iterable[DrawChunk]) -> ChunkResults:
+        for index, _ in enumerate(chunks):
             yield index, ArithmeticError("lost")
 
     with pytest.raises(ArithmeticError, match="lost"):
-        drawn([part_of(gaussian(1, poisson(0.1), 2), 2000)], broken)
+        draw_all([task_of(gaussian(1, poisson(0.1), 2), 2000)], broken)
 
 
 def test_memory_does_not_grow_with_the_draws() -> None:
     def peak(draws: int) -> int:
         tracemalloc.start()
-        drawn([part_of(gaussian(1, poisson(0.1), 1), draws)])
+        draw_all([task_of(gaussian(1, poisson(0.1), 1), draws)])
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -442,7 +427,7 @@ def test_memory_does_not_grow_with_the_draws() -> None:
 )
 def test_epsilons_of_an_array_share_tilts(run: tr.Run, most: int) -> None:
     schedule = schedule_of(run)
-    tilts = best_tilts(schedule, tuple(np.linspace(0, 0.9 * min(schedule.loss_range[1], 5), 200).tolist()))
+    tilts = choose_tilts(schedule, tuple(np.linspace(0, 0.9 * min(schedule.loss_range[1], 5), 200).tolist()))
     assert len(set(tilts)) <= most
     assert tilts == sorted(tilts)
 

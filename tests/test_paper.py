@@ -25,7 +25,7 @@ def schedule_of(run: tr.Run, relation: tr.Relation) -> Schedule:
     return schedule
 
 
-# -- randomized response: section 4, exact -----------------------------------------------------------------------------
+# -- randomized response: section 4, exact -------------------------------------------------------------------
 
 COIN = response(0.75, poisson(0.5), 1)
 
@@ -71,7 +71,7 @@ def kinks(schedule: Schedule) -> set[Fraction]:
 
 
 def remove_dominates_add(steps: int) -> bool:
-    """Whether remove loses at least as much as add at every order >= 1: both are piecewise linear, so at the kinks."""
+    """Whether remove loses at least as much as add at every order >= 1: both are linear between kinks."""
     add, remove = schedule_of(COIN * steps, tr.ADD), schedule_of(COIN * steps, tr.REMOVE)
     return all(exact_delta(remove, order) >= exact_delta(add, order) for order in kinks(add) | kinks(remove))
 
@@ -85,7 +85,7 @@ def test_remove_dominates_add_for_randomized_response_only_at_some_numbers_of_st
     assert remove_dominates_add(steps) is dominates
 
 
-# -- Laplace: Fig. 1 and Fig. 3 ----------------------------------------------------------------------------------------
+# -- Laplace: Fig. 1 and Fig. 3 ------------------------------------------------------------------------------
 
 
 def test_remove_dominates_add_for_laplace_at_one_step() -> None:
@@ -123,7 +123,7 @@ def test_one_step_of_each_direction_does_not_always_beat_the_pure_ones() -> None
     assert adversary(2, 0, 0.8).lower > adversary(1, 1, 0.8).upper
 
 
-# -- Gaussian: Table 1, and what became of the conjectures -------------------------------------------------------------
+# -- Gaussian: Table 1, and what became of the conjectures ---------------------------------------------------
 
 BATCHES: dict[str, Sampling] = {
     "poisson": tr.Poisson(rate=1e-3),
@@ -175,7 +175,7 @@ def test_substitution_without_replacement_is_not_like_poisson() -> None:
 
 
 def test_remove_is_not_the_worst_substitution_of_gaussian_noise_without_replacement() -> None:
-    """Five records, batch four, noise 3, two steps: datasets (0,0,0,0,1) and (0,0,0,0,-1) (proofs/refuted_beliefs.md)."""
+    """Batches of 4 of 5 records, noise 3, two steps: (0,0,0,0,1) and (0,0,0,0,-1), see refuted_beliefs.md."""
     laws = step_laws(
         tr.Gaussian(noise_multiplier=3), tr.WithoutReplacement(batch=4, population=5), tr.SUBSTITUTE
     )

@@ -9,8 +9,8 @@ from subprocess import run
 
 import pytest
 
-from reproduction.paper.catalogue import items
-from reproduction.paper.item import AGREES, CORRECTED, Claim, Item, Made, markdown_table
+from reproduction.markdown import markdown_table
+from reproduction.paper.item import AGREES, CORRECTED, Item, Made, PaperClaim, load_items
 from reproduction.paper.page import page_text
 from shell import Shell
 
@@ -55,7 +55,7 @@ def numbers(text: str) -> list[float]:
 
 def test_every_item_makes_claims_and_every_correction_is_argued(quick: tuple[Path, Claims]) -> None:
     _, claims = quick
-    assert {claim["item"] for claim in claims} == {item.name for item in items()}
+    assert {claim["item"] for claim in claims} == {item.name for item in load_items()}
     for claim in claims:
         assert claim["paper"], claim
         assert claim["certified"], claim
@@ -65,7 +65,7 @@ def test_every_item_makes_claims_and_every_correction_is_argued(quick: tuple[Pat
 
 
 def test_the_corrections_are_those_that_are_known(quick: tuple[Path, Claims]) -> None:
-    """DESIGN's list: Theorem 15, the count of draws, the densities, Table 1's digits, Prop. 11, the bias, the last conjecture."""
+    """Theorem 15, the number of draws, the densities, Table 1, Prop. 11, the bias, the last conjecture."""
     _, claims = quick
     corrected = Counter(claim["item"] for claim in claims if claim["verdict"] == "corrected")
     assert set(corrected) == {
@@ -157,7 +157,10 @@ def test_the_readme_counts_the_claims_of_the_page() -> None:
         re.MULTILINE,
     )
     counts = Counter(rows)
-    said = f"Of {len(rows)} claims {counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
+    verdicts = (
+        f"{counts['agrees']} agree, {counts['sharpened']} are sharpened and {counts['corrected']} corrected"
+    )
+    said = f"Of {len(rows)} claims {verdicts}"
     assert said in (ROOT / "README.md").read_text()
     assert "undecided" not in rows
 
@@ -172,7 +175,7 @@ def test_a_folder_that_cannot_be_is_refused(reproduce: Shell, tmp_path: Path) ->
 def test_a_page_of_invented_claims_reads_as_expected(tmp_path: Path) -> None:
     item = Item("x", "Fig. 9: a thing", lambda making: Made(()))
     made = Made(
-        (Claim("Fig. 9", "1", "2", CORRECTED, "Because."), Claim("Fig. 9", "3", "3", AGREES)),
+        (PaperClaim("Fig. 9", "1", "2", CORRECTED, "Because."), PaperClaim("Fig. 9", "3", "3", AGREES)),
         files=(tmp_path / "figures" / "x.png", tmp_path / "figures" / "x.csv"),
         captions=("Seen.",),
         passage="Words.",

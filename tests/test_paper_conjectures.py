@@ -1,4 +1,4 @@
-"""What became of the paper's conjectures, and of its remark on the dataset's size: the items can say either verdict."""
+"""What became of the paper's conjectures and of its remark on the dataset's size: either verdict can come."""
 
 import csv
 from dataclasses import dataclass, replace
@@ -8,11 +8,10 @@ import pytest
 
 import tightrope as tr
 from reproduction.paper import closing_conjecture, conjecture_12, dataset_size
-from reproduction.paper.closing_picture import drawn, inches
+from reproduction.paper.closing_map import MapCell, percent
+from reproduction.paper.closing_picture import draw, inches
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making
 from reproduction.paper.pictures import save_picture
-from reproduction.paper.pieces import worked_through
-from reproduction.paper.substitution_map import Cell, percent
 
 
 @dataclass
@@ -31,7 +30,6 @@ def made(item: Item, folder: Path) -> Made:
     told = Told([])
     found = item.make(Making(folder, True, told))
     assert all(path.stat().st_size > 0 and path.parent == folder for path in found.files)
-    assert told.done == sorted(told.done)
     assert told.done[-1][0] == told.done[-1][1]
     assert all(claim.why for claim in found.claims if claim.verdict is CORRECTED)
     return found
@@ -42,7 +40,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-# -- Conjecture 12 -----------------------------------------------------------------------------------------------------
+# -- Conjecture 12 -------------------------------------------------------------------------------------------
 
 
 def test_conjecture_12_is_swept_without_a_contradiction(tmp_path: Path) -> None:
@@ -59,7 +57,7 @@ def test_conjecture_12_is_swept_without_a_contradiction(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class LaplaceSetting(conjecture_12.Setting):
+class LaplaceSetting(conjecture_12.SweptRun):
     """Laplace noise, for which the statement is false."""
 
     @property
@@ -76,13 +74,13 @@ def test_a_contradiction_ends_the_sweep_and_names_the_point() -> None:
 
 
 def test_curves_that_touch_are_undecided_and_not_proved() -> None:
-    same = conjecture_12.Directions(conjecture_12.Setting(2.0, tr.Poisson(rate=0.5), 100), 1e-4)
+    same = conjecture_12.Directions(conjecture_12.SweptRun(2.0, tr.Poisson(rate=0.5), 100), 1e-4)
     same.add = same.remove
     assert same.remove_is_above(1.0) is False
 
 
 def test_where_add_is_out_of_reach_its_last_bound_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    directions = conjecture_12.Directions(conjecture_12.Setting(4.0, tr.Poisson(rate=0.2), 2), 1e-4)
+    directions = conjecture_12.Directions(conjecture_12.SweptRun(4.0, tr.Poisson(rate=0.2), 2), 1e-4)
     assert directions.remove_is_above(0.3)
 
     def refuse(self: tr.PrivacyCurve, epsilon: float) -> tr.Bracket:
@@ -96,7 +94,7 @@ def test_where_add_is_out_of_reach_its_last_bound_serves(monkeypatch: pytest.Mon
     assert directions.remove_is_above(0.9) is False  # REMOVE has fallen below ADD's bound at 0.3
 
 
-# -- the closing conjecture --------------------------------------------------------------------------------------------
+# -- the closing conjecture ----------------------------------------------------------------------------------
 
 
 def test_the_closing_conjecture_is_refuted_twice(tmp_path: Path) -> None:
@@ -118,16 +116,16 @@ def test_the_closing_conjecture_is_refuted_twice(tmp_path: Path) -> None:
 def test_the_fixed_counterexample_holds_the_values_of_the_proof_note(
     epsilon: float, exchanged: float, removed: float
 ) -> None:
-    found = closing_conjecture.fixed(epsilon)
+    found = closing_conjecture.compute_example(epsilon)
     assert exchanged in found.exchanged
     assert removed in found.remove
     assert found.refutes
     assert found.refutes_adaptively
 
 
-CELL = Cell(0.05, 2.0, 100, tr.Bracket(3.5, 3.5021), tr.Bracket(3.5216, 3.5249), tr.Bracket(3.5, 3.849))
+CELL = MapCell(0.05, 2.0, 100, tr.Bracket(3.5, 3.5021), tr.Bracket(3.5216, 3.5249), tr.Bracket(3.5, 3.849))
 DULL = replace(CELL, substitute=tr.Bracket(3.5, 3.51), steps=10)
-EXAMPLE = closing_conjecture.Fixed(
+EXAMPLE = closing_conjecture.FixedExample(
     0.0, tr.Bracket(0.29, 0.291), tr.Bracket(0.2915, 0.2916), tr.Bracket(0.296, 0.298)
 )
 
@@ -144,14 +142,14 @@ def test_brackets_that_overlap_refute_nothing() -> None:
         UNDECIDED,
         SHARPENED,
     ]
-    assert not DULL.certain
+    assert not DULL.is_certain
 
 
 def test_the_same_map_gives_the_same_bytes(tmp_path: Path) -> None:
     pictures = []
     for name in ("one", "other"):
         files = save_picture(
-            lambda figure: drawn(figure, [CELL, DULL]), tmp_path, name, inches=inches([CELL, DULL])
+            lambda figure: draw(figure, [CELL, DULL]), tmp_path, name, inches=inches([CELL, DULL])
         )
         pictures.append([path.read_bytes() for path in files])
     assert pictures[0] == pictures[1]
@@ -167,7 +165,7 @@ def test_percentages_are_rounded_down() -> None:
     ]
 
 
-# -- dataset size ------------------------------------------------------------------------------------------------------
+# -- dataset size --------------------------------------------------------------------------------------------
 
 
 def test_the_direction_of_the_bias_is_corrected(tmp_path: Path) -> None:
@@ -183,25 +181,27 @@ def test_the_direction_of_the_bias_is_corrected(tmp_path: Path) -> None:
 
 
 def test_if_epsilon_grew_with_the_size_the_paper_would_be_right() -> None:
-    grown = [dataset_size.Reported(size, tr.Bracket(size / 1e4, size / 1e4)) for size in dataset_size.SIZES]
-    costs = {0.1: dataset_size.whole(0.1)}
-    verdicts = [claim.verdict for claim in dataset_size._claims(grown, costs, [dataset_size.drawn(2000)])]
+    grown = [dataset_size.SizeReport(size, tr.Bracket(size / 1e4, size / 1e4)) for size in dataset_size.SIZES]
+    costs = {0.1: dataset_size.price(0.1)}
+    verdicts = [
+        claim.verdict for claim in dataset_size._claims(grown, costs, [dataset_size.try_seeded(2000)])
+    ]
     assert verdicts == [CORRECTED, AGREES, SHARPENED]
 
 
 def test_a_law_that_is_too_high_too_often_is_noticed() -> None:
-    assert dataset_size.drawn(2000).agrees()
-    assert not dataset_size.Trial("by nobody", 2000, 400).agrees()
-    assert dataset_size.drawn(2000) == dataset_size.drawn(2000)
+    assert dataset_size.try_seeded(2000).agrees()
+    assert not dataset_size.SizeTrial("by nobody", 2000, 400).agrees()
+    assert dataset_size.try_seeded(2000) == dataset_size.try_seeded(2000)
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------------
+# -- pieces --------------------------------------------------------------------------------------------------
 
 
 def test_pieces_come_in_their_order_and_the_first_failure_ends_the_work(tmp_path: Path) -> None:
     told = Told([])
     making = Making(tmp_path, True, told)
-    assert worked_through(abs, [-3, 2, -1], what="numbers", making=making) == [3, 2, 1]
+    assert making.work_through("numbers", abs, [-3, 2, -1]) == [3, 2, 1]
     assert told.done == [(0, 3), (1, 3), (2, 3), (3, 3)]
     with pytest.raises(TypeError):
-        worked_through(abs, [1, "two", 3], what="numbers", making=making)  # type: ignore[arg-type]
+        making.work_through("numbers", abs, [1, "two", 3])  # type: ignore[arg-type]

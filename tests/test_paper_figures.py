@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 4 of the paper in their quick versions: files, digits, and verdicts that follow from the numbers."""
+"""Figures 2, 3 and 4 of the paper, made quickly: files, digits, and verdicts that follow from the numbers."""
 
 import csv
 import math
@@ -94,7 +94,7 @@ def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe(quick: Callable[[in
         batch = round(float(row["rate"]) * figure_2_noise.POPULATION)
         draw = figure_2_noise.poisson if row["sampling"] == "Poisson" else figure_2_noise.fixed_size
         safe, unsafe = (
-            figure_2_noise.spent(draw, batch, float(row[noise])) for noise in ("noise", "misses_below")
+            figure_2_noise.spend(draw, batch, float(row[noise])) for noise in ("noise", "misses_below")
         )
         assert safe.upper <= float(row["epsilon"]) < unsafe.upper, row
         assert 0 < float(row["gap"]) < 1e-4
@@ -121,7 +121,7 @@ def test_the_local_slope_passes_a_half_inside_the_transition(quick: Callable[[in
         )
         low, high = (float(row[f"rate_{end}"]) * figure_2_noise.POPULATION for end in ("lower", "upper"))
         assert low < high < 1.05 * low
-        before, first, last, after = (line.calibrated(round(at)) for at in (low / 1.1, low, high, high * 1.1))
+        before, first, last, after = (line.calibrate(round(at)) for at in (low / 1.1, low, high, high * 1.1))
         assert figure_2_noise.slope(before, first).upper < 0.5 < figure_2_noise.slope(last, after).lower
         assert (
             float(row["noise_lower"])
@@ -131,20 +131,20 @@ def test_the_local_slope_passes_a_half_inside_the_transition(quick: Callable[[in
 
 
 def test_a_line_without_two_regimes_has_no_transition() -> None:
-    points = [figure_2_noise.POISSON_10.calibrated(batch) for batch in (100_000, 200_000, 400_000)]
+    points = [figure_2_noise.POISSON_10.calibrate(batch) for batch in (100_000, 200_000, 400_000)]
     with pytest.raises(tr.NotPreciseEnough, match="does not certainly pass"):
-        figure_2_noise.transition(points)
+        figure_2_noise.find_transition(points)
 
 
 def test_other_numbers_give_other_verdicts_in_figure_2(quick: Callable[[int], Quick]) -> None:
     doubled = figure_2_noise.Doubling(noise=5, epsilon=5, rates=5, certainly_other=0)
-    assert figure_2.twice(doubled).verdict is AGREES
-    assert figure_2.twice(replace(doubled, certainly_other=1)).verdict is CORRECTED
-    points = [figure_2_noise.POISSON_5.calibrated(batch) for batch in (1_000, 10_000, 100_000)]
-    found = figure_2_noise.transition(points)
-    assert figure_2.transition_claim([found], 1, "Poisson").verdict is AGREES
-    assert figure_2.transition_claim([found], 2, "Poisson").verdict is CORRECTED
-    assert figure_2.transition_claim([found], 0.8, "Poisson").verdict is CORRECTED
+    assert figure_2.claim_doubling(doubled).verdict is AGREES
+    assert figure_2.claim_doubling(replace(doubled, certainly_other=1)).verdict is CORRECTED
+    points = [figure_2_noise.POISSON_5.calibrate(batch) for batch in (1_000, 10_000, 100_000)]
+    found = figure_2_noise.find_transition(points)
+    assert figure_2.claim_transition([found], 1, "Poisson").verdict is AGREES
+    assert figure_2.claim_transition([found], 2, "Poisson").verdict is CORRECTED
+    assert figure_2.claim_transition([found], 0.8, "Poisson").verdict is CORRECTED
 
 
 # Figure 3; its crossings are in test_figure_3
@@ -176,14 +176,16 @@ def test_the_curves_of_figure_3_are_ordered(quick: Callable[[int], Quick]) -> No
 
 def test_other_numbers_give_other_verdicts_in_figure_3() -> None:
     fixed = {split: tr.Bracket(0.1, 0.11) for split in figure_3_splits.SPLITS}
-    point = figure_3_splits.Point(0.2, fixed, tr.Bracket(0.12, 0.13), tr.Bracket(0.12, 0.14))
-    assert figure_3.no_split_is_the_worst([point]).verdict is SHARPENED
-    assert figure_3.no_split_is_the_worst([replace(point, game=tr.Bracket(0.105, 0.14))]).verdict is AGREES
-    assert figure_3.envelope_bounds([point]).verdict is AGREES
-    assert figure_3.envelope_bounds([replace(point, game=tr.Bracket(0.1, 0.115))]).verdict is CORRECTED
-    first, *rest = figure_3_splits.intervals()
-    assert figure_3.all_three(rest).verdict is CORRECTED
-    assert figure_3.all_three([first, *rest]).verdict is SHARPENED
+    point = figure_3_splits.SplitPoint(0.2, fixed, tr.Bracket(0.12, 0.13), tr.Bracket(0.12, 0.14))
+    assert figure_3.claim_no_split_is_the_worst([point]).verdict is SHARPENED
+    assert (
+        figure_3.claim_no_split_is_the_worst([replace(point, game=tr.Bracket(0.105, 0.14))]).verdict is AGREES
+    )
+    assert figure_3.claim_envelope([point]).verdict is AGREES
+    assert figure_3.claim_envelope([replace(point, game=tr.Bracket(0.1, 0.115))]).verdict is CORRECTED
+    first, *rest = figure_3_splits.find_intervals()
+    assert figure_3.claim_all_three(rest).verdict is CORRECTED
+    assert figure_3.claim_all_three([first, *rest]).verdict is SHARPENED
 
 
 # Figure 4
@@ -191,14 +193,7 @@ def test_other_numbers_give_other_verdicts_in_figure_3() -> None:
 
 def test_the_verdicts_of_figure_4(quick: Callable[[int], Quick]) -> None:
     claims = quick(4).made.claims
-    assert [claim.verdict for claim in claims] == [
-        AGREES,
-        CORRECTED,
-        AGREES,
-        AGREES,
-        AGREES,
-        SHARPENED,
-    ]
+    assert [claim.verdict for claim in claims] == [AGREES, CORRECTED, AGREES, AGREES, AGREES, SHARPENED]
     assert "61 of 61" in claims[0].certified
     assert "[0.000174098, 0.000174099]" in claims[1].certified
     assert "[0.149590, 0.149591]" in claims[1].certified
@@ -208,7 +203,7 @@ def test_the_verdicts_of_figure_4(quick: Callable[[int], Quick]) -> None:
 
 def test_the_printed_pair_is_the_right_one_at_the_opposite_rate() -> None:
     """H_t((1-g)Q + gP || P) by its densities, summed on a fine grid."""
-    found, shift, order, rate = figure_4_curves.misprint(0.1), 2 / 4.0, math.exp(0.1), 0.05
+    found, shift, order, rate = figure_4_curves.read_both_ways(0.1), 2 / 4.0, math.exp(0.1), 0.05
     width, printed, right = 1e-3, 0.0, 0.0
     for i in range(-10_000, 10_000):
         x = i * width
@@ -221,7 +216,7 @@ def test_the_printed_pair_is_the_right_one_at_the_opposite_rate() -> None:
 
 
 def test_the_envelope_is_the_upper_end_that_the_public_interface_gives(quick: Callable[[int], Quick]) -> None:
-    composed = figure_4_curves.envelope_curve([0.0, 3.0])
+    composed = figure_4_curves.compose_envelope([0.0, 3.0])
     curve = tr.privacy_curve(figure_4_curves.RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     for at, found in zip(composed.epsilons, composed.deltas, strict=True):
         assert found.upper == pytest.approx(curve.delta(at).upper, rel=1e-3)
@@ -235,7 +230,7 @@ def test_other_numbers_give_other_verdicts_in_figure_4() -> None:
     epsilons = (0.0, 1.0)
     deltas = (tr.Bracket(0.3, 0.3), tr.Bracket(0.1, 0.1))
     remove, envelope, game = (
-        figure_4_curves.Answer(name, epsilons, deltas, found)
+        figure_4_curves.AccountantLine(name, epsilons, deltas, found)
         for name, found in (
             ("REMOVE", tr.Bracket(3.6997, 3.6998)),
             ("envelope", tr.Bracket(4.2629, 4.2630)),
@@ -243,18 +238,19 @@ def test_other_numbers_give_other_verdicts_in_figure_4() -> None:
         )
     )
     misprint = figure_4_curves.Misprint(0.1, *[tr.Bracket(0.1, 0.1)] * 4)
-    numbers = figure_4.Numbers([], remove, envelope, [], game, misprint, remove.epsilon)
-    assert figure_4.gap(numbers).verdict is SHARPENED
-    assert "[3.7055, 3.7108]" in figure_4.gap(numbers).certified
-    assert "certainly more than REMOVE" in figure_4.gap(numbers).certified
+    numbers = figure_4.EnvelopeNumbers([], remove, envelope, [], game, misprint, remove.epsilon)
+    assert figure_4.claim_gap(numbers).verdict is SHARPENED
+    assert "[3.7055, 3.7108]" in figure_4.claim_gap(numbers).certified
+    assert "certainly more than REMOVE" in figure_4.claim_gap(numbers).certified
     wider = replace(numbers, game=replace(game, epsilon=tr.Bracket(3.69, 4.2631)))
-    assert figure_4.gap(wider).verdict is AGREES
-    assert figure_4.bounds(numbers).verdict is AGREES
-    assert figure_4.bounds(replace(numbers, envelope=remove)).verdict is CORRECTED
+    assert figure_4.claim_gap(wider).verdict is AGREES
+    assert figure_4.claim_bounds(numbers).verdict is AGREES
+    assert figure_4.claim_bounds(replace(numbers, envelope=remove)).verdict is CORRECTED
     assert (
-        figure_4.bounds(replace(numbers, game=replace(game, epsilon=tr.Bracket(5, 6)))).verdict is CORRECTED
+        figure_4.claim_bounds(replace(numbers, game=replace(game, epsilon=tr.Bracket(5, 6)))).verdict
+        is CORRECTED
     )
-    assert figure_4.misprint_claim(misprint).verdict is AGREES
+    assert figure_4.claim_misprint(misprint).verdict is AGREES
     level = figure_4_curves.OneStep(0.1, tr.Bracket(0.2, 0.2), tr.Bracket(0.1, 0.1), tr.Bracket(0.2, 0.2))
-    assert figure_4.directions([level]).verdict is AGREES
-    assert figure_4.directions([replace(level, epsilon=-0.1)]).verdict is CORRECTED
+    assert figure_4.claim_directions([level]).verdict is AGREES
+    assert figure_4.claim_directions([replace(level, epsilon=-0.1)]).verdict is CORRECTED

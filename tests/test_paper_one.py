@@ -1,4 +1,4 @@
-"""Fig. 1, the randomized response and Table 1 of the paper, made quickly and checked against what is known otherwise."""
+"""Fig. 1, the randomized response and Table 1, made quickly and checked against what is known otherwise."""
 
 import csv
 import math
@@ -10,10 +10,10 @@ import pytest
 import tightrope as tr
 from precise import laplace_step_delta, mp, mpf, two_step_delta
 from reproduction.paper import figure_1, figure_1_curves, randomized_response, table_1
-from reproduction.paper.exact_lines import ExactCurve, crossings, ever_exceeds, repeated
-from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Claim, Item, Made, Making
+from reproduction.paper.exact_lines import ExactCurve, exceeds_somewhere, find_crossings, repeat
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
 from reproduction.paper.laplace_lattice import LaplaceStep, Lattice
-from reproduction.paper.laplace_lead import lead, lead_falls, leads, leads_from_0
+from reproduction.paper.laplace_lead import find_lead, lead_falls, leads, leads_from_0
 from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
@@ -31,12 +31,12 @@ def quickly(item: Item, folder: Path) -> Made:
     return item.make(Making(folder, True, lambda what, done, total: None))
 
 
-def claim(made: Made, words: str) -> Claim:
+def claim(made: Made, words: str) -> PaperClaim:
     (found,) = [each for each in made.claims if words in each.printed]
     return found
 
 
-# -- the lattice -------------------------------------------------------------------------------------------------------
+# -- the lattice ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cells", [1 << 6, 1 << 10, 1 << 16])
@@ -87,11 +87,11 @@ def test_spreading_keeps_mass_and_mean() -> None:
         assert mean == pytest.approx(1, abs=1e-14)
 
 
-# -- Fig. 1 ------------------------------------------------------------------------------------------------------------
+# -- Fig. 1 --------------------------------------------------------------------------------------------------
 
 
 def test_add_and_remove_cross_at_two_steps_where_the_integrals_do() -> None:
-    found = lead(STEP, 2, 1 << 16).crossing
+    found = find_lead(STEP, 2, 1 << 16).crossing
     assert found is not None
 
     def ahead(epsilon: float) -> mpf:
@@ -113,8 +113,8 @@ def test_add_and_remove_cross_at_two_steps_where_the_integrals_do() -> None:
 
 
 def test_five_steps_cross_once_and_three_and_four_never() -> None:
-    assert lead(STEP, 5, 1 << 15).crossing is not None
-    assert [lead(STEP, steps, 1 << 13).crossing for steps in (1, 3, 4)] == [None] * 3
+    assert find_lead(STEP, 5, 1 << 15).crossing is not None
+    assert [find_lead(STEP, steps, 1 << 13).crossing for steps in (1, 3, 4)] == [None] * 3
     add, remove = (
         tr.privacy_curve(figure_1_curves.run_of(5), relation=each, by=tr.Certified(accuracy=1e-6))
         for each in (tr.ADD, tr.REMOVE)
@@ -198,7 +198,7 @@ def test_pictures_are_written_and_the_same_every_time(made: dict[str, Made], tmp
     assert [path.suffix for path in made["figure-1"].files] == [".png", ".pdf", ".csv"]
 
 
-# -- randomized response -----------------------------------------------------------------------------------------------
+# -- randomized response -------------------------------------------------------------------------------------
 
 
 def test_the_four_printed_fractions_are_exact(made: dict[str, Made]) -> None:
@@ -212,7 +212,7 @@ def test_the_four_printed_fractions_are_exact(made: dict[str, Made]) -> None:
         "1/8, exactly",
     ]
     assert all(each.verdict is AGREES for each in found)
-    wrong = randomized_response.printed_claim(tr.ADD, Fraction(2), Fraction(1, 8))
+    wrong = randomized_response.claim_printed(tr.ADD, Fraction(2), Fraction(1, 8))
     assert wrong.verdict is CORRECTED
 
 
@@ -231,7 +231,7 @@ def test_pieces_are_the_exact_divergence(relation: tr.Relation, steps: int) -> N
 
 def test_the_two_directions_cross_at_five_thirds() -> None:
     add, remove = (randomized_response.exact_curve(relation, 2) for relation in (tr.ADD, tr.REMOVE))
-    assert crossings(add, remove) == (Fraction(5, 3),)
+    assert find_crossings(add, remove) == (Fraction(5, 3),)
     assert add.delta(Fraction(5, 3)) == remove.delta(Fraction(5, 3)) == Fraction(7, 48)
 
 
@@ -239,9 +239,9 @@ def test_every_change_of_the_lead_is_found() -> None:
     half, quarter = Fraction(1, 2), Fraction(1, 4)
     coin = ((3 * quarter, half), (quarter, half))
     for steps, changes in ((3, 2), (4, 0), (10, 3)):
-        add = ExactCurve(repeated(coin, steps))
+        add = ExactCurve(repeat(coin, steps))
         remove = ExactCurve(tuple((q, p) for p, q in add.outcomes))
-        found = crossings(add, remove)
+        found = find_crossings(add, remove)
         assert len(found) == changes
         for t in found:
             near = Fraction(1, 10**9)
@@ -263,10 +263,10 @@ def test_remove_dominates_at_some_numbers_of_steps(made: dict[str, Made]) -> Non
             for at in grid
         ]
         certain = any(first.lower > second.upper for first, second in brackets)
-        assert certain is (steps not in (4, 11, 15)) is ever_exceeds(add, remove)
+        assert certain is (steps not in (4, 11, 15)) is exceeds_somewhere(add, remove)
 
 
-# -- Table 1 -----------------------------------------------------------------------------------------------------------
+# -- Table 1 -------------------------------------------------------------------------------------------------
 
 
 def test_two_entries_of_table_1_agree_and_six_are_too_high(made: dict[str, Made]) -> None:
@@ -290,6 +290,6 @@ def test_two_entries_of_table_1_agree_and_six_are_too_high(made: dict[str, Made]
 def test_a_cell_is_judged_by_its_bracket(
     printed: str, low: float, high: float, verdict: object, words: str
 ) -> None:
-    cell = table_1.Cell("Poisson", 1e-6, printed, tr.Bracket(low, high))
+    cell = table_1.TableEntry("Poisson", 1e-6, printed, tr.Bracket(low, high))
     assert cell.verdict is verdict
     assert cell.words.startswith(words[:-1])

@@ -169,7 +169,7 @@ def test_a_sum_over_two_poisson_draws_costs_at_most_two_steps_of_smaller_noise()
         delta = float(np.maximum(p - math.exp(epsilon) * normal(0), 0).sum() * (fine[1] - fine[0]))
         answer = proven(run, finding, delta=delta, relation=tr.REMOVE)
         assert epsilon <= answer.epsilon.upper <= 4 * epsilon
-        # accounting one draw at twice the rate, as is done in practice, is too small: records that come twice move further
+        # one draw at twice the rate, as people account it, is too small: records that come twice move further
         doubled = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=2 * rate)) * 1
         if epsilon == 2.0:
             assert tr.epsilon(doubled, delta=delta, relation=tr.REMOVE).upper < epsilon

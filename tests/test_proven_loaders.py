@@ -99,7 +99,7 @@ def test_loaders_that_cut_neighbours_alike_have_one(loader: Any) -> None:
 
 
 def test_a_fixed_order_moves_every_batch_by_two_and_the_last_by_one() -> None:
-    """Records +1 and -1 in turn at the ends of batches: without the first record nine sums move by 2 and the last by 1."""
+    """Batches end with +1 and -1 in turn: without the first record nine sums move by 2 and the last by 1."""
     assert upper(DataLoader(dataset(100), batch_size=10), 10, tr.REMOVE) >= far(math.sqrt(9 * 4 + 1))
 
 
@@ -112,7 +112,7 @@ def test_a_record_comes_as_often_as_passes_of_one_and_a_half_shuffles_can_hold_i
 
 
 def test_a_pass_whose_last_batch_is_short_is_not_taken_for_full() -> None:
-    """A quarter of the records comes in a pass: no test can be right more often than that, whatever the noise."""
+    """A quarter of the records comes in a pass: no test is right more often than that, whatever the noise."""
     loader = DataLoader(dataset(100), batch_size=10, sampler=RandomSampler(range(100), num_samples=25))
     for relation in (tr.SUBSTITUTE, tr.REMOVE):
         assert lower(loader, 3, relation, noise=0.1, delta=0.27) == 0

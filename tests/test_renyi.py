@@ -27,9 +27,15 @@ from catalogue import (
     response,
 )
 from precise import mp, mpf
-from tightrope.engines.moments.amplified import _log_b, amplified_log_moment_above
 from tightrope.engines.moments.renyi import RenyiBound
-from tightrope.engines.moments.step import cells_above, log_moment_above, log_psi, unsampled_above
+from tightrope.engines.moments.step import (
+    amplified_log_moment_above,
+    bound_by_cells,
+    bound_unsampled,
+    log_central_moment,
+    log_moment_above,
+    log_psi,
+)
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
 from tightrope.pairs.finite_pair import FinitePair
@@ -250,7 +256,7 @@ def test_psi_keeps_its_digits() -> None:
 def test_convexity_bounds_what_no_quadrature_resolves(c: float) -> None:
     pair = remove(Noise.NORMAL, 0.05, 0.9)
     for each in (pair, pair.reverse, ShiftPair(pair.observed, pair.observed.mirrored)):
-        assert log_moment_above(each, c) <= unsampled_above(each, c)
+        assert log_moment_above(each, c) <= bound_unsampled(each, c)
     assert renyi(gaussian(1e-4, poisson(0.01), 3)).epsilon(0.05).upper < math.inf
 
 
@@ -264,7 +270,7 @@ def test_central_moments_of_normals() -> None:
                     for i in range(power + 1)
                 )
             )
-        assert _log_b(separation, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-13)
+        assert log_central_moment(separation, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-13)
 
 
 def test_between_whole_orders_lies_the_chord() -> None:
@@ -431,9 +437,9 @@ def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) ->
         Envelope(laplace_pair),
         remove(Noise.NORMAL, 0.3, 0.8).reverse,
     ):
-        excess = cells_above(pair, c) - log_moment_above(pair, c)
+        excess = bound_by_cells(pair, c) - log_moment_above(pair, c)
         assert 0 <= excess <= 1
     for pair in (laplace_pair, laplace_pair.reverse):
         assert log_moment_above(pair, 1e8) == pytest.approx(1e8 * pair.loss_range[1], rel=1e-6)
     nearly_all = remove(Noise.NORMAL, 1 - 1e-12, 3.0).reverse  # e^-loss - (1 - rate) loses its digits there
-    assert cells_above(nearly_all, c) >= log_moment_above(nearly_all, c)
+    assert bound_by_cells(nearly_all, c) >= log_moment_above(nearly_all, c)

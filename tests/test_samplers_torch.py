@@ -1,4 +1,4 @@
-"""In a PyTorch loader the batches are those of the sampler: with workers, in pieces, on several ranks, and empty ones too."""
+"""A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, or empty."""
 
 import subprocess
 import sys
@@ -89,7 +89,7 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
 
 
 def may_fork(test: Any) -> Any:
-    """Newer Pythons warn of forking a process with threads, of which torch has some; so does JAX where other tests import it."""
+    """Newer Pythons warn of forking a process with threads, as torch has; so does JAX where it is loaded."""
     test = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")(test)
     return pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")(test)
 

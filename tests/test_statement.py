@@ -360,7 +360,7 @@ def test_a_file_is_never_overwritten(shell: Shell, tmp_path: Path) -> None:
     before = out_file.read_bytes()
     code, out, err = shell(asked)
     assert (code, out) == (2, "")
-    assert "which exists" in err
+    assert "exists already" in err
     assert out_file.read_bytes() == before
 
 

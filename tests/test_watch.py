@@ -104,8 +104,8 @@ def test_less_than_an_epoch_is_enough_for_a_shuffle_and_a_note_says_what_was_not
 def test_a_shuffle_names_its_epoch() -> None:
     found = seen(shuffled, 1)
     assert found.sentence == (
-        "These batches are shuffled and cut: no record came twice within an epoch of 156 batches, which independent draws would "
-        "do with probability below 1e-300."
+        "These batches are shuffled and cut: no record came twice within an epoch of 156 batches, which "
+        "independent draws would do with probability below 1e-300."
     )
     assert (found.how, found.records, found.batch, found.epoch, found.sampling) == (
         How.WATCHED,

@@ -1,4 +1,4 @@
-"""The closing conjecture: under SUBSTITUTE the Gaussian curve is REMOVE's for epsilon >= 0. False, and by how little."""
+"""The closing conjecture, that under SUBSTITUTE the Gaussian curve is REMOVE's: false, and by how little."""
 
 import itertools
 import statistics
@@ -6,35 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tightrope as tr
-from reproduction.paper.closing_picture import drawn, inches
-from reproduction.paper.item import (
-    AGREES,
-    CORRECTED,
-    SHARPENED,
-    UNDECIDED,
-    Claim,
-    Item,
-    Made,
-    Making,
-    markdown_table,
-)
-from reproduction.paper.number_files import at_most, shown
+from reproduction.markdown import markdown_table
+from reproduction.paper.closing_map import AT_DELTA, MapCell, Place, percent, solve
+from reproduction.paper.closing_picture import draw, inches
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
+from reproduction.paper.numbers import at_most, save_rows, show
 from reproduction.paper.pictures import save_picture
-from reproduction.paper.pieces import worked_through
-from reproduction.paper.substitution_map import AT_DELTA, Cell, Place, percent, solved
-from tightrope.files import write_whole
 from tightrope.report.digits import ends
 
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
 CHEAP: tuple[Place, ...] = ((0.5, 2.0, 10), (0.5, 6.0, 10))
 NAME = "closing-conjecture"
+COLUMNS = "rate,noise,steps,delta,remove_upper,lower,upper,envelope_upper,adaptive_gain,envelope_gap,certain"
 EPSILONS = (0.0, 0.02)
 PROOF = "../src/tightrope/theorems/proofs/refuted_beliefs.md"
 GAME = "../src/tightrope/theorems/proofs/substitution_game.md"
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedExample:
     """delta at one epsilon: two steps of 5 records in batches of 4 with noise 3.
 
     `exchanged` is the divergence of the datasets (0,0,0,0,1) and (0,0,0,0,-1); `adaptive` brackets the whole
@@ -57,7 +47,7 @@ class Fixed:
         return self.adaptive.lower > self.remove.upper
 
 
-def fixed(epsilon: float) -> Fixed:
+def compute_example(epsilon: float) -> FixedExample:
     """The first counterexample at one epsilon.
 
     A batch of 4 holds the last of 5 records with probability 4/5 and else sums to 0, so each step of these
@@ -67,7 +57,7 @@ def fixed(epsilon: float) -> Fixed:
     noise = tr.Gaussian(noise_multiplier=3)
     run = tr.Step(noise, tr.WithoutReplacement(batch=4, population=5)) * 2
     alike = tr.Step(noise, tr.Poisson(rate=0.8)) * 2
-    return Fixed(
+    return FixedExample(
         epsilon,
         tr.delta(run, epsilon=epsilon, relation=tr.REMOVE, by=tr.Certified(accuracy=1e-8)),
         tr.delta(alike, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
@@ -77,53 +67,40 @@ def fixed(epsilon: float) -> Fixed:
 
 def make(making: Making) -> Made:
     """Both counterexamples, and the map of how much an adaptive adversary gains."""
-    examples = [fixed(epsilon) for epsilon in EPSILONS]
+    examples = [compute_example(epsilon) for epsilon in EPSILONS]
     places = CHEAP if making.quick else tuple(itertools.product(RATES, NOISES, STEPS))
-    cells = worked_through(solved, places, what="cells", making=making)
-    png, pdf = save_picture(lambda figure: drawn(figure, cells), making.folder, NAME, inches=inches(cells))
-    table = making.folder / f"{NAME}.csv"
-    write_whole(table, _rows(cells).encode(), what="the map")
-    return Made(_claims(examples, cells), (png, pdf, table), (CAPTION,), _passage(examples, cells))
+    cells = making.work_through("cells", solve, places)
+    pictures = save_picture(lambda figure: draw(figure, cells), making.folder, NAME, inches=inches(cells))
+    table = save_rows(making.folder / f"{NAME}.csv", COLUMNS.split(","), map(_row, cells))
+    return Made(_claims(examples, cells), (*pictures, table), (CAPTION,), _passage(examples, cells))
 
 
-def _rows(cells: Sequence[Cell]) -> str:
-    lines = [
-        "rate,noise,steps,delta,remove_upper,lower,upper,envelope_upper,adaptive_gain,envelope_gap,certain"
-    ]
-    for cell in cells:
-        lower, upper = ends(cell.substitute)
-        numbers = [
-            ends(cell.remove)[1],
-            lower,
-            upper,
-            ends(cell.envelope)[1],
-            f"{cell.gain:.3e}",
-            f"{cell.gap:.3e}",
-        ]
-        certain = "yes" if cell.certain else "no"
-        lines.append(f"{cell.rate:g},{cell.noise:g},{cell.steps},{AT_DELTA},{','.join(numbers)},{certain}")
-    return "\n".join(lines) + "\n"
+def _row(cell: MapCell) -> list[str]:
+    epsilons = [ends(cell.remove)[1], *ends(cell.substitute), ends(cell.envelope)[1]]
+    certain = "yes" if cell.is_certain else "no"
+    place = [f"{cell.rate:g}", f"{cell.noise:g}", str(cell.steps), AT_DELTA]
+    return [*place, *epsilons, f"{cell.gain:.3e}", f"{cell.gap:.3e}", certain]
 
 
-def _claims(examples: Sequence[Fixed], cells: Sequence[Cell]) -> tuple[Claim, ...]:
+def _claims(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> tuple[PaperClaim, ...]:
     first = examples[0]
-    beaten = [cell for cell in cells if cell.certain]
+    beaten = [cell for cell in cells if cell.is_certain]
     most = max(cells, key=lambda cell: cell.gain)
     worst_gap = max(cells, key=lambda cell: cell.gap)
     widths = [cell.substitute.relative_width for cell in cells]
     closed = all(cell.substitute.upper < cell.envelope.upper for cell in cells)
     statement = "for Gaussian noise without replacement the SUBSTITUTE curve is REMOVE's for epsilon >= 0"
     return (
-        Claim(
+        PaperClaim(
             "Sec. 8, closing conjecture: datasets fixed in advance",
             statement,
             f"delta({first.epsilon:g}) of (0,0,0,0,1) and (0,0,0,0,-1), batches of 4, noise 3, two steps, "
-            f"is in {shown(first.exchanged)}, and REMOVE's in {shown(first.remove)}",
+            f"is in {show(first.exchanged)}, and REMOVE's in {show(first.remove)}",
             CORRECTED if any(example.refutes for example in examples) else UNDECIDED,
             "The lower end of one is above the upper end of the other: at a high rate, shared records of 0 "
             "beat shared records opposite to the differing one once two steps are composed.",
         ),
-        Claim(
+        PaperClaim(
             "Sec. 8, closing conjecture: adaptive queries",
             statement,
             f"an adaptive adversary certainly beats REMOVE in {len(beaten)} of {len(cells)} settings at "
@@ -135,7 +112,7 @@ def _claims(examples: Sequence[Fixed], cells: Sequence[Cell]) -> tuple[Claim, ..
             "epsilon >= 0; as an approximation it is very good. For queries that are fixed in advance and "
             "rates up to 1/2 it is open.",
         ),
-        Claim(
+        PaperClaim(
             "Sec. 8, after Fig. 4",
             "the gap between REMOVE and the composed envelope motivates future work",
             f"the certified bracket is {100 * statistics.median(widths):.2f} % wide in the median and "
@@ -146,9 +123,9 @@ def _claims(examples: Sequence[Fixed], cells: Sequence[Cell]) -> tuple[Claim, ..
     )
 
 
-def _passage(examples: Sequence[Fixed], cells: Sequence[Cell]) -> str:
+def _passage(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> str:
     rows = [["epsilon", "REMOVE", "(0,0,0,0,1) against (0,0,0,0,-1), fixed", "SUBSTITUTE, adaptive"]]
-    rows += [[f"{e.epsilon:g}", shown(e.remove), shown(e.exchanged), shown(e.adaptive)] for e in examples]
+    rows += [[f"{e.epsilon:g}", show(e.remove), show(e.exchanged), show(e.adaptive)] for e in examples]
     gains = [cell.gain for cell in cells]
     gaps = [cell.gap for cell in cells]
     return "\n\n".join(
@@ -158,33 +135,23 @@ def _passage(examples: Sequence[Fixed], cells: Sequence[Cell]) -> str:
             markdown_table(rows),
             f"*Adaptive queries:* SUBSTITUTE is played as a game ([why it is exact]({GAME})), from below "
             f"with one adversary's actual policy. At delta {AT_DELTA} its certified lower end is above "
-            f"REMOVE's upper end in {sum(cell.certain for cell in cells)} of {len(cells)} settings; the "
+            f"REMOVE's upper end in {sum(cell.is_certain for cell in cells)} of {len(cells)} settings; the "
             f"gain in epsilon is {percent(statistics.median(gains))} in the median and "
             f"{percent(max(gains))} at most. The paper's envelope, valid and composed, is "
             f"{percent(statistics.median(gaps))} above the certified upper end in the median and "
             f"{percent(max(gaps))} at most.",
-            _map_table(cells),
+            _list_cells(cells),
         ]
     )
 
 
-def _map_table(cells: Sequence[Cell]) -> str:
-    rows = [
-        [
-            "rate",
-            "noise",
-            "steps",
-            "REMOVE",
-            "SUBSTITUTE, certified",
-            "envelope",
-            "adaptive gain",
-            "envelope above",
-        ]
-    ]
+def _list_cells(cells: Sequence[MapCell]) -> str:
+    names = ("REMOVE", "SUBSTITUTE, certified", "envelope", "adaptive gain", "envelope above")
+    rows = [["rate", "noise", "steps", *names]]
     for cell in cells:
-        gain = percent(cell.gain) if cell.certain else "not certain"
+        gain = percent(cell.gain) if cell.is_certain else "not certain"
         remove, envelope = at_most(cell.remove.upper, 6), at_most(cell.envelope.upper, 6)
-        numbers = [remove, shown(cell.substitute), envelope, gain, percent(cell.gap)]
+        numbers = [remove, show(cell.substitute), envelope, gain, percent(cell.gap)]
         rows.append([f"{cell.rate:g}", f"{cell.noise:g}", f"{cell.steps:,}", *numbers])
     return markdown_table(rows)
 

@@ -1,4 +1,4 @@
-"""Conjecture 12: for Gaussian noise the REMOVE curve is nowhere below the ADD curve. A theorem, and swept for holes."""
+"""Conjecture 12, that for Gaussian noise REMOVE is nowhere below ADD: a theorem, and swept for holes."""
 
 import itertools
 import math
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tightrope as tr
-from reproduction.paper.item import AGREES, SHARPENED, UNDECIDED, Claim, Item, Made, Making, markdown_table
-from reproduction.paper.pieces import worked_through
-from tightrope.files import write_whole
+from reproduction.markdown import markdown_table
+from reproduction.paper.item import AGREES, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
+from reproduction.paper.numbers import save_rows
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.spelling import spelled
 
@@ -29,7 +29,7 @@ PROOF = "../src/tightrope/theorems/proofs/gaussian_remove_dominates_add.md"
 
 
 @dataclass(frozen=True)
-class Setting:
+class SweptRun:
     """One run whose two directions are compared."""
 
     noise: float
@@ -42,11 +42,12 @@ class Setting:
         return tr.Step(tr.Gaussian(noise_multiplier=self.noise), self.sampling) * self.steps
 
     def __str__(self) -> str:
-        return f"noise {self.noise:g}, {spelled(type(self.sampling))}, rate {self.sampling.rate:g}, {self.steps:,} steps"
+        sampling = f"{spelled(type(self.sampling))}, rate {self.sampling.rate:g}"
+        return f"noise {self.noise:g}, {sampling}, {self.steps:,} steps"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweptPoints:
     """What the brackets say about one setting, in numbers of epsilons.
 
     `proved`: REMOVE's lower end is at least ADD's upper end; `finer` of these took an accuracy of FINER.
@@ -55,7 +56,7 @@ class Outcome:
     certified.
     """
 
-    setting: Setting
+    setting: SweptRun
     proved: int
     finer: int
     equal: int
@@ -68,23 +69,23 @@ class Outcome:
         return self.proved + self.equal + len(self.undecided) + len(self.refused)
 
 
-def settings(quick: bool) -> list[Setting]:
+def choose_settings(quick: bool) -> list[SweptRun]:
     """Poisson sampling on a wide grid, and some batches of a fixed size."""
     if quick:
-        return [*_poisson(*QUICK_GRID), Setting(1.0, tr.WithoutReplacement(batch=1, population=10), 100)]
+        return [*_poisson(*QUICK_GRID), SweptRun(1.0, tr.WithoutReplacement(batch=1, population=10), 100)]
     batches = [
-        Setting(noise, tr.WithoutReplacement(batch=batch, population=population), steps)
+        SweptRun(noise, tr.WithoutReplacement(batch=batch, population=population), steps)
         for (batch, population), noise, steps in itertools.product(BATCHES, BATCH_NOISES, BATCH_STEPS)
     ]
     return [*_poisson(NOISES, RATES, STEPS), *_poisson(*RARE), *batches]
 
 
-def _poisson(noises: Sequence[float], rates: Sequence[float], steps: Sequence[int]) -> Iterator[Setting]:
+def _poisson(noises: Sequence[float], rates: Sequence[float], steps: Sequence[int]) -> Iterator[SweptRun]:
     for noise, rate, count in itertools.product(noises, rates, steps):
-        yield Setting(noise, tr.Poisson(rate=rate), count)
+        yield SweptRun(noise, tr.Poisson(rate=rate), count)
 
 
-def examined(setting: Setting) -> Outcome:
+def examine(setting: SweptRun) -> SweptPoints:
     """Both directions of one setting, bracketed separately at every epsilon."""
     coarse, fine = Directions(setting, ACCURACY), Directions(setting, FINER)
     proved, finer, equal = 0, 0, 0
@@ -100,7 +101,7 @@ def examined(setting: Setting) -> Outcome:
             proved, finer = proved + 1, finer + 1
         else:
             (refused if certain is None else undecided).append(epsilon)
-    return Outcome(setting, proved, finer, equal, tuple(undecided), tuple(refused))
+    return SweptPoints(setting, proved, finer, equal, tuple(undecided), tuple(refused))
 
 
 def _epsilons(remove: tr.PrivacyCurve) -> list[float]:
@@ -113,7 +114,7 @@ def _epsilons(remove: tr.PrivacyCurve) -> list[float]:
 class Directions:
     """The two curves of one setting, asked at growing epsilons."""
 
-    def __init__(self, setting: Setting, accuracy: float) -> None:
+    def __init__(self, setting: SweptRun, accuracy: float) -> None:
         self.setting = setting
         self.add, self.remove = (
             tr.privacy_curve(setting.run, relation=relation, by=tr.Certified(accuracy=accuracy))
@@ -122,7 +123,7 @@ class Directions:
         self._added_at_most = 0.0
 
     def remove_is_above(self, epsilon: float) -> bool | None:
-        """Whether the brackets prove it; None where there is none. Brackets that prove the opposite are an error somewhere."""
+        """Whether the brackets prove it; None without a bracket. A proof of the opposite is an error."""
         try:
             removed, added = self.remove.log_delta(epsilon), self._added(epsilon)
         except tr.NotPreciseEnough:
@@ -135,7 +136,7 @@ class Directions:
         return removed.lower >= added.upper
 
     def _added(self, epsilon: float) -> tr.Bracket:
-        """ln delta under ADD. Close to its largest loss it may be out of reach; a curve falls, so the last bound still is one."""
+        """ln delta under ADD; where it is out of reach, near the largest loss, the last bound still holds."""
         try:
             found = self.add.log_delta(epsilon)
         except tr.NotPreciseEnough:
@@ -146,30 +147,18 @@ class Directions:
 
 def make(making: Making) -> Made:
     """Sweep, count, and retell the proof."""
-    outcomes = worked_through(examined, settings(making.quick), what="settings", making=making)
-    target = making.folder / CSV
-    write_whole(target, _rows(outcomes).encode(), what="the counts")
-    return Made(_claims(outcomes), (target,), passage=_passage(outcomes))
+    outcomes = making.work_through("settings", examine, choose_settings(making.quick))
+    counts = "points,proved,proved_at_finer_accuracy,equal_at_0,undecided,refused,contradicted"
+    heading = ["sampling", "noise", "rate", "steps", *counts.split(",")]
+    table = save_rows(making.folder / CSV, heading, map(_row, outcomes))
+    return Made(_claims(outcomes), (table,), passage=_passage(outcomes))
 
 
-def _rows(outcomes: Sequence[Outcome]) -> str:
-    lines = [
-        "sampling,noise,rate,steps,points,proved,proved_at_finer_accuracy,equal_at_0,undecided,refused,contradicted"
-    ]
-    for found in outcomes:
-        asked = found.setting
-        described = f"{spelled(type(asked.sampling))},{asked.noise:g},{asked.sampling.rate:g},{asked.steps}"
-        counts = (
-            found.points,
-            found.proved,
-            found.finer,
-            found.equal,
-            len(found.undecided),
-            len(found.refused),
-            0,
-        )
-        lines.append(",".join([described, *map(str, counts)]))
-    return "\n".join(lines) + "\n"
+def _row(found: SweptPoints) -> list[object]:
+    run = found.setting
+    described = [spelled(type(run.sampling)), f"{run.noise:g}", f"{run.sampling.rate:g}", run.steps]
+    left_open = [len(found.undecided), len(found.refused)]
+    return [*described, found.points, found.proved, found.finer, found.equal, *left_open, 0]
 
 
 @dataclass(frozen=True)
@@ -183,7 +172,7 @@ class _Total:
     refused: int
 
 
-def _total(outcomes: Sequence[Outcome]) -> _Total:
+def _total(outcomes: Sequence[SweptPoints]) -> _Total:
     return _Total(
         len(outcomes),
         sum(found.points for found in outcomes),
@@ -195,12 +184,12 @@ def _total(outcomes: Sequence[Outcome]) -> _Total:
     )
 
 
-def _claims(outcomes: Sequence[Outcome]) -> tuple[Claim, ...]:
+def _claims(outcomes: Sequence[SweptPoints]) -> tuple[PaperClaim, ...]:
     """A point that contradicts has ended the sweep before; with nothing proved nothing is claimed."""
     total = _total(outcomes)
     some = total.proved > 0
     return (
-        Claim(
+        PaperClaim(
             "Conjecture 12",
             "Gaussian noise, every noise, steps, rate and epsilon >= 0: the REMOVE curve is at least the "
             "ADD curve",
@@ -208,7 +197,7 @@ def _claims(outcomes: Sequence[Outcome]) -> tuple[Claim, ...]:
             "for epsilon > 0 and rates strictly between 0 and 1",
             SHARPENED if some else UNDECIDED,
         ),
-        Claim(
+        PaperClaim(
             "Sec. 5, before Conjecture 12",
             "a search of a wide range of parameters found no counterexample",
             f"none at {total.points:,} points of {total.settings} settings: {total.proved:,} proved by "
@@ -219,7 +208,7 @@ def _claims(outcomes: Sequence[Outcome]) -> tuple[Claim, ...]:
     )
 
 
-def _passage(outcomes: Sequence[Outcome]) -> str:
+def _passage(outcomes: Sequence[SweptPoints]) -> str:
     total = _total(outcomes)
     return "\n\n".join(
         [
@@ -235,22 +224,21 @@ def _passage(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _left_open(outcomes: Sequence[Outcome]) -> str:
+def _left_open(outcomes: Sequence[SweptPoints]) -> str:
     total = _total(outcomes)
     if not total.undecided + total.refused + total.finer:
         return f"An accuracy of {ACCURACY:g} decides every other point."
-    finer = f"An accuracy of {FINER:g} instead of {ACCURACY:g} was needed, and enough, for {total.finer:,} of the proved points."
+    finer = (
+        f"An accuracy of {FINER:g} instead of {ACCURACY:g} was needed, and enough, for {total.finer:,} of "
+        "the proved points."
+    )
     if not total.undecided + total.refused:
         return f"{finer} No other point is left open."
     named = [
-        f"{len(found.undecided)} at {found.setting} ({_span(found.undecided)})"
+        f"{len(left)} at {found.setting} ({_span(left)}{how})"
+        for kind, how in (("undecided", ""), ("refused", "; refused"))
         for found in outcomes
-        if found.undecided
-    ]
-    named += [
-        f"{len(found.refused)} at {found.setting} ({_span(found.refused)}; refused)"
-        for found in outcomes
-        if found.refused
+        if (left := getattr(found, kind))
     ]
     return f"{finer} Left open: {'; '.join(named)}."
 
@@ -260,20 +248,9 @@ def _span(epsilons: Sequence[float]) -> str:
     return f"epsilon {low:.3g}" if low == high else f"epsilon {low:.3g} to {high:.3g}"
 
 
-def _by_steps(outcomes: Sequence[Outcome]) -> str:
-    rows = [
-        [
-            "sampling",
-            "steps",
-            "settings",
-            "points",
-            "proved",
-            "equal (epsilon 0)",
-            "undecided",
-            "refused",
-            "contradicted",
-        ]
-    ]
+def _by_steps(outcomes: Sequence[SweptPoints]) -> str:
+    counted = ("settings", "points", "proved", "equal (epsilon 0)", "undecided", "refused", "contradicted")
+    rows = [["sampling", "steps", *counted]]
     keys = sorted({(spelled(type(found.setting.sampling)), found.setting.steps) for found in outcomes})
     for sampling, steps in keys:
         among = [
@@ -285,21 +262,27 @@ def _by_steps(outcomes: Sequence[Outcome]) -> str:
     return markdown_table(rows)
 
 
-RETOLD = f"""**Why it is true** ([the proof in full]({PROOF})). Let Q = N(0, I) on R^k, one coordinate per step, and let P be the
-law with the record: multiplying out, a mixture of Gaussians with the same covariance. REMOVE is H_t(P||Q) and ADD is H_t(Q||P),
-with t = e^epsilon >= 1.
+RETOLD = f"""\
+**Why it is true** ([the proof in full]({PROOF})). Let Q = N(0, I) on R^k, one coordinate per step, and let P
+be the law with the record: multiplying out, a mixture of Gaussians with the same covariance. REMOVE is
+H_t(P||Q) and ADD is H_t(Q||P), with t = e^epsilon >= 1.
 
-1. The loss X = ln dP/dQ is the logarithm of an average of exponentials of linear functions of the output, so it is *convex*.
-2. Hence the sets {{X <= c}} are convex, and moving between two of them moves c linearly. Ehrhard's inequality turns that into:
-   under Q, X is distributed as q(Z), Z standard normal, with q nondecreasing and *convex*, and E e^q(Z) = 1.
-3. For one Gaussian against another, q is a straight line r(z) = l z - l^2/2. Choose its slope l such that both have the same
-   divergence at order t: E(e^r - t)_+ = E(e^q - t)_+.
-4. Let D(K) = E(K - e^q)_+ - E(K - e^r)_+. It is 0 at K = 0, at infinity (both means are 1) and at t. A convex function and a
-   line cross at most twice: q - r has signs +, -, + (fewer crossings would leave D no zero inside, unless q = r), so D falls,
-   rises and falls. Hence D <= 0 up to a single zero, which is t, and D >= 0 after it.
-5. As 1/t <= t, D(1/t) <= 0. Multiplied by t: H_t(Q||P) = E(1 - t e^q)_+ <= E(1 - t e^r)_+. The right side is a divergence of
-   two Gaussians, which a reflection exchanges, so it equals E(e^r - t)_+ = E(e^q - t)_+ = H_t(P||Q). That is ADD <= REMOVE.
+1. The loss X = ln dP/dQ is the logarithm of an average of exponentials of linear functions of the output, so
+   it is *convex*.
+2. Hence the sets {{X <= c}} are convex, and moving between two of them moves c linearly. Ehrhard's inequality
+   turns that into: under Q, X is distributed as q(Z), Z standard normal, with q nondecreasing and *convex*,
+   and E e^q(Z) = 1.
+3. For one Gaussian against another, q is a straight line r(z) = l z - l^2/2. Choose its slope l such that
+   both have the same divergence at order t: E(e^r - t)_+ = E(e^q - t)_+.
+4. Let D(K) = E(K - e^q)_+ - E(K - e^r)_+. It is 0 at K = 0, at infinity (both means are 1) and at t. A convex
+   function and a line cross at most twice: q - r has signs +, -, + (fewer crossings would leave D no zero
+   inside, unless q = r), so D falls, rises and falls. Hence D <= 0 up to a single zero, which is t, and D >=
+   0 after it.
+5. As 1/t <= t, D(1/t) <= 0. Multiplied by t: H_t(Q||P) = E(1 - t e^q)_+ <= E(1 - t e^r)_+. The right side is
+   a divergence of two Gaussians, which a reflection exchanges, so it equals E(e^r - t)_+ = E(e^q - t)_+ =
+   H_t(P||Q). That is ADD <= REMOVE.
 
-Where the loss is not convex, as for Laplace noise and randomized response, step 1 fails, and so does the statement."""
+Where the loss is not convex, as for Laplace noise and randomized response, step 1 fails, and so does the
+statement."""
 
 ITEM = Item("conjecture-12", "Conjecture 12: for Gaussian noise REMOVE is the worse direction", make)

@@ -1,4 +1,4 @@
-"""Privacy curves of composed coins as what they are: convex, piecewise linear in t = e^epsilon, in exact fractions."""
+"""Privacy curves of composed coins in exact fractions: convex and piecewise linear in t = e^epsilon."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from itertools import pairwise
 Outcome = tuple[Fraction, Fraction]  # its probability under P and under Q
 
 
-def repeated(coin: tuple[Outcome, Outcome], steps: int) -> tuple[Outcome, ...]:
+def repeat(coin: tuple[Outcome, Outcome], steps: int) -> tuple[Outcome, ...]:
     """The outcomes of so many equal steps, up to order."""
     (p, q), (other_p, other_q) = coin
     return tuple(
@@ -23,13 +23,16 @@ def repeated(coin: tuple[Outcome, Outcome], steps: int) -> tuple[Outcome, ...]:
 
 
 @dataclass(frozen=True)
-class Piece:
+class LinearPiece:
     """delta = `constant` - `fall` * t for `low` <= t <= `high`; the last piece has no end and is 0."""
 
     low: Fraction
     high: Fraction | None
     constant: Fraction
     fall: Fraction
+
+    def __str__(self) -> str:
+        return f"{self.constant} - {self.fall} e^ε" if self.fall else "0"
 
 
 @dataclass(frozen=True)
@@ -47,25 +50,25 @@ class ExactCurve:
         """Where the curve bends, beyond 1."""
         return tuple(sorted({p / q for p, q in self.outcomes if p > q}))
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[LinearPiece]:
         """The curve from t = 1 on."""
         ends = [Fraction(1), *self.kinks]
         return [self._piece(low, high) for low, high in pairwise(ends)] + [self._piece(ends[-1], None)]
 
-    def _piece(self, low: Fraction, high: Fraction | None) -> Piece:
+    def _piece(self, low: Fraction, high: Fraction | None) -> LinearPiece:
         counted = [(p, q) for p, q in self.outcomes if p > low * q]
-        return Piece(
+        return LinearPiece(
             low, high, sum((p for p, _ in counted), Fraction(0)), sum((q for _, q in counted), Fraction(0))
         )
 
 
-def crossings(first: ExactCurve, second: ExactCurve) -> tuple[Fraction, ...]:
+def find_crossings(first: ExactCurve, second: ExactCurve) -> tuple[Fraction, ...]:
     """Every t > 1 at which one curve stops being the larger and the other begins; all of them, exactly.
 
     Between neighbouring kinks of either the difference is linear, so that it changes sign at most once, where
     it is 0.
     """
-    ends = merged_kinks((first, second))
+    ends = merge_kinks((first, second))
     found, last = [], (ends[0], Fraction(0))
     for t in ends:
         lead = first.delta(t) - second.delta(t)
@@ -81,18 +84,18 @@ def _zero(
     first: ExactCurve, second: ExactCurve, low: Fraction, high: Fraction, lead_at_low: Fraction
 ) -> Fraction:
     """The sign change between two orders; a stretch on which the difference is 0 counts by its left end."""
-    for left, right in pairwise([t for t in merged_kinks((first, second)) if low <= t <= high]):
+    for left, right in pairwise([t for t in merge_kinks((first, second)) if low <= t <= high]):
         here, there = (first.delta(t) - second.delta(t) for t in (left, right))
         if there * lead_at_low <= 0:
             return left + (right - left) * here / (here - there)
     raise ArithmeticError("the difference does not change its sign")
 
 
-def merged_kinks(curves: Iterable[ExactCurve]) -> list[Fraction]:
+def merge_kinks(curves: Iterable[ExactCurve]) -> list[Fraction]:
     """1 and the kinks of all curves, in increasing order."""
     return sorted({Fraction(1), *(t for curve in curves for t in curve.kinks)})
 
 
-def ever_exceeds(first: ExactCurve, second: ExactCurve) -> bool:
-    """Whether the first is larger at some t >= 1: at the kinks, if anywhere, and beyond all kinks both are 0."""
-    return any(first.delta(t) > second.delta(t) for t in merged_kinks((first, second)))
+def exceeds_somewhere(first: ExactCurve, second: ExactCurve) -> bool:
+    """Whether the first is larger at some t >= 1: if anywhere, at a kink; beyond all kinks both are 0."""
+    return any(first.delta(t) > second.delta(t) for t in merge_kinks((first, second)))

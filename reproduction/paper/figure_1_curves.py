@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import tightrope as tr
-from reproduction.paper.item import Making, Progress
+from reproduction.paper.item import Making
 from reproduction.paper.laplace_lattice import LaplaceStep, Lattice
-from reproduction.paper.laplace_lead import Lead, lead, steepness
+from reproduction.paper.laplace_lead import Lead, find_lead, steepness
+from reproduction.paper.numbers import overlap
 
 SCALE, RATE = 1.0, 0.5
 STEP = LaplaceStep(shift=1 / SCALE, rate=RATE)
@@ -21,7 +22,7 @@ DISTANCES = (1e-2, 1e-3, 1e-4)  # in epsilon, of the chords left and right of a 
 
 
 @dataclass(frozen=True)
-class Effort:
+class Workload:
     """How much work goes into the figure."""
 
     on_a_line: int
@@ -31,8 +32,8 @@ class Effort:
     cells: int
 
 
-WHOLE = Effort(141, 1e-5, tr.draws_needed(alpha=ALPHA, beta=BETA, points=POINTS), 30, 1 << 21)
-QUICK = Effort(36, 1e-4, 100_000, 6, 1 << 16)
+WHOLE = Workload(141, 1e-5, tr.draws_needed(alpha=ALPHA, beta=BETA, points=POINTS), 30, 1 << 21)
+QUICK = Workload(36, 1e-4, 100_000, 6, 1 << 16)
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,7 @@ class Curve:
     def largest_error(self) -> float:
         """The largest distance between an estimate and the farther end of its bracket."""
         pairs = zip(self.certified, self.estimates, strict=True)
-        return max(
-            max(abs(estimate.value - end) for end in (each.lower, each.upper)) for each, estimate in pairs
-        )
+        return max(abs(estimate.value - end) for each, estimate in pairs for end in (each.lower, each.upper))
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,15 @@ class Panel:
     add: Curve
     remove: Curve
 
+    @property
+    def curves(self) -> tuple[tuple[str, Curve], ...]:
+        """Both curves with their names."""
+        return (("add", self.add), ("remove", self.remove))
+
 
 @dataclass(frozen=True)
 class Break:
-    """A total loss of positive probability in the remove direction: there the slope of delta in e^epsilon jumps."""
+    """A total loss of positive probability under REMOVE: there the slope of delta in e^epsilon jumps."""
 
     steps: int
     epsilon: float
@@ -83,37 +87,33 @@ def run_of(steps: int) -> tr.Run:
     return tr.Step(tr.Laplace(noise_multiplier=SCALE), tr.Poisson(rate=RATE)) * steps
 
 
-def panels(effort: Effort, progress: Progress) -> list[Panel]:
+def make_panels(workload: Workload, making: Making) -> list[Panel]:
     """Every panel, with the simulation of both directions."""
-    found: list[Panel] = []
-    for steps, last in SHOWN_TO.items():
-        progress("curves and simulation", len(found), len(SHOWN_TO))
-        add, remove = (_curve(steps, last, relation, effort) for relation in DIRECTIONS)
-        found.append(Panel(steps, add, remove))
-    progress("curves and simulation", len(found), len(SHOWN_TO))
-    return found
+    return [
+        Panel(steps, *(_make_curve(steps, last, relation, workload) for relation in DIRECTIONS))
+        for steps, last in making.each("curves and simulation", list(SHOWN_TO.items()))
+    ]
 
 
-def _curve(steps: int, last: float, relation: tr.Relation, effort: Effort) -> Curve:
-    certified = tr.privacy_curve(run_of(steps), relation=relation, by=tr.Certified(accuracy=effort.accuracy))
-    bends = [*(each.epsilon for each in breaks(steps)), largest_loss_of_add(steps)]
-    along = sorted(
-        {*map(float, np.linspace(0, last, effort.on_a_line)), *(bend for bend in bends if bend < last)}
+def _make_curve(steps: int, last: float, relation: tr.Relation, workload: Workload) -> Curve:
+    certified = tr.privacy_curve(
+        run_of(steps), relation=relation, by=tr.Certified(accuracy=workload.accuracy)
     )
-    at = [float(epsilon) for epsilon in np.linspace(0, last, POINTS)]
-    # both directions draw from different seeds: their errors are independent
-    seed = DIRECTIONS.index(relation)
+    bends = [*(each.epsilon for each in breaks(steps)), largest_loss_of_add(steps)]
+    evenly = np.linspace(0, last, workload.on_a_line).tolist()
+    along = sorted({*evenly, *(bend for bend in bends if bend < last)})
+    at = np.linspace(0, last, POINTS).tolist()
     paper = tr.MonteCarlo(
-        draws=effort.draws, confidence=1 - BETA, seed=seed, drawing=tr.PLAIN, interval=tr.HOEFFDING, workers=1
+        draws=workload.draws,
+        confidence=1 - BETA,
+        seed=DIRECTIONS.index(relation),  # different ones: the errors of both directions are independent
+        drawing=tr.PLAIN,
+        interval=tr.HOEFFDING,
+        workers=1,
     )
     simulated = tr.privacy_curve(run_of(steps), relation=relation, by=paper)
-    return Curve(
-        tuple(along),
-        tuple(certified.delta(along)),
-        tuple(at),
-        tuple(certified.delta(at)),
-        tuple(simulated.delta(at)),
-    )
+    brackets = (tuple(certified.delta(along)), tuple(at), tuple(certified.delta(at)))
+    return Curve(tuple(along), *brackets, tuple(simulated.delta(at)))
 
 
 def largest_loss_of_add(steps: int) -> float:
@@ -122,7 +122,7 @@ def largest_loss_of_add(steps: int) -> float:
 
 
 def breaks(steps: int) -> list[Break]:
-    """The atoms of the remove loss at epsilon > 0: so many steps beyond both centres, the others below both."""
+    """The atoms of REMOVE's loss at epsilon > 0: so many steps above both centres, the others below both."""
     low, high = STEP.atoms
     atoms = [
         Break(
@@ -141,39 +141,34 @@ def clearest_break(steps: int) -> Break:
 
 
 def bend(lattice: Lattice, epsilon: float, distance: float) -> tr.Bracket:
-    """How much steeper remove is on a chord left of epsilon than on one right of it; at least the jump, as delta is convex."""
-    left, right = (
-        steepness(lattice.remove, epsilon - distance, epsilon),
-        steepness(lattice.remove, epsilon, epsilon + distance),
-    )
+    """How much steeper remove is on a chord left of epsilon than right of it.
+
+    It is at least the jump of the slope, as delta is convex.
+    """
+    left = steepness(lattice.remove, epsilon - distance, epsilon)
+    right = steepness(lattice.remove, epsilon, epsilon + distance)
     return tr.Bracket(left.lower - right.upper, left.upper - right.lower)
 
 
-def who_leads(effort: Effort, making: Making) -> list[Lead]:
-    """The order of the curves at every epsilon > 0, for every number of steps; fine where the curves cross."""
-    found = []
-    for steps in range(1, effort.most_steps + 1):
-        making.progress("who loses more", steps - 1, effort.most_steps)
-        found.append(lead(STEP, steps, effort.cells))
-    making.progress("who loses more", effort.most_steps, effort.most_steps)
-    return found
+def find_leads(workload: Workload, making: Making) -> list[Lead]:
+    """Who loses more at every epsilon > 0, for every number of steps."""
+    every = range(1, workload.most_steps + 1)
+    return [find_lead(STEP, steps, workload.cells) for steps in making.each("who loses more", every)]
 
 
 def largest_lead(steps: int, crossing: tr.Bracket) -> tuple[float, float]:
-    """(epsilon, delta): where on a grid of 400 epsilons ADD exceeds REMOVE the most, and by how much at least."""
+    """(epsilon, delta): where on a grid of 400 epsilons ADD leads REMOVE most, and by how much at least."""
     lattice = Lattice(STEP, steps, 1 << 14)
     grid = [crossing.lower * part / 400 for part in range(1, 400)] + [each.epsilon for each in breaks(steps)]
     return max(((epsilon, lattice.lead_of_add(epsilon).lower) for epsilon in grid), key=lambda pair: pair[1])
 
 
-def agreeing(found: Sequence[Panel]) -> tuple[int, int]:
-    """At how many points of the lines the lattice's bracket overlaps the engines', and at how many they were compared."""
-    agreed = asked = 0
+def count_agreeing(found: Sequence[Panel]) -> tuple[int, int]:
+    """At how many points of the lines the lattice's bracket overlaps the engines', and of how many."""
+    agreed = []
     for panel in found:
         lattice = Lattice(STEP, panel.steps, 1 << 13)
         for here, curve in ((lattice.add, panel.add), (lattice.remove, panel.remove)):
-            for epsilon, bracket in zip(curve.epsilons, curve.brackets, strict=True):
-                other = here(epsilon)
-                agreed += other.lower <= bracket.upper and bracket.lower <= other.upper
-                asked += 1
-    return agreed, asked
+            pairs = zip(curve.epsilons, curve.brackets, strict=True)
+            agreed += [overlap(here(epsilon), bracket) for epsilon, bracket in pairs]
+    return sum(agreed), len(agreed)

@@ -1,4 +1,4 @@
-"""The smallest noise for a target against the sampling rate, where its two regimes meet, and what the wrong sampling costs."""
+"""The smallest noise for a target at each sampling rate, where its regimes meet, and what mistakes cost."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -11,14 +11,15 @@ import tightrope as tr
 
 RELATION, STEPS, DELTA = tr.ADD_OR_REMOVE, 10_000, 1e-6
 POPULATION = 1_000_000
-CHORD = 1.02  # rates at the ends of a chord: narrower ones drown in what a calibration leaves open, about 2e-5 of the noise
+# ratio of the rates at the ends of a chord: narrower ones drown in what a calibration leaves open, about 2e-5
+CHORD = 1.02
 HALF = 0.5  # the slope at which one regime ends: of proportional noise it is 1, of constant noise 0
 
 Sampling = tr.Poisson | tr.WithoutReplacement
 
 
 def poisson(batch: int) -> Sampling:
-    """The expected batch; at the very rate of a fixed one, so that the two can be compared to the last bit."""
+    """The expected batch, at the very rate of a fixed one: the two can be compared to the last bit."""
     return tr.Poisson(rate=batch / POPULATION)
 
 
@@ -40,12 +41,11 @@ class Line:
         """How it is called in words."""
         return f"{self.sampling}, ε = {self.epsilon:g}"
 
-    def calibrated(self, batch: int) -> "Point":
+    def calibrate(self, batch: int) -> "NoisePoint":
         """The smallest noise at one batch."""
-        found = tr.smallest_noise(
-            self.draw(batch), steps=STEPS, epsilon=self.epsilon, delta=DELTA, relation=RELATION
-        )
-        return Point(self, batch, found)
+        sampling, target = self.draw(batch), self.epsilon
+        found = tr.smallest_noise(sampling, steps=STEPS, epsilon=target, delta=DELTA, relation=RELATION)
+        return NoisePoint(self, batch, found)
 
 
 POISSON_1, POISSON_2, POISSON_5, POISSON_10 = (
@@ -56,8 +56,8 @@ LINES = (POISSON_1, POISSON_2, POISSON_5, POISSON_10, FIXED_10)
 
 
 @dataclass(frozen=True)
-class Point:
-    """The smallest noise on one line at one batch: `noise.upper` meets the target, and less than `noise.lower` misses it."""
+class NoisePoint:
+    """The smallest noise on one line at one batch."""
 
     line: Line
     batch: int
@@ -70,18 +70,18 @@ class Point:
 
     @property
     def noise(self) -> tr.Bracket:
-        """Where the smallest noise lies."""
+        """Where the smallest noise lies: the upper end meets the target, less than the lower misses it."""
         if self.found.beyond is None:
             raise ArithmeticError(f"nothing below noise {self.found.value!r} is known to miss the target")
         return tr.Bracket(self.found.beyond, self.found.value)
 
 
-def batches(count: int) -> list[int]:
-    """Batches whose rates run geometrically from 1e-4 to 1; under add or remove a batch of fixed size leaves out a record."""
+def choose_batches(count: int) -> list[int]:
+    """Batches whose rates run geometrically from 1e-4 to 1; the last leaves out a record, as it must."""
     return [min(round(float(rate) * POPULATION), POPULATION - 1) for rate in np.geomspace(1e-4, 1, count)]
 
 
-def spent(draw: Callable[[int], Sampling], batch: int, noise: float) -> tr.Bracket:
+def spend(draw: Callable[[int], Sampling], batch: int, noise: float) -> tr.Bracket:
     """The epsilon of the whole run."""
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), draw(batch)) * STEPS
     return tr.epsilon(run, delta=DELTA, relation=RELATION)
@@ -89,54 +89,55 @@ def spent(draw: Callable[[int], Sampling], batch: int, noise: float) -> tr.Brack
 
 @dataclass(frozen=True)
 class Doubling:
-    """At how many rates fixed batches need, to the last bit, twice Poisson's noise, and with it spend the same epsilon."""
+    """At how many rates fixed batches need twice Poisson's noise, and spend its epsilon, to the last bit."""
 
     noise: int
     epsilon: int
     rates: int
     certainly_other: int  # rates at which the two are certainly not the same
 
-    @staticmethod
-    def of(plain: Iterable[Point], fixed: Iterable[Point]) -> "Doubling":
-        """Compare the lines point by point."""
-        noise = epsilon = rates = other = 0
-        for one, two in zip(plain, fixed, strict=True):
-            value = one.found.value
-            rates += 1
-            noise += two.found.value == 2 * value
-            epsilon += spent(fixed_size, one.batch, 2 * value) == spent(poisson, one.batch, value)
-            other += two.noise.lower > 2 * one.noise.upper or two.noise.upper < 2 * one.noise.lower
-        return Doubling(noise, epsilon, rates, other)
+
+def compare_lines(plain: Iterable[NoisePoint], fixed: Iterable[NoisePoint]) -> Doubling:
+    """Compare Poisson sampling with fixed batches, point by point."""
+    noise = epsilon = rates = other = 0
+    for one, two in zip(plain, fixed, strict=True):
+        value = one.found.value
+        rates += 1
+        noise += two.found.value == 2 * value
+        epsilon += spend(fixed_size, one.batch, 2 * value) == spend(poisson, one.batch, value)
+        other += two.noise.lower > 2 * one.noise.upper or two.noise.upper < 2 * one.noise.lower
+    return Doubling(noise, epsilon, rates, other)
 
 
 @dataclass(frozen=True)
-class Mistaken:
-    """A run without replacement whose noise was calibrated for Poisson sampling."""
+class MistakenRun:
+    """A run without replacement whose noise was meant for Poisson sampling, and what it really spends."""
 
-    meant: Point
+    meant: NoisePoint
     epsilon: tr.Bracket
 
 
-def mistaken(meant: Point) -> Mistaken:
-    """What the run spends in truth."""
-    return Mistaken(meant, spent(fixed_size, meant.batch, meant.found.value))
+def run_by_mistake(meant: NoisePoint) -> MistakenRun:
+    """Draw batches without replacement with the noise of this point."""
+    return MistakenRun(meant, spend(fixed_size, meant.batch, meant.found.value))
 
 
-def slope(left: Point, right: Point) -> tr.Bracket:
-    """d ln noise / d ln rate of the chord between two points, which is the local slope somewhere in between."""
+def slope(left: NoisePoint, right: NoisePoint) -> tr.Bracket:
+    """d ln noise / d ln rate of the chord between two points: the local slope somewhere in between."""
     run = math.log(right.batch / left.batch)
     least = math.log(right.noise.lower / left.noise.upper) / run
     most = math.log(right.noise.upper / left.noise.lower) / run
-    slack = 1e-14 / run  # rounding of two logarithms, each a few units in the last place of numbers below 10
-    return tr.Bracket(least - slack, most + slack)
+    # rounding of two logarithms, each a few units in the last place of numbers below 10
+    slope_abs_error = 1e-14 / run
+    return tr.Bracket(least - slope_abs_error, most + slope_abs_error)
 
 
 @dataclass(frozen=True)
 class Transition:
     """Two points between which the local slope of a line passes HALF."""
 
-    left: Point
-    right: Point
+    left: NoisePoint
+    right: NoisePoint
 
     @property
     def rate(self) -> tr.Bracket:
@@ -154,29 +155,21 @@ class Transition:
         return math.sqrt(self.rate.lower * self.rate.upper), math.sqrt(self.noise.lower * self.noise.upper)
 
 
-def transition(points: Sequence[Point]) -> Transition:
-    """Bisect between the last chord of a line that is certainly flatter than HALF and the next one certainly steeper.
+def find_transition(points: Sequence[NoisePoint]) -> Transition:
+    """Bisect between the last chord that is certainly flatter than HALF and the first certainly steeper one.
 
     A chord has its slope somewhere inside, and a derivative takes every value between two of its own: HALF is
     passed.
     """
-    chords = list(pairwise(points))
-    flat = max(
-        (chord for chord in chords if slope(*chord).upper < HALF),
-        key=lambda chord: chord[0].batch,
-        default=None,
-    )
-    steep = min(
-        (chord for chord in chords if slope(*chord).lower > HALF),
-        key=lambda chord: chord[1].batch,
-        default=None,
-    )
+    line, chords = points[0].line, list(pairwise(points))
+    flat = max((each for each in chords if slope(*each).upper < HALF), key=_batch, default=None)
+    steep = min((each for each in chords if slope(*each).lower > HALF), key=_batch, default=None)
     if flat is None or steep is None or flat[0].batch >= steep[1].batch:
-        raise tr.NotPreciseEnough(f"{points[0].line.name}: the slope does not certainly pass {HALF:g} once.")
+        raise tr.NotPreciseEnough(f"{line.name}: the slope does not certainly pass {HALF:g} once")
     low, high = flat[0].batch, steep[1].batch
     while high > low * CHORD:
         middle = round(math.sqrt(low * high))
-        chord = _chord(points[0].line, middle)
+        chord = line.calibrate(middle), line.calibrate(math.ceil(middle * CHORD))
         found = slope(*chord)
         if found.upper < HALF:
             low, flat = middle, chord
@@ -187,5 +180,5 @@ def transition(points: Sequence[Point]) -> Transition:
     return Transition(flat[0], steep[1])
 
 
-def _chord(line: Line, batch: int) -> tuple[Point, Point]:
-    return line.calibrated(batch), line.calibrated(math.ceil(batch * CHORD))
+def _batch(chord: tuple[NoisePoint, NoisePoint]) -> int:
+    return chord[0].batch

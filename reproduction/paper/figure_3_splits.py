@@ -1,4 +1,4 @@
-"""Two steps of Laplace noise, one record of two exchanged: three fixed splits, where each is the largest, and adaptive choices.
+"""Two steps of Laplace noise, one record of two exchanged: the three fixed splits, and adaptive choices.
 
 Scale 2, one record out of two, under SUBSTITUTE. P is the output of a step with the differing record, Q
 without it; up to translation and scale, Q is Laplace noise and P = (Q + Q moved by 1) / 2.
@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 import tightrope as tr
-from reproduction.paper.item import Progress
+from reproduction.paper.item import Making
+from reproduction.paper.numbers import overlap
 from tightrope.engines.choose import Composition  # a fixed split is no run of the public interface
+from tightrope.numerics.tails import Floats
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
-
-Floats = NDArray[np.float64]
 
 MECHANISM, SAMPLING, STEPS = tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=2), 2
 LEAST, MOST = (
@@ -28,8 +27,10 @@ LEAST, MOST = (
 END = 2 * math.log(MOST)  # of the curve that ends last
 SETTLED = math.log(
     MOST
-)  # from here on a second step never starts beyond epsilon, and playing REMOVE twice is best of all
-ROUNDING = 1e-13  # more than the terms of a sum below and the sum itself can be off: some 16 units of roundoff of 1 + t each
+)  # from here on a second step never starts beyond epsilon, and REMOVE twice is best of all
+SUM_ABS_ERROR = (
+    1e-13  # more than the terms of a sum below, some 16 roundings of 1 + t each, and the sum are off
+)
 CELLS = (1 << 8, 1 << 12, 1 << 16)  # coarse ones tell most curves apart
 FINEST = 1e-11  # steps between epsilons
 NEAR_0 = 0.01  # below, the pure directions are told apart by their slopes
@@ -103,16 +104,16 @@ class Split:
 def _delta(removes: int, epsilon: float, cells: int) -> tr.Bracket:
     t, last = math.exp(epsilon), add_step if removes < STEPS else remove_step
     ends = [float(last(*(law if removes else law[::-1]), t).sum()) for law in first_step(cells)]
-    return tr.Bracket(max(ends[0] - ROUNDING, 0.0), ends[1] + ROUNDING)
+    return tr.Bracket(max(ends[0] - SUM_ABS_ERROR, 0.0), ends[1] + SUM_ABS_ERROR)
 
 
 def adaptive(epsilon: float, cells: int) -> tr.Bracket:
-    """Both ends of what the best adversary reaches who plays one direction first, and then the better one for the output."""
+    """What the best adversary reaches who plays one direction first, then the better one for the output."""
     t, ends = math.exp(epsilon), []
     for p, q in first_step(cells):
         second = [np.maximum(remove_step(*law, t), add_step(*law, t)) for law in ((p, q), (q, p))]
         ends.append(max(float(gains.sum()) for gains in second))
-    return tr.Bracket(max(ends[0] - ROUNDING, 0.0), ends[1] + ROUNDING)
+    return tr.Bracket(max(ends[0] - SUM_ABS_ERROR, 0.0), ends[1] + SUM_ABS_ERROR)
 
 
 REMOVE, MIXED, ADD = Split("remove twice", 2), Split("one of each", 1), Split("add twice", 0)
@@ -120,7 +121,7 @@ SPLITS = (ADD, MIXED, REMOVE)
 
 
 def reach(leader: Split, others: Sequence[Split], start: float, goal: float) -> float:
-    """How far from `start` towards `goal` the leader is certainly larger than the others, at every epsilon on the way.
+    """How far from `start` towards `goal` the leader is certainly larger than the others, all the way.
 
     All curves fall. So where the leader's lower end at the right of a stretch exceeds the others' upper ends
     at its left, the leader is the largest on all of it.
@@ -137,10 +138,10 @@ def reach(leader: Split, others: Sequence[Split], start: float, goal: float) -> 
 
 
 def add_leads_from_0() -> bool:
-    """Whether the curve of ADD exceeds that of REMOVE on 0 < epsilon <= NEAR_0, both being the total variation distance at 0.
+    """Whether the curve of ADD exceeds that of REMOVE on 0 < epsilon <= NEAR_0.
 
-    Both are convex in t = e^epsilon. Right of 1, ADD falls no faster than left of it, and REMOVE lies below
-    its chord.
+    At 0 both are the total variation distance. Both are convex in t = e^epsilon. Right of 1, ADD falls no
+    faster than left of it, and REMOVE lies below its chord.
     """
     t = math.exp(NEAR_0)
     fall_of_add = (ADD.delta(-NEAR_0).upper - ADD.delta(0.0).lower) / (1 - 1 / t)
@@ -149,7 +150,7 @@ def add_leads_from_0() -> bool:
 
 
 @dataclass(frozen=True)
-class Interval:
+class LeadInterval:
     """Where one split is certainly the largest: between `low` and `high`."""
 
     split: Split
@@ -157,8 +158,8 @@ class Interval:
     high: float
 
 
-def intervals() -> tuple[Interval, ...]:
-    """Where each split is certainly the largest, from left to right; ADD's begins after 0, where REMOVE is as large.
+def find_intervals() -> tuple[LeadInterval, ...]:
+    """Where each split is certainly the largest, from left to right; at 0 itself ADD and REMOVE are equal.
 
     From epsilon = 1 = ln(MOST / LEAST) on only REMOVE can still lose more, with positive probability up to
     END.
@@ -171,27 +172,27 @@ def intervals() -> tuple[Interval, ...]:
     if not all(certain):
         raise tr.NotPreciseEnough("The outer ends of the intervals could not be certified.")
     return (
-        Interval(ADD, 0.0, reach(ADD, (MIXED, REMOVE), 0.1, 1.0)),
-        Interval(MIXED, reach(MIXED, (ADD, REMOVE), 0.4, 0.0), reach(MIXED, (ADD, REMOVE), 0.4, 1.0)),
-        Interval(REMOVE, reach(REMOVE, (ADD, MIXED), 0.8, 0.0), END),
+        LeadInterval(ADD, 0.0, reach(ADD, (MIXED, REMOVE), 0.1, 1.0)),
+        LeadInterval(MIXED, reach(MIXED, (ADD, REMOVE), 0.4, 0.0), reach(MIXED, (ADD, REMOVE), 0.4, 1.0)),
+        LeadInterval(REMOVE, reach(REMOVE, (ADD, MIXED), 0.8, 0.0), END),
     )
 
 
-def agreeing(epsilons: Iterable[float]) -> tuple[int, int]:
+def count_agreeing(epsilons: Iterable[float]) -> tuple[int, int]:
     """How many of the brackets here overlap those of the package's engines, and how many were compared."""
-    agreed = asked = 0
+    agreed = []
     for split in SPLITS:
         composed = split.composition()
         for epsilon in epsilons:
-            here, bounds = split.delta(epsilon), composed.log_bounds(epsilon, 1e-6)
-            agreed += math.exp(bounds.lower) <= here.upper and here.lower <= math.exp(bounds.upper)
-            asked += 1
-    return agreed, asked
+            bounds = composed.log_bounds(epsilon, 1e-6)
+            engines = tr.Bracket(math.exp(bounds.lower), math.exp(bounds.upper))
+            agreed.append(overlap(split.delta(epsilon), engines))
+    return sum(agreed), len(agreed)
 
 
 @dataclass(frozen=True)
-class Point:
-    """All curves at one epsilon: the splits, the best choice of the second step, and the package's bracket of every adversary.
+class SplitPoint:
+    """All curves at one epsilon: the splits, the best choice of the second step, and every adversary.
 
     The lower end of `game` is one adaptive policy, played by the package; its upper end is the envelope.
     """
@@ -208,21 +209,22 @@ class Point:
         return tr.Bracket(max(each.lower for each in every), max(each.upper for each in every))
 
     @property
+    def gain(self) -> float:
+        """By which factor the game's policy certainly exceeds every split."""
+        return self.game.lower / self.largest_split.upper
+
+    @property
     def beats_every_split(self) -> bool:
         """Whether the game's policy certainly reaches more than each split."""
         return self.game.lower > self.largest_split.upper
 
 
-def points(count: int, progress: Progress) -> list[Point]:
+def compute_points(count: int, making: Making) -> list[SplitPoint]:
     """The curves at equally spaced epsilons from 0 to END."""
     run = tr.Step(MECHANISM, SAMPLING) * STEPS
-    curve, cells, found = (
-        tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
-        CELLS[1],
-        [],
-    )
-    for done, epsilon in enumerate(map(float, np.linspace(0, END, count))):
-        progress("curves", done, count)
+    curve = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
+    cells, found = CELLS[1], []
+    for epsilon in making.each("curves", np.linspace(0, END, count).tolist()):
         splits = {split: split.delta(epsilon, cells) for split in SPLITS}
-        found.append(Point(epsilon, splits, adaptive(epsilon, cells), curve.delta(epsilon)))
+        found.append(SplitPoint(epsilon, splits, adaptive(epsilon, cells), curve.delta(epsilon)))
     return found

@@ -1,4 +1,4 @@
-"""Gaussian noise, batches of fixed size, one record exchanged: one step in both directions, a thousand by every accountant."""
+"""Gaussian noise, fixed batches, one record exchanged: one step both ways, a thousand by every accountant."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import tightrope as tr
-from reproduction.paper.item import Progress
-from tightrope.engines.choose import (
-    Composition,
-)  # the envelope's own curve, from both sides, is no answer of the public interface
+from reproduction.paper.item import Making
+from reproduction.paper.numbers import overlap
+
+# the envelope's own curve, from both sides, is no answer of the public interface
+from tightrope.engines.choose import Composition
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -35,7 +36,7 @@ RUN = STEP * STEPS
 
 @dataclass(frozen=True)
 class OneStep:
-    """The divergences of one step at order e^epsilon; `envelope` is their pointwise maximum, which bounds every exchange."""
+    """The divergences of one step at order e^epsilon; `envelope`, the larger one, bounds every exchange."""
 
     epsilon: float
     remove: tr.Bracket
@@ -43,11 +44,11 @@ class OneStep:
     envelope: tr.Bracket
 
     @property
-    def larger_as_printed(self) -> bool:
-        """Whether certainly REMOVE is larger above 0 and ADD below, and the envelope is the larger one; at 0 they are equal."""
+    def is_as_printed(self) -> bool:
+        """Whether REMOVE is certainly larger above 0 and ADD below, and the envelope is the larger one."""
         larger, smaller = (self.remove, self.add) if self.epsilon >= 0 else (self.add, self.remove)
-        ordered = larger.lower > smaller.upper if self.epsilon else _meet(larger, smaller)
-        return ordered and _meet(self.envelope, larger)
+        ordered = larger.lower > smaller.upper if self.epsilon else overlap(larger, smaller)
+        return ordered and overlap(self.envelope, larger)
 
     @property
     def trivial(self) -> float:
@@ -55,11 +56,7 @@ class OneStep:
         return max(-math.expm1(self.epsilon), 0.0)
 
 
-def _meet(one: tr.Bracket, other: tr.Bracket) -> bool:
-    return one.lower <= other.upper and other.lower <= one.upper
-
-
-def one_step(epsilons: Sequence[float]) -> list[OneStep]:
+def take_one_step(epsilons: Sequence[float]) -> list[OneStep]:
     """Both directions and the envelope."""
     remove, add, envelope = (
         tr.privacy_curve(STEP, relation=relation) for relation in (tr.REMOVE, tr.ADD, tr.SUBSTITUTE)
@@ -68,8 +65,8 @@ def one_step(epsilons: Sequence[float]) -> list[OneStep]:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One accountant's delta at the figure's epsilons, and its epsilon at DELTA; bounds from above alone have no lower end."""
+class AccountantLine:
+    """One accountant's delta at the figure's epsilons, and its epsilon at DELTA; bounds have lower end 0."""
 
     name: str
     epsilons: tuple[float, ...]
@@ -77,13 +74,15 @@ class Answer:
     epsilon: tr.Bracket
 
 
-def remove_curve(epsilons: Sequence[float]) -> Answer:
+def compose_remove(epsilons: Sequence[float]) -> AccountantLine:
     """A lower bound under SUBSTITUTE: its datasets exchange a record too."""
     curve = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Certified(accuracy=ACCURACY))
-    return Answer("REMOVE", tuple(epsilons), tuple(curve.delta(at) for at in epsilons), curve.epsilon(DELTA))
+    return AccountantLine(
+        "REMOVE", tuple(epsilons), tuple(curve.delta(at) for at in epsilons), curve.epsilon(DELTA)
+    )
 
 
-def envelope_curve(epsilons: Sequence[float]) -> Answer:
+def compose_envelope(epsilons: Sequence[float]) -> AccountantLine:
     """The paper's upper bound: the pointwise maximum of one step, composed with itself."""
     remove = step_laws(tr.Gaussian(noise_multiplier=NOISE), STEP.sampling, tr.SUBSTITUTE).remove()
     assert isinstance(remove, ShiftPair)
@@ -92,7 +91,9 @@ def envelope_curve(epsilons: Sequence[float]) -> Answer:
     deltas = tuple(
         tr.Bracket(_exponential(found.lower, 0.0), _exponential(found.upper, 1.0)) for found in bounds
     )
-    return Answer("envelope", tuple(epsilons), deltas, tr.Bracket(*composed.epsilon_bounds(DELTA, ACCURACY)))
+    return AccountantLine(
+        "envelope", tuple(epsilons), deltas, tr.Bracket(*composed.epsilon_bounds(DELTA, ACCURACY))
+    )
 
 
 def _exponential(logarithm: float, towards: float) -> float:
@@ -100,34 +101,28 @@ def _exponential(logarithm: float, towards: float) -> float:
     return math.nextafter(math.exp(logarithm), towards)
 
 
-def renyi_curves(epsilons: Sequence[float]) -> list[Answer]:
-    """By moments: of REMOVE (the paper's line of reference), of the envelope, and the published bounds of Wang et al."""
+def bound_by_moments(epsilons: Sequence[float]) -> list[AccountantLine]:
+    """Rényi bounds from REMOVE's moments (the paper's reference), the envelope's, and Wang et al.'s."""
     (removing,) = tr.privacy_curve(RUN, relation=tr.REMOVE, by=tr.Renyi()).branches
     (exchanging,) = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Renyi()).branches
     found = [_by_moments("Rényi, REMOVE", removing.covers[0][0], epsilons)]
     for moments, because in exchanging.covers:
-        name = "Rényi, envelope"
-        if ANY_NOISE_EXCHANGED in because:
-            name = (
-                "Rényi, Wang et al. Thm 27" if GAUSSIAN_EXCHANGED in because else "Rényi, Wang et al. Thm 9"
-            )
+        theorem = "Wang et al. Thm 27" if GAUSSIAN_EXCHANGED in because else "Wang et al. Thm 9"
+        name = f"Rényi, {theorem if ANY_NOISE_EXCHANGED in because else 'envelope'}"
         found.append(_by_moments(name, moments, epsilons))
     return found
 
 
-def _by_moments(name: str, moments: RenyiBound, epsilons: Sequence[float]) -> Answer:
+def _by_moments(name: str, moments: RenyiBound, epsilons: Sequence[float]) -> AccountantLine:
     deltas = tuple(tr.Bracket(0.0, _exponential(moments.log_delta(at)[0], 1.0)) for at in epsilons)
-    return Answer(name, tuple(epsilons), deltas, tr.Bracket(0.0, moments.epsilon(DELTA)[0]))
+    return AccountantLine(name, tuple(epsilons), deltas, tr.Bracket(0.0, moments.epsilon(DELTA)[0]))
 
 
-def game(epsilons: Sequence[float], effort: tr.Effort, progress: Progress) -> Answer:
+def play(epsilons: Sequence[float], effort: tr.Effort, making: Making) -> AccountantLine:
     """Every adaptive adversary, from both sides: seconds for each epsilon with effort=TIGHT."""
-    curve, deltas = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=effort)), []
-    for done, at in enumerate(epsilons):
-        progress("substitution game", done, len(epsilons) + 1)
-        deltas.append(curve.delta(at))
-    progress("substitution game", len(epsilons), len(epsilons) + 1)
-    return Answer("certified", tuple(epsilons), tuple(deltas), curve.epsilon(DELTA))
+    curve = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=effort))
+    deltas = tuple(curve.delta(at) for at in making.each("substitution game", epsilons))
+    return AccountantLine("certified", tuple(epsilons), deltas, curve.epsilon(DELTA))
 
 
 @dataclass(frozen=True)
@@ -145,7 +140,7 @@ class Misprint:
     composed_printed: tr.Bracket
 
 
-def misprint(epsilon: float) -> Misprint:
+def read_both_ways(epsilon: float) -> Misprint:
     """Both readings at RATE, and composed."""
     right, printed = (
         tr.privacy_curve(step_of(batch), relation=tr.REMOVE) for batch in (BATCH, POPULATION - BATCH)
@@ -157,12 +152,12 @@ def misprint(epsilon: float) -> Misprint:
     return Misprint(epsilon, right.delta(epsilon), printed.delta(epsilon), composed[0], composed[1])
 
 
-def poisson_twin() -> tr.Bracket:
+def ask_poisson_twin() -> tr.Bracket:
     """Epsilon of Poisson sampling at half the noise under add or remove, which has REMOVE's pair."""
     step = tr.Step(tr.Gaussian(noise_multiplier=NOISE / 2), tr.Poisson(rate=RATE))
     return tr.epsilon(step * STEPS, delta=DELTA, relation=tr.ADD_OR_REMOVE)
 
 
-def evenly(first: float, last: float, count: int) -> list[float]:
+def space_evenly(first: float, last: float, count: int) -> list[float]:
     """So many epsilons; one that should be 0 is 0."""
     return [round(float(at), 12) for at in np.linspace(first, last, count)]

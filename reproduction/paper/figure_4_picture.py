@@ -1,19 +1,30 @@
-"""Figure 4 as a picture: one step at the left, a thousand at the right; below, what the eye cannot tell apart above."""
+"""Figure 4 as a picture: one step at the left, a thousand at the right; below, what is too close above."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reproduction.paper.figure_4_curves import DELTA, NOISE, RATE, STEPS, Answer, OneStep
-from reproduction.paper.figure_axes import headed, plain
-from reproduction.paper.number_files import at_least, at_most
-from reproduction.paper.pictures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
+from reproduction.paper.figure_4_curves import DELTA, NOISE, RATE, STEPS, AccountantLine, OneStep
+from reproduction.paper.numbers import at_least, at_most
+from reproduction.paper.pictures import (
+    BLUE,
+    DASH_DOT,
+    DASHED,
+    DOTTED,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    bold,
+    clear_frame,
+    head,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 INCHES = (11.0, 7.0)
-DOTTED, DASHED, DASH_DOT = (0, (1, 1.4)), (0, (5, 1.6)), (0, (5, 1.6, 1, 1.6))
 STYLES: dict[str, dict[str, Any]] = {
     "REMOVE": {"color": BLUE, "linewidth": 2.2},
     "envelope": {"color": ORANGE, "linewidth": 2.2},
@@ -26,39 +37,37 @@ DARK_ORANGE = "#a86f00"  # for words: ORANGE is too light on white
 LEAST_EXCESS = 3e-3  # the lower edge of the panel of excesses
 
 
-def drawing(
-    one: Sequence[OneStep], removing: Answer, others: Sequence[Answer], certified: Answer
-) -> "Callable[[Figure], None]":
+def draw(
+    figure: "Figure",
+    one: Sequence[OneStep],
+    removing: AccountantLine,
+    others: Sequence[AccountantLine],
+    certified: AccountantLine,
+) -> None:
     """Four panels; `others` begin with the envelope."""
-
-    def draw(figure: "Figure") -> None:
-        (step, composed), (beyond, excess) = figure.subplots(
-            2, 2, height_ratios=(3, 2), width_ratios=(5, 6), sharex="col"
-        )
-        _one_step(step, one)
-        _beyond_trivial(beyond, one)
-        _composed(composed, [removing, *others], certified)
-        _excess(excess, removing, others[0], certified)
-        for axes in (step, composed, beyond, excess):
-            plain(axes)
-        headed(step, "One step", f"noise {NOISE:g}, rate {RATE:g} without replacement, one record exchanged")
-        headed(composed, f"{STEPS:,} steps", "the same, composed")
-
-    return draw
-
-
-def _ends(one: Sequence[OneStep], less: bool) -> tuple[list[float], dict[str, list[float]]]:
-    """Upper ends of the three curves, less what every pair has."""
-    names = ("envelope", "remove", "add")
-    curves = {name: [getattr(each, name).upper - less * each.trivial for each in one] for name in names}
-    return [each.epsilon for each in one], curves
+    (step, composed), (beyond, excess) = figure.subplots(
+        2, 2, height_ratios=(3, 2), width_ratios=(5, 6), sharex="col"
+    )
+    _one_step(step, one)
+    _beyond_trivial(beyond, one)
+    _composed(composed, [removing, *others], certified)
+    _excess(excess, removing, others[0], certified)
+    for axes in (step, composed, beyond, excess):
+        clear_frame(axes)
+    head(step, "One step", f"noise {NOISE:g}, rate {RATE:g} without replacement, one record exchanged")
+    head(composed, f"{STEPS:,} steps", "the same, composed")
 
 
 def _three(axes: "Axes", one: Sequence[OneStep], *, less: bool) -> None:
-    at, curves = _ends(one, less)
-    axes.plot(at, curves["envelope"], color=ORANGE, linewidth=6, alpha=0.45, solid_capstyle="butt")
-    axes.plot(at, curves["remove"], color=BLUE, linewidth=1.8)
-    axes.plot(at, curves["add"], color=GREEN, linewidth=1.8, linestyle=DASHED)
+    """Upper ends of the three curves, perhaps less what every pair has."""
+    at = [each.epsilon for each in one]
+    styles: dict[str, dict[str, Any]] = {
+        "envelope": {"color": ORANGE, "linewidth": 6, "alpha": 0.45, "solid_capstyle": "butt"},
+        "remove": {"color": BLUE, "linewidth": 1.8},
+        "add": {"color": GREEN, "linewidth": 1.8, "linestyle": DASHED},
+    }
+    for name, style in styles.items():
+        axes.plot(at, [getattr(each, name).upper - less * each.trivial for each in one], **style)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.set_xlim(at[0], at[-1])
 
@@ -66,10 +75,13 @@ def _three(axes: "Axes", one: Sequence[OneStep], *, less: bool) -> None:
 def _one_step(axes: "Axes", one: Sequence[OneStep]) -> None:
     """The divergences themselves."""
     _three(axes, one, less=False)
-    text: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "transform": axes.transAxes}
-    axes.text(0.52, 0.86, "envelope: the larger one", color=DARK_ORANGE, **text)
-    axes.text(0.52, 0.78, r"REMOVE: $(1-\gamma)Q+\gamma P\,\Vert\,Q$", color=BLUE, **text)
-    axes.text(0.52, 0.70, r"ADD: $Q\,\Vert\,(1-\gamma)Q+\gamma P$", color=GREEN, **text)
+    names = (
+        ("envelope: the larger one", DARK_ORANGE),
+        (r"REMOVE: $(1-\gamma)Q+\gamma P\,\Vert\,Q$", BLUE),
+        (r"ADD: $Q\,\Vert\,(1-\gamma)Q+\gamma P$", GREEN),
+    )
+    for height, (name, colour) in zip((0.86, 0.78, 0.70), names, strict=True):
+        axes.text(0.52, height, name, **bold(colour, transform=axes.transAxes))
     axes.set_ylabel(r"divergence $H_{e^\varepsilon}$")
     axes.set_ylim(0, None)
 
@@ -77,51 +89,49 @@ def _one_step(axes: "Axes", one: Sequence[OneStep]) -> None:
 def _beyond_trivial(axes: "Axes", one: Sequence[OneStep]) -> None:
     """What is left above (1 - e^epsilon)_+."""
     _three(axes, one, less=True)
-    text: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "transform": axes.transAxes}
-    axes.text(0.03, 0.72, "ADD is the\nlarger one", color=GREEN, **text)
-    axes.text(0.66, 0.72, "REMOVE is the\nlarger one", color=BLUE, **text)
+    axes.text(0.03, 0.72, "ADD is the\nlarger one", **bold(GREEN, transform=axes.transAxes))
+    axes.text(0.66, 0.72, "REMOVE is the\nlarger one", **bold(BLUE, transform=axes.transAxes))
     axes.set(xlabel="ε", ylabel=r"$H_{e^\varepsilon}$ beyond $(1-e^\varepsilon)_+$")
     axes.set_ylim(0, None)
 
 
-def _composed(axes: "Axes", answers: Sequence[Answer], certified: Answer) -> None:
+def _composed(axes: "Axes", lines: Sequence[AccountantLine], certified: AccountantLine) -> None:
     """Delta by every accountant; the legend gives the epsilons at DELTA."""
-    for answer in answers:
-        one_sided = not answer.epsilon.lower
-        value = at_most(answer.epsilon.upper, 5) if one_sided else f"{answer.epsilon.upper:.4f}"
-        label = f"{value}  {answer.name}"
-        axes.plot(
-            answer.epsilons, [found.upper for found in answer.deltas], label=label, **STYLES[answer.name]
-        )
-    marks: dict[str, Any] = {"linestyle": "", "color": INK, "markersize": 4.5, "zorder": 5}
+    for line in lines:
+        one_sided = not line.epsilon.lower
+        value = at_most(line.epsilon.upper, 5) if one_sided else f"{line.epsilon.upper:.4f}"
+        deltas = [found.upper for found in line.deltas]
+        axes.plot(line.epsilons, deltas, label=f"{value}  {line.name}", **STYLES[line.name])
     ends = [found.lower for found in certified.deltas], [found.upper for found in certified.deltas]
     axes.vlines(certified.epsilons, *ends, color=INK, linewidth=1.5, zorder=5)
     label = f"{at_least(certified.epsilon.lower, 5)} to {at_most(certified.epsilon.upper, 5)}  certified"
+    marks: dict[str, Any] = {"linestyle": "", "color": INK, "markersize": 4.5, "zorder": 5}
     axes.plot(certified.epsilons, ends[1], "D", label=label, **marks)
     axes.axhline(DELTA, color=GREY, linewidth=0.8, linestyle=DOTTED)
-    axes.set(yscale="log", ylim=(1e-12, 2), ylabel="δ", xlim=(-0.08, answers[0].epsilons[-1] + 0.08))
+    axes.set(yscale="log", ylim=(1e-12, 2), ylabel="δ", xlim=(-0.08, lines[0].epsilons[-1] + 0.08))
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: float(labels[i].split()[0]))
-    style: dict[str, Any] = {
-        "loc": "lower left",
-        "frameon": False,
-        "fontsize": 8.5,
-        "alignment": "left",
-        "handlelength": 2.6,
-    }
-    title = "ε at δ = 1e-5"
     legend = axes.legend(
-        [handles[i] for i in order], [labels[i] for i in order], title=title, title_fontsize=9, **style
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        title="ε at δ = 1e-5",
+        title_fontsize=9,
+        loc="lower left",
+        frameon=False,
+        fontsize=8.5,
+        alignment="left",
+        handlelength=2.6,
     )
     legend.get_title().set(color=INK, fontweight="bold")
 
 
-def _excess(axes: "Axes", removing: Answer, envelope: Answer, certified: Answer) -> None:
+def _excess(
+    axes: "Axes", removing: AccountantLine, envelope: AccountantLine, certified: AccountantLine
+) -> None:
     """How far delta lies above REMOVE's, relative to it."""
     base = dict(zip(removing.epsilons, removing.deltas, strict=True))
-    above = [
-        found.upper / base[at].upper - 1 for at, found in zip(envelope.epsilons, envelope.deltas, strict=True)
-    ]
+    over = zip(envelope.epsilons, envelope.deltas, strict=True)
+    above = [found.upper / base[at].upper - 1 for at, found in over]
     axes.plot(envelope.epsilons, above, **STYLES["envelope"])
     pairs = [(base[at], found) for at, found in zip(certified.epsilons, certified.deltas, strict=True)]
     low = [max(found.lower / under.upper - 1, LEAST_EXCESS) for under, found in pairs]
@@ -129,14 +139,7 @@ def _excess(axes: "Axes", removing: Answer, envelope: Answer, certified: Answer)
     axes.vlines(certified.epsilons, low, high, color=INK, linewidth=4)
     axes.set(yscale="log", ylim=(LEAST_EXCESS, 300), xlabel="ε", ylabel="δ above REMOVE's,\nrelative to it")
     axes.set_yticks([0.01, 0.1, 1, 10, 100], ["1 %", "10 %", "100 %", "10 times", "100 times"])
-    text: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "transform": axes.transAxes}
-    axes.text(0.05, 0.62, "the envelope", color=DARK_ORANGE, **text)
+    axes.text(0.05, 0.62, "the envelope", **bold(DARK_ORANGE, transform=axes.transAxes))
     white: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 2}
-    axes.text(
-        0.42,
-        0.37,
-        "certified: the bars hold what\nthe worst adversary reaches",
-        color=INK,
-        bbox=white,
-        **text,
-    )
+    words = "certified: the bars hold what\nthe worst adversary reaches"
+    axes.text(0.42, 0.37, words, bbox=white, **bold(INK, transform=axes.transAxes))

@@ -1,14 +1,21 @@
 """What is made of one part of the paper: files, claims with verdicts, and a passage for the page."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
-Progress = Callable[[str, int, int], None]  # what is done, how many pieces are, of how many
+from tightrope.parallel import in_parallel
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
-class Verdict(Enum):
+class PaperVerdict(Enum):
     """How a claim of the paper stands beside the certified numbers."""
 
     AGREES = "agrees"
@@ -17,48 +24,68 @@ class Verdict(Enum):
     UNDECIDED = "undecided"  # the brackets do not tell
 
 
-AGREES, SHARPENED, CORRECTED, UNDECIDED = (
-    Verdict.AGREES,
-    Verdict.SHARPENED,
-    Verdict.CORRECTED,
-    Verdict.UNDECIDED,
-)
+AGREES, SHARPENED, CORRECTED, UNDECIDED = PaperVerdict
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """One thing the paper says, and what is certain about it.
 
     `where` is its place in the paper, `printed` its number or statement in our words, `certified` ours with
-    enough digits to check, and `why` argues a correction in a few sentences. The verdict is computed from the
-    numbers by who makes the claim.
+    enough digits to check, and `why` argues a correction in a few sentences. Whoever makes the claim computes
+    the verdict from the numbers.
     """
 
     where: str
     printed: str
     certified: str
-    verdict: Verdict
+    verdict: PaperVerdict
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Making:
-    """Where files go, whether minutes may be spent, and who is told how far it is."""
+    """Where files go, whether minutes may be spent, and who is told what is done: pieces, of how many."""
 
     folder: Path
     quick: bool
-    progress: Progress
+    progress: Callable[[str, int, int], None]
+
+    def each(self, what: str, pieces: Sequence[P]) -> Iterator[P]:
+        """The pieces, one after the other; progress is told before each and at the end."""
+        for done, piece in enumerate(pieces):
+            self.progress(what, done, len(pieces))
+            yield piece
+        self.progress(what, len(pieces), len(pieces))
+
+    def work_through(self, what: str, work: Callable[[P], R], pieces: Sequence[P]) -> list[R]:
+        """What `work` makes of each piece, on all cores where joblib is installed; the first failure ends it.
+
+        A quick making stays in this process: starting others takes longer than its pieces do.
+        """
+        workers = None if find_spec("joblib") and not self.quick else 1
+        found: dict[int, R] = {}
+        self.progress(what, 0, len(pieces))
+        with warnings.catch_warnings():
+            # joblib replaces workers that have grown large, and says so each time
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            for place, outcome in in_parallel(work, pieces, workers=workers):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                found[place] = outcome
+                self.progress(what, len(found), len(pieces))
+        return [found[place] for place in range(len(pieces))]
 
 
 @dataclass(frozen=True)
 class Made:
-    """The claims of one item, its files (pictures first), and a passage in Markdown between heading and claims.
+    """The claims of one item, its files (pictures first), and a passage in Markdown above the claims.
 
-    The passage may hold tables; pictures among `files` are embedded by the page, with `captions` in the same
+    The passage may hold tables; the page embeds the pictures among `files`, with `captions` in the same
     order.
     """
 
-    claims: tuple[Claim, ...]
+    claims: tuple[PaperClaim, ...]
     files: tuple[Path, ...] = ()
     captions: tuple[str, ...] = ()
     passage: str = ""
@@ -73,15 +100,15 @@ class Item:
     make: Callable[[Making], Made]
 
 
-def markdown_table(rows: list[list[str]]) -> str:
-    """Rows as a Markdown table, the first as its heading.
+# everything in the paper that has a number in it, in the order of the paper
+_MODULES = (
+    *("figure_1", "randomized_response", "figure_2", "table_1", "figure_3", "figure_4"),
+    *("conjecture_12", "closing_conjecture", "dataset_size"),
+)
 
-    >>> print(markdown_table([["a", "b"], ["1", "2"]]))
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
-    heading, *body = rows
-    lines = [heading, *body]
-    text = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([text[0], "|" + "---|" * len(heading), *text[1:]])
+
+def load_items() -> tuple[Item, ...]:
+    """One item per module, which calls it ITEM."""
+    found = [import_module(f"reproduction.paper.{name}").ITEM for name in _MODULES]
+    assert all(isinstance(item, Item) for item in found)
+    return tuple(found)

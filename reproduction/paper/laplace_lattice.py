@@ -1,4 +1,4 @@
-"""Add against remove for sampled Laplace steps on one lattice of likelihood ratios: both curves to about 1e-12, certified.
+"""Sampled Laplace steps on a lattice of likelihood ratios: ADD and REMOVE to about 1e-12, certified.
 
 Let R be the likelihood ratio of a run, output with the record over output without it, and let outputs be
 drawn without it. At order t = e^epsilon, removing the record loses E(R - t)+ and adding it loses E(1 - tR)+.
@@ -51,10 +51,10 @@ class LaplaceStep:
         return math.log(self.most) - math.log(self.least)
 
     def spread(self, cells: int) -> Floats:
-        """The mass between the atoms on the points least * e^{jh}, j = 0..cells, h = span / cells, mass and mean kept."""
+        """The mass between the atoms on the points least * e^{jh}, h = span / cells, with its mean."""
         ends = self.least * np.exp(np.arange(cells + 1) * (self.span / cells))
         widths = ends[:-1] * math.expm1(self.span / cells)
-        # the ratio is 1 - rate + rate e^{2x - shift} at output x, so that these are the outputs at the ends of the cells
+        # x: the outputs at the ends of the cells, where the ratio is 1 - rate + rate e^{2x - shift}
         inner = ends[:-1] - (1 - self.rate)
         x = (np.log(inner / self.rate) + self.shift) / 2
         step = np.log1p(widths / inner) / 2
@@ -75,7 +75,7 @@ class LaplaceStep:
 
 @dataclass(frozen=True)
 class Lattice:
-    """`steps` equal steps; each continuous part on `cells` cells. All brackets are certain, about 1 / cells^2 wide."""
+    """`steps` equal steps, each on `cells` cells between its atoms; brackets are about 1 / cells^2 wide."""
 
     step: LaplaceStep
     steps: int
@@ -93,12 +93,8 @@ class Lattice:
             part = fft.irfft(power, size)[: between * self.cells + 1] if between else np.ones(1)
             rest = self.steps - between
             for highest in range(rest + 1):
-                weight = (
-                    math.comb(self.steps, between)
-                    * math.comb(rest, highest)
-                    * low ** (rest - highest)
-                    * high**highest
-                )
+                ways = math.comb(self.steps, between) * math.comb(rest, highest)
+                weight = ways * low ** (rest - highest) * high**highest
                 total[highest * self.cells :][: len(part)] += weight * part
             power = power * transform
         return total
@@ -110,7 +106,7 @@ class Lattice:
         return np.asarray(np.exp(self.steps * math.log(self.step.least) + offsets))
 
     @cached_property
-    def noise(self) -> float:
+    def mass_abs_error(self) -> float:
         """More than the Euclidean length of what rounding did to `masses`.
 
         A Fourier transform of length N is off by at most 8 u log2(N) of its length (Higham, Accuracy and
@@ -145,16 +141,15 @@ class Lattice:
         add, remove = self.add(epsilon), self.remove(epsilon)
         return Bracket(add.lower - remove.upper, add.upper - remove.lower)
 
-    def risen(self, scale: float) -> float:
+    def spread_abs_error(self, scale: float) -> float:
         """More than spreading raised a curve: `scale` is t for remove, 1 for add."""
         width = math.expm1(self.step.span / self.cells)
         return self.steps * scale * self.step.steepest * width**2 / 8 * (1 + 1e-9)
 
     def _bracket(self, value: float, gains: Floats, scale: float, t: float) -> Bracket:
-        length = math.sqrt(
-            np.sum(np.square(gains))
-        )  # np.linalg.norm starts threads, which wait for each other on a busy machine
+        # np.linalg.norm starts threads, which wait for each other on a busy machine
+        length = math.sqrt(np.sum(np.square(gains)))
         # a unit or two for each exponential, logarithm and product, of numbers that are at most 1 + t in all
-        rounding = self.noise * length + 64 * UNIT_ROUNDOFF * self.steps * (1 + t)
+        rounding = self.mass_abs_error * length + 64 * UNIT_ROUNDOFF * self.steps * (1 + t)
         upper = value + rounding
-        return Bracket(max(min(value - rounding - self.risen(scale), upper), 0.0), max(upper, 0.0))
+        return Bracket(max(min(value - rounding - self.spread_abs_error(scale), upper), 0.0), max(upper, 0.0))

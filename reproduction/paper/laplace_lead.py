@@ -1,4 +1,4 @@
-"""Where adding a record to sampled Laplace steps loses more than removing one, certified at every epsilon > 0."""
+"""Who loses more for sampled Laplace steps, ADD or REMOVE: certified at every epsilon > 0."""
 
 import math
 from collections.abc import Callable
@@ -19,35 +19,35 @@ Curve = Callable[[float], Bracket]
 
 @dataclass(frozen=True)
 class Lead:
-    """Who loses more: ADD between 0 and `crossing`, REMOVE beyond; REMOVE alone where there is no crossing."""
+    """Who loses more: ADD below `crossing` and REMOVE beyond it; without a crossing, REMOVE everywhere."""
 
     steps: int
     crossing: Bracket | None
 
 
-def lead(step: LaplaceStep, steps: int, cells: int) -> Lead:
-    """The order of the two curves at every epsilon > 0, proved; refused where it is not one of the two of `Lead`."""
+def find_lead(step: LaplaceStep, steps: int, cells: int) -> Lead:
+    """Who loses more, proved at every epsilon > 0; refused where neither shape of `Lead` can be proved."""
     coarse = Lattice(step, steps, min(cells, COARSE))
     add_first = coarse.lead_of_add(10 * NEAR_0).lower > 0
-    crossing = crossing_of(coarse, Lattice(step, steps, cells)) if add_first else None
+    crossing = find_crossing(coarse, Lattice(step, steps, cells)) if add_first else None
     if not all(_proofs(coarse, crossing)):
         raise tr.NotPreciseEnough(f"Who loses more is not certain at every epsilon for {steps} steps.")
     return Lead(steps, crossing)
 
 
-def crossing_of(coarse: Lattice, fine: Lattice) -> Bracket:
+def find_crossing(coarse: Lattice, fine: Lattice) -> Bracket:
     """The two ends certainly have opposite signs: ADD loses more at the lower, REMOVE at the upper one."""
     start = 10 * NEAR_0
-    roughly = bisected(lambda epsilon: coarse.lead_of_add(epsilon).lower > 0, start, LATTICE_ENDS)
+    roughly = bisect(lambda epsilon: coarse.lead_of_add(epsilon).lower > 0, start, LATTICE_ENDS)
     low, high = roughly - AROUND, roughly + AROUND
-    lower = bisected(lambda epsilon: fine.lead_of_add(epsilon).lower > 0, low, high)
-    upper = -bisected(lambda opposite: fine.lead_of_add(-opposite).upper < 0, -high, -low)
+    lower = bisect(lambda epsilon: fine.lead_of_add(epsilon).lower > 0, low, high)
+    upper = -bisect(lambda opposite: fine.lead_of_add(-opposite).upper < 0, -high, -low)
     if not (fine.lead_of_add(lower).lower > 0 > fine.lead_of_add(upper).upper):
         raise ArithmeticError(f"the crossing near {roughly!r} is not certain at {lower!r} and {upper!r}")
     return Bracket(lower, upper)
 
 
-def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+def bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
     """The largest number found at which `holds`, which is true at `low` and false at `high`, to 1e-13."""
     while high - low > 1e-13:
         middle = (low + high) / 2
@@ -56,7 +56,7 @@ def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _proofs(lattice: Lattice, crossing: Bracket | None) -> list[bool]:
-    """One truth for each stretch of epsilon > 0, from left to right; beyond the largest loss of ADD only REMOVE loses."""
+    """Whether each stretch of epsilon > 0 is proved, from left to right; REMOVE leads beyond ADD's losses."""
     last = -lattice.steps * math.log(lattice.step.least)
     end = min(LATTICE_ENDS, last)
     if crossing is None:
@@ -100,10 +100,10 @@ def leads(leader: Curve, other: Curve, start: float, goal: float) -> bool:
 
 
 def leads_from_0(leader: Curve, other: Curve) -> bool:
-    """Whether the leader exceeds the other on 0 < epsilon <= NEAR_0, both being the total variation distance at 0.
+    """Whether the leader exceeds the other on 0 < epsilon <= NEAR_0.
 
-    Both are convex in t = e^epsilon: right of 1 the leader falls no faster than left of it, and the other
-    lies below its chord.
+    At 0 both are the total variation distance. Both are convex in t = e^epsilon: right of 1 the leader falls
+    no faster than left of it, and the other lies below its chord.
     """
     slowest = steepness(leader, -NEAR_0, 0.0).upper
     fastest = steepness(other, 0.0, NEAR_0).lower
@@ -111,7 +111,7 @@ def leads_from_0(leader: Curve, other: Curve) -> bool:
 
 
 def lead_falls(lattice: Lattice, low: float, high: float) -> bool:
-    """Whether delta of ADD minus delta of REMOVE falls strictly from `low` to `high`, so that it is 0 only once.
+    """Whether ADD's delta less REMOVE's falls strictly from `low` to `high`, so that it is 0 only once.
 
     In between, ADD falls at least as fast as right of `high`, and REMOVE at most as fast as left of `low`.
     """
@@ -124,5 +124,7 @@ def steepness(curve: Curve, low: float, high: float) -> Bracket:
     """How fast delta falls in t = e^epsilon between two epsilons: minus the slope of the chord."""
     left, right = curve(low), curve(high)
     run = math.exp(low) * math.expm1(high - low)
-    slack = 1e-14 / run  # the quotient and the exponential, rounded
-    return Bracket((left.lower - right.upper) / run - slack, (left.upper - right.lower) / run + slack)
+    slope_abs_error = 1e-14 / run  # the quotient and the exponential, rounded
+    return Bracket(
+        (left.lower - right.upper) / run - slope_abs_error, (left.upper - right.lower) / run + slope_abs_error
+    )

@@ -5,24 +5,26 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from reproduction.paper.item import UNDECIDED, Claim, Item, Made, Verdict, markdown_table
+from reproduction.markdown import markdown_table
+from reproduction.paper.item import UNDECIDED, Item, Made, PaperVerdict
 
 _OPENING = """\
 # The paper, claim by claim
 
-C. J. Lebeda, M. Regehr, G. Kamath, T. Steinke, *Avoiding Pitfalls for Privacy Accounting of Subsampled Mechanisms under
-Composition* (2024), reproduced. Every number on this page was written by
+C. J. Lebeda, M. Regehr, G. Kamath, T. Steinke, *Avoiding Pitfalls for Privacy Accounting of Subsampled
+Mechanisms under Composition* (2024), reproduced. Every number on this page was written by
 
     {command}
 
-and every number of ours is certified: the truth lies between the two ends given, or within the digits printed.
-**agrees** means that the printed claim holds as printed, **sharpened** that it holds and more is certain now, **corrected** that
-it does not hold as printed; the reason stands below the table. **undecided** would mean that the brackets do not tell.
+and every number of ours is certified: the truth lies between the two ends given, or within the digits
+printed. **agrees** means that the printed claim holds as printed, **sharpened** that it holds and more is
+certain now, **corrected** that it does not hold as printed; the reason stands below the table. **undecided**
+would mean that the brackets do not tell.
 """
 _QUICK = """
-This is the quick version: fewer draws, coarser grids, hardly any substitution games. Leave out `--quick` for the whole.
+This is the quick version: fewer draws, coarser grids, hardly any substitution games. Leave out
+`--quick` for all of it.
 """
-PICTURES = (".png",)
 
 
 def page_text(made: Sequence[tuple[Item, Made]], page: Path, out: Path, command: str, *, quick: bool) -> str:
@@ -31,42 +33,30 @@ def page_text(made: Sequence[tuple[Item, Made]], page: Path, out: Path, command:
     summary = [["claim", "verdict"]]
     for item, found in made:
         counts = [
-            f"{sum(claim.verdict is verdict for claim in found.claims)} {verdict.value}"
-            for verdict in Verdict
+            f"{count} {verdict.value}"
+            for verdict in PaperVerdict
+            if (count := sum(claim.verdict is verdict for claim in found.claims))
         ]
         anchor = item.title.lower().replace(" ", "-").translate(str.maketrans("", "", ".,:()'"))
-        shown = ", ".join(count for count in counts if not count.startswith("0 "))
-        summary.append([f"[{item.title}](#{anchor})", shown])
+        summary.append([f"[{item.title}](#{anchor})", ", ".join(counts)])
     return "\n".join(
         [opening, markdown_table(summary), "", *(_section(item, found, page, out) for item, found in made)]
     )
 
 
 def _section(item: Item, found: Made, page: Path, out: Path) -> str:
-    pictures = [file for file in found.files if file.suffix in PICTURES]
+    pictures = [file for file in found.files if file.suffix == ".png"]
     parts = [f"## {item.title}", ""]
-    for picture, caption in zip(pictures, [*found.captions, *[""] * len(pictures)], strict=False):
+    for picture, caption in zip(pictures, found.captions, strict=True):
         link = os.path.relpath(picture, page.parent).replace(os.sep, "/")
-        parts += [f"![{caption or item.title}]({link})", "", *([f"*{caption}*", ""] if caption else [])]
+        parts += [f"![{caption}]({link})", "", f"*{caption}*", ""]
     if found.passage:
         parts += [found.passage.strip(), ""]
     rows = [["where", "the paper", "certified", "verdict"]]
-    rows += [
-        [claim.where, claim.printed, claim.certified, f"**{claim.verdict.value}**"] for claim in found.claims
-    ]
+    rows += [[each.where, each.printed, each.certified, f"**{each.verdict.value}**"] for each in found.claims]
     parts += [markdown_table(rows), ""]
-    parts += [
-        line
-        for claim in found.claims
-        if claim.why and claim.verdict is not UNDECIDED
-        for line in (_argument(claim), "")
-    ]
-    parts += [
-        f"`{shlex.join(['python', '-m', 'reproduction', 'paper', '--out', str(out), '--item', item.name])}`",
-        "",
-    ]
-    return "\n".join(parts)
-
-
-def _argument(claim: Claim) -> str:
-    return f"*{claim.where}, {claim.verdict.value}.* {claim.why}"
+    for claim in found.claims:
+        if claim.why and claim.verdict is not UNDECIDED:
+            parts += [f"*{claim.where}, {claim.verdict.value}.* {claim.why}", ""]
+    words = ["python", "-m", "reproduction", "paper", "--out", str(out), "--item", item.name]
+    return "\n".join([*parts, f"`{shlex.join(words)}`", ""])

@@ -1,22 +1,13 @@
 """Table 1: epsilon with Poisson batches beside fixed batches, printed beside certified."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 import tightrope as tr
-from reproduction.paper.item import (
-    AGREES,
-    CORRECTED,
-    UNDECIDED,
-    Claim,
-    Item,
-    Made,
-    Making,
-    Verdict,
-    markdown_table,
-)
-from reproduction.paper.number_files import at_least, at_most, save_rows, shown
+from reproduction.markdown import markdown_table
+from reproduction.paper.item import AGREES, CORRECTED, UNDECIDED, Item, Made, Making, PaperClaim, PaperVerdict
+from reproduction.paper.numbers import at_least, at_most, save_rows, show
 from tightrope.setting.sampling import Sampling
 
 NOISE, STEPS = 0.8, 10_000
@@ -24,24 +15,18 @@ SAMPLINGS: dict[str, Sampling] = {
     "Poisson": tr.Poisson(rate=0.001),
     "without replacement": tr.WithoutReplacement(batch=50, population=50_000),
 }
-PRINTED = {
-    ("Poisson", 1e-7): "1.19",
-    ("Poisson", 1e-6): "0.96",
-    ("Poisson", 1e-5): "0.80",
-    ("Poisson", 1e-4): "0.64",
-    ("without replacement", 1e-7): "17.48",
-    ("without replacement", 1e-6): "15.26",
-    ("without replacement", 1e-5): "12.98",
-    ("without replacement", 1e-4): "10.62",
-}
 DELTAS = (1e-7, 1e-6, 1e-5, 1e-4)
+PRINTED = {
+    "Poisson": ("1.19", "0.96", "0.80", "0.64"),
+    "without replacement": ("17.48", "15.26", "12.98", "10.62"),
+}
 STATED_ERROR = 0.01  # of the accountant the paper names, in epsilon
 ACCURACY, QUICK_ACCURACY = 1e-6, 1e-3
 DIGITS = 8
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableEntry:
     """One entry: what is printed, and what is certain."""
 
     sampling: str
@@ -50,7 +35,7 @@ class Cell:
     certified: tr.Bracket
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PaperVerdict:
         """Whether the printed digits are those of every number in the bracket, rounded to nearest."""
         place = Decimal(1).scaleb(int(Decimal(self.printed).as_tuple().exponent))
         rounded = {Decimal(end).quantize(place) for end in (self.certified.lower, self.certified.upper)}
@@ -73,101 +58,81 @@ class Cell:
         return f"too low by {at_least(self.certified.lower - float(self.printed), 2)}"
 
 
-def cells(making: Making) -> list[Cell]:
+def certify(making: Making) -> list[TableEntry]:
     """The whole table."""
-    found: list[Cell] = []
-    accuracy = QUICK_ACCURACY if making.quick else ACCURACY
-    for sampling, delta in PRINTED:
-        making.progress("epsilons", len(found), len(PRINTED))
+    by = tr.Certified(accuracy=QUICK_ACCURACY if making.quick else ACCURACY)
+    printed = [(name, *entry) for name in PRINTED for entry in zip(DELTAS, PRINTED[name], strict=True)]
+    found = []
+    for sampling, delta, text in making.each("epsilons", printed):
         run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), SAMPLINGS[sampling]) * STEPS
-        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=accuracy))
-        found.append(Cell(sampling, delta, PRINTED[sampling, delta], bracket))
-    making.progress("epsilons", len(found), len(PRINTED))
+        bracket = tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE, by=by)
+        found.append(TableEntry(sampling, delta, text, bracket))
     return found
 
 
-def cell_claim(cell: Cell) -> Claim:
+def claim_entry(entry: TableEntry) -> PaperClaim:
     """One entry."""
-    where = f"Table 1, {cell.sampling}, δ = {cell.delta:.0e}"
-    return Claim(where, cell.printed, f"{shown(cell.certified, DIGITS)}: {cell.words}", cell.verdict)
+    where = f"Table 1, {entry.sampling}, δ = {entry.delta:.0e}"
+    return PaperClaim(where, entry.printed, f"{show(entry.certified, DIGITS)}: {entry.words}", entry.verdict)
 
 
-def gap_claim(found: list[Cell]) -> Claim:
-    """What the table is there to show."""
-    of = {(cell.sampling, cell.delta): cell.certified for cell in found}
-    poisson, fixed = SAMPLINGS
-    least = min(of[fixed, delta].lower / of[poisson, delta].upper for delta in DELTAS)
-    slack = of[fixed, DELTAS[-1]].lower / of[poisson, DELTAS[0]].upper
-    return Claim(
-        "Table 1",
-        "a big gap remains even with slack of several orders of magnitude in δ",
-        f"without replacement ε is at least {at_least(least, 4)} times that of Poisson sampling at the same "
-        f"δ, and at δ = 1e-04 still at least {at_least(slack, 3)} times that of Poisson sampling at δ = "
-        "1e-07",
-        AGREES if slack > 1 else CORRECTED,
-    )
-
-
-def high_claim(found: list[Cell]) -> Claim:
+def claim_digits(found: Sequence[TableEntry]) -> PaperClaim:
     """All entries together, and why."""
-    off = [cell for cell in found if cell.verdict is CORRECTED]
-    excess = [cell.least_excess for cell in found]
-    bounds = all(value >= 0 for value in excess)
-    stated = max(excess) <= 2 * STATED_ERROR
-    return Claim(
+    off = [entry for entry in found if entry.verdict is CORRECTED]
+    excess = [entry.least_excess for entry in found]
+    are_bounds = all(value >= 0 for value in excess)
+    fit = max(excess) <= 2 * STATED_ERROR
+    return PaperClaim(
         "Table 1",
         "eight epsilons with two digits after the point",
         f"{len(off)} of {len(found)} are not the exact value in the printed digits, "
-        f"{'all' if bounds else 'not all'} are upper bounds; their excess is {min(excess):.2g} to "
+        f"{'all' if are_bounds else 'not all'} are upper bounds; their excess is {min(excess):.2g} to "
         f"{at_most(max(excess), 3)}",
         CORRECTED if off else AGREES,
         "The accountant that the paper names in this section approximates ε with a stated error of 0.01 and "
         "reports the upper end, which may exceed the truth by up to twice that"
-        + ("; all differences fit into it. " if stated else ", and some differences exceed it. ")
+        + ("; all differences fit into it. " if fit else ", and some differences exceed it. ")
         + "So the printed numbers are valid bounds, but not the epsilons rounded."
-        if off and bounds
+        if off and are_bounds
         else "",
     )
 
 
-def rows(found: list[Cell]) -> list[list[str]]:
-    """Both columns of the paper beside ours."""
-    body = [
-        [f"{cell.delta:.0e}", cell.sampling, cell.printed, shown(cell.certified, DIGITS), cell.words]
-        for cell in found
-    ]
-    return [["δ", "sampling", "printed ε", "certified ε", "verdict"], *body]
-
-
-def table(found: list[Cell], folder: Path) -> Path:
-    """The cells as CSV."""
-    body = [
-        [
-            cell.sampling,
-            cell.delta,
-            cell.printed,
-            cell.certified.lower,
-            cell.certified.upper,
-            cell.verdict.value,
-        ]
-        for cell in found
-    ]
-    return save_rows(
-        folder / "table-1.csv",
-        ["sampling", "delta", "printed", "epsilon_lower", "epsilon_upper", "verdict"],
-        body,
+def claim_gap(found: Sequence[TableEntry]) -> PaperClaim:
+    """What the table is there to show."""
+    of = {(entry.sampling, entry.delta): entry.certified for entry in found}
+    poisson, fixed = SAMPLINGS
+    least = min(of[fixed, delta].lower / of[poisson, delta].upper for delta in DELTAS)
+    across = of[fixed, DELTAS[-1]].lower / of[poisson, DELTAS[0]].upper
+    return PaperClaim(
+        "Table 1",
+        "a big gap remains even with slack of several orders of magnitude in δ",
+        f"without replacement ε is at least {at_least(least, 4)} times that of Poisson sampling at the same "
+        f"δ, and at δ = 1e-04 still at least {at_least(across, 3)} times that of Poisson sampling at δ = "
+        "1e-07",
+        AGREES if across > 1 else CORRECTED,
     )
 
 
 def make(making: Making) -> Made:
     """Table and claims."""
-    found = cells(making)
+    found = certify(making)
+    rows = [["δ", "sampling", "printed ε", "certified ε", "verdict"]]
+    rows += [[f"{e.delta:.0e}", e.sampling, e.printed, show(e.certified, DIGITS), e.words] for e in found]
     passage = (
         f"Gaussian noise {NOISE:g}, {STEPS:,} steps, sampling rate 0.001 (without replacement: 50 of "
-        f"50,000), add or remove one record.\n\n{markdown_table(rows(found))}"
+        f"50,000), add or remove one record.\n\n{markdown_table(rows)}"
     )
-    claims = (*(cell_claim(cell) for cell in found), high_claim(found), gap_claim(found))
-    return Made(claims, (table(found, making.folder),), (), passage)
+    file = save_rows(
+        making.folder / "table-1.csv",
+        ("sampling", "delta", "printed", "epsilon_lower", "epsilon_upper", "verdict"),
+        (
+            (e.sampling, e.delta, e.printed, e.certified.lower, e.certified.upper, e.verdict.value)
+            for e in found
+        ),
+    )
+    claims = (*(claim_entry(entry) for entry in found), claim_digits(found), claim_gap(found))
+    return Made(claims, (file,), (), passage)
 
 
 ITEM = Item("table-1", "Table 1: Poisson against fixed batches", make)

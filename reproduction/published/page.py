@@ -21,7 +21,7 @@ from reproduction.published.runs_file import (
 )
 from tightrope.answers.verdict import written
 from tightrope.curve.bracket import Bracket, round_to
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 from tightrope.report.digits import ends
 from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.spelling import spelled
@@ -72,7 +72,7 @@ proved ends, and *missing* is what one would have to know besides.
 
 def text_table(found: Sequence[RecheckedRun]) -> str:
     """One line per run under a heading, and what the runs say together."""
-    return "\n".join([aligned(table(found)), "", *summary(found)])
+    return "\n".join([align(table(found)), "", *summary(found)])
 
 
 def table(found: Sequence[RecheckedRun]) -> list[list[str]]:

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 TRIES_ALONE = 2  # with no other piece under way, before a piece is blamed for killing its worker
 MOST_WORKERS = 1024  # more processes than any machine is good for
-_WORKERS = "Pass a number of processes, or None for all cores."
+_WORKERS = "Pass a number of processes, 1 or more."
 _AHEAD = 2  # pieces handed out per worker, so that none waits for the next
 _RECOUNT = 1.0  # seconds between two looks at the size of a cluster, which may grow
 _STOPPED = (

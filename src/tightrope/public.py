@@ -17,7 +17,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.draws.simulation import BETTING, CHERNOFF, HOEFFDING, PLAIN, TILTED, draws_needed
+from tightrope.engines.draws.tilts import PLAIN, TILTED
 from tightrope.errors import (
     InvalidSetting,
     NoSuchValue,
@@ -27,6 +27,7 @@ from tightrope.errors import (
     UnusableFile,
     WorkerDied,
 )
+from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, draws_needed
 from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation

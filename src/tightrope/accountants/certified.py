@@ -1,5 +1,6 @@
 """From a run to its certified privacy curve: the whole pipeline on one screen."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -91,15 +92,16 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
-        if not games:
-            why = "no upper bound tighter than the envelope is known for this noise"
-            return Gap(relative_width, self.accuracy, why)
-        if self.effort is TIGHT:
-            why = "that is how close the substitution game gets"
-            return Gap(relative_width, self.accuracy, why)
+        if self.effort is TIGHT and games:
+            return Gap(relative_width, self.accuracy, "that is how close the substitution game gets")
+        from tightrope.engines.game.layout import seconds_to_play  # only where there is a game to play
+
+        seconds = max((seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games), default=math.inf)
+        if not math.isfinite(seconds):
+            return Gap(relative_width, self.accuracy, "no tighter upper bound than the envelope is known here")
         why = "the envelope above and the fixed directions below do not meet"
         remedy = "{effort=TIGHT} plays the substitution game, which narrows the bracket"
-        return Gap(relative_width, self.accuracy, why, remedy)
+        return Gap(relative_width, self.accuracy, why, remedy, seconds)
 
 
 def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:

@@ -7,9 +7,12 @@ from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, Progress, check_progress
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
-from tightrope.engines.draws.chunks import Spread, serially
-from tightrope.engines.draws.estimates import Simulated
-from tightrope.engines.draws.simulation import Simulation
+from tightrope.engines.draws.chunks import IN_THIS_PROCESS, Spread
+from tightrope.engines.draws.estimates import DrawPlan, Simulator
+from tightrope.engines.draws.tilts import TILTED, Drawing
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
+from tightrope.numerics.confidence import BETTING, Interval
 from tightrope.pairs.schedule import Schedule
 from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
@@ -18,13 +21,15 @@ from tightrope.setting.run import Run
 from tightrope.theorems.analysis import Analysis
 from tightrope.theorems.lookup import analyse
 
+MOST_DRAWS = 10**12  # a year of work; more is a slip of the pen
+
 
 @dataclass(frozen=True, kw_only=True)
-class MonteCarlo(Simulation, Accountant[SimulatedCurve, Estimate]):
+class MonteCarlo(Accountant[SimulatedCurve, Estimate]):
     """Estimates from random draws. The same values give the same answer, whatever the number of workers.
 
-    `confidence` is that of all answers of one call together. `workers` are processes: None means all cores, or those of
-    the joblib backend that is configured; more than one needs joblib (the extra `dist`).
+    `confidence` is that of all answers of one call together. `workers` are processes: None means all cores,
+    or those of the joblib backend that is configured; more than one needs joblib (the extra `dist`).
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -36,11 +41,36 @@ class MonteCarlo(Simulation, Accountant[SimulatedCurve, Estimate]):
     name: ClassVar[str] = "monte-carlo"
     promise: ClassVar[str] = "an interval that holds with the stated confidence"
 
-    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> SimulatedCurve:
-        """From above by each branch's first cover, from below by its first witness: the cheapest and most promising.
+    draws: int = 200_000
+    confidence: float = 0.99
+    seed: int = 0
+    drawing: Drawing = TILTED
+    interval: Interval = BETTING
+    workers: int | None = 1
 
-        `progress(done, draws)` is called with the draws so far and those planned. An interrupt ends the simulation with
-        what it has.
+    def __post_init__(self) -> None:
+        remedy = "It is how many sums of losses are drawn, for example 200_000."
+        if check.whole(least=1, remedy=remedy, draws=self.draws) > MOST_DRAWS:
+            must = f"be at most {MOST_DRAWS:.0e}"
+            raise InvalidSetting("draws", self.draws, must, "Tilted draws need far fewer.")
+        confidence = check.open_probability(remedy="Pass for example 0.99.", confidence=self.confidence)
+        object.__setattr__(self, "confidence", confidence)
+        check.whole(remedy="A seed is a whole number, 0 or more.", seed=self.seed)
+        if self.workers is not None:
+            remedy = "Pass a number of processes, 1 or more."
+            check.whole(least=1, remedy=remedy, workers=self.workers)
+        if not isinstance(self.drawing, Drawing):
+            remedy = "Pass for example {drawing=TILTED}."
+            raise InvalidSetting("drawing", self.drawing, "be PLAIN or TILTED", remedy)
+        if not isinstance(self.interval, Interval):
+            remedy = "Pass for example {interval=BETTING}."
+            raise InvalidSetting("interval", self.interval, "be HOEFFDING, CHERNOFF or BETTING", remedy)
+
+    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> SimulatedCurve:
+        """From above by each branch's first cover, from below by its first witness.
+
+        The first is the cheapest and most promising. `progress(done, draws)` is called with the draws so far
+        and those planned. An interrupt ends the simulation with what it has.
         """
         opposite = relation.opposite
         curve = simulate(
@@ -58,14 +88,14 @@ def simulate(
     analyses: Iterable[Analysis],
     question: str,
     by: MonteCarlo,
-    spread: Spread = serially,
+    spread: Spread = IN_THIS_PROCESS,
     progress: Progress | None = None,
     reverse: Callable[[], SimulatedCurve] | None = None,
 ) -> SimulatedCurve:
     """The curve of the worst branch. Only schedules can be drawn, not games: analyse with QUICK.
 
-    `spread` says where pieces of work are done; the answer does not depend on it. Without `reverse`, negative epsilons
-    are refused.
+    `spread` says where chunks are drawn; the answer does not depend on it. Without `reverse`, negative
+    epsilons are refused.
     """
     check_progress(progress)
     analyses = tuple(analyses)
@@ -75,10 +105,13 @@ def simulate(
     below = tuple(schedule for schedule in witnesses if isinstance(schedule, Schedule))
     if len(above) < len(covers):  # a cover left out would leave the upper end too low
         raise ValueError("a game has no fixed pairs to draw from")
+    plan = DrawPlan(
+        draws=by.draws, beta=1 - by.confidence, seed=by.seed, drawing=by.drawing, interval=by.interval
+    )
     return SimulatedCurve(
         question=question,
         because=tuple(dict.fromkeys(e for analysis in analyses for e in analysis.covers[0].because)),
         confidence=by.confidence,
-        simulated=Simulated(above, below, by, spread, progress),
+        simulator=Simulator(above, below, plan, spread, progress),
         reverse=reverse,
     )

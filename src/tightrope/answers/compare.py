@@ -17,7 +17,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.errors import InvalidSetting, NotPreciseEnough
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
@@ -73,7 +73,7 @@ class Comparison:
                 f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))
             ]
             rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), row.by.promise])
-        return aligned(rows)
+        return align(rows)
 
 
 def compare(

@@ -16,7 +16,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
@@ -80,7 +80,7 @@ class Contrast:
             "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
             "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
         )
-        return "\n".join([aligned([heading, *body]), note, *self._notes(), self.verdict])
+        return "\n".join([align([heading, *body]), note, *self._notes(), self.verdict])
 
     def _notes(self) -> list[str]:
         """What is open where the theory leaves a gap."""

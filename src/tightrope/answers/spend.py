@@ -48,7 +48,7 @@ def privacy_curve(
     """
     if not isinstance(by, Accountant):
         must = "be an accountant: {Certified}, {Renyi}, {GaussianLimit} or {MonteCarlo}"
-        raise InvalidSetting("by", by, must, "Pass for example by=tightrope.Certified().")
+        raise InvalidSetting("by", by, must, "Pass for example {by=Certified()}.")
     return by.curve(as_run(run), as_relation(relation), progress)
 
 

@@ -268,7 +268,7 @@ def _print_found(
     page.heading(f"{asked.option} {answer.text}{meant} is safe to type.")
     page.line(answer.how_close, indent=2)
     brackets = (answer.epsilon, answer.delta)
-    page.line(show.width_in_words([answer.epsilon]), indent=2)
+    page.line(show.width_in_words([answer.epsilon], "The ends of epsilon"), indent=2)
     show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
 
 

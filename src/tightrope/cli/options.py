@@ -15,7 +15,8 @@ from tightrope.accountants.certified import Certified
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import ACCOUNTANTS
 from tightrope.cli.refusals import Misused
-from tightrope.engines.draws.simulation import Drawing, Interval
+from tightrope.engines.draws.tilts import Drawing
+from tightrope.numerics.confidence import Interval
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.run import Run, Step

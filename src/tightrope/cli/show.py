@@ -153,16 +153,16 @@ def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
 # How wide they are, and why they hold
 
 
-def width_in_words(brackets: Iterable[Bracket]) -> str:
+def width_in_words(brackets: Iterable[Bracket], ends: str = "The ends") -> str:
     """How far apart the ends are, and why further than was asked for if they are."""
     finite = (bracket for bracket in brackets if math.isfinite(bracket.upper))
     widest = max(finite, key=lambda bracket: bracket.relative_width, default=None)
     if widest is None or not widest.relative_width:
-        return "The ends agree."
+        return f"{ends} agree."
     if widest.gap is not None:
         return widest.gap.in_words(WORDS)
     width = round_outwards(widest.relative_width, up=True, digits=2)
-    return f"The ends are at most {width} apart, relative to the upper one."
+    return f"{ends} are at most {width} apart, relative to the upper one."
 
 
 def width_object(bracket: Bracket) -> Object:

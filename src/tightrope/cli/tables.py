@@ -184,7 +184,7 @@ def _show_comparison(page: Page, table: comparing.Comparison) -> None:
         rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
     page.table(rows)
     brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]
-    page.heading(f"Of the bracket: {show.width_in_words(brackets)}")
+    page.heading(show.width_in_words(brackets, "The ends of the bracket"))
     page.heading("What each answer is worth")
     for name, promise in dict.fromkeys((row.by.name, row.by.promise) for row in table.rows):
         page.line(f"{name}: {promise}", indent=2)

@@ -16,7 +16,7 @@ from rich.progress import track as track_items
 from rich.table import Table
 from rich.text import Text
 
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class Page:
         """Print a table whose first row is the heading, after an empty line."""
         self._line("")
         if not self._styled:
-            self._line(aligned(rows))
+            self._line(align(rows))
             return
         table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", padding=(0, 1, 0, 0), pad_edge=False)
         table.show_edge = False

@@ -52,7 +52,7 @@ class Curve(ABC, Generic[Answer]):
     @overload
     def epsilon(self, delta: Numbers) -> Answers: ...
     def epsilon(self, delta: ArrayLike) -> Answer | Answers:
-        """The smallest epsilon >= 0 with delta(epsilon) <= delta: 0 and infinity where those are the truth."""
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta; infinity if there is none."""
         return _answer_all(self._epsilons, check_delta, delta, "delta")
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Curve(ABC, Generic[Answer]):
 
 
 def elementwise(answer: Callable[[Any], Answer], values: ArrayLike, name: str) -> Answer | Answers:
-    """The answer for a number, or an array of the answers for an array of numbers; anything else is refused."""
+    """The answer for a number, an array of answers for an array of numbers; anything else is refused."""
     return _answer_all(lambda answers: answers, answer, values, name)
 
 
@@ -92,7 +92,7 @@ def _answer_all(
 
 
 def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, float]:
-    """ln delta(epsilon), epsilon < 0, from ln delta(-epsilon) of the reversed pair; and a bound on its abs. error.
+    """ln delta(epsilon) for epsilon < 0 from ln delta(-epsilon) of the reversed pair, and its absolute error.
 
     delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive.
     """
@@ -100,7 +100,7 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
     term = math.exp(exponent)
     total = -math.expm1(epsilon) + term
     log_delta = math.log(total)
-    # to a unit or two each are rounded: the exponent, its exponential, the other term, the sum and the logarithm
+    # the exponent, its exponential, the other term, the sum and the logarithm are each right to a unit or two
     return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
 
 

@@ -46,7 +46,7 @@ class RenyiBranch:
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiCurve(Curve[UpperBound]):
-    """Upper bounds on delta and epsilon by Rényi divergences: quick and valid, and looser than the certified curve.
+    """Upper bounds on delta and epsilon by Rényi divergences: quick and valid, but not tight.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -69,14 +69,15 @@ class RenyiCurve(Curve[UpperBound]):
     def zero_concentrated(self, largest_order: float = math.inf) -> UpperBound:
         """A rho of zero-concentrated privacy: divergence(order) <= rho order for all orders above 1.
 
-        With a finite `largest_order` it is the rho of truncated concentrated privacy, for orders up to that one.
-        Sampling helps only there: at very high orders a sampled Gaussian step diverges like an unsampled one.
+        With a finite `largest_order` it is the rho of truncated concentrated privacy, for orders up to that
+        one. Sampling helps only there: at very high orders a sampled Gaussian step diverges like an unsampled
+        one.
         """
         order = _check_order(largest_order=largest_order)
         return self._worst(lambda bound: (bound.zero_concentrated(order), order))
 
     def bounds(self, delta: float) -> tuple[tuple[UpperBound, ...], ...]:
-        """Epsilon at `delta` by each theorem alone, branch by branch; `epsilon` takes the best of each branch."""
+        """Epsilon at `delta` by each theorem alone, in each branch; `epsilon` takes the best."""
         at = check_delta(delta)
         return tuple(
             tuple(UpperBound(*bound.epsilon(at), why) for bound, why in branch.covers)

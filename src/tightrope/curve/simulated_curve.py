@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tightrope.curve.curve import Curve
-from tightrope.engines.draws.estimates import DrawnBounds, Simulated
+from tightrope.engines.draws.estimates import DrawnBounds, Simulator
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 
@@ -14,10 +14,10 @@ REL_ERROR = 8 * UNIT_ROUNDOFF  # of two exponentials, a product, a sum of positi
 
 @dataclass(frozen=True)
 class Estimate:
-    """`lower` <= truth <= `upper` with probability at least `confidence` over the draws; `value` is the best guess.
+    """`lower` <= truth <= `upper` with probability at least `confidence`; `value` is the best guess.
 
-    All answers of one call hold together with that probability. `draws` is how many sums of losses were drawn: fewer
-    than planned where someone `interrupted` the simulation.
+    All answers of one call hold together with that probability. `draws` is how many sums of losses were
+    drawn: fewer than planned where someone `interrupted` the simulation.
 
     >>> print(Estimate(0.25, lower=0.2, upper=0.3, confidence=0.99, draws=1000))
     0.25 (0.2 to 0.3 with confidence 0.99)
@@ -47,19 +47,19 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCurve(Curve[Estimate]):
-    """Estimates of delta and epsilon. All answers of one call hold together with probability at least `confidence`.
+    """Estimates of delta and epsilon; all answers of one call hold together with probability `confidence`.
 
-    Two calls draw anew from the same seed, so the same question has the same answer. The theorems in `because` are
-    what makes the upper end bound every neighbouring pair.
+    Two calls draw anew from the same seed, so the same question has the same answer. The theorems in
+    `because` are what makes the upper end bound every neighbouring pair.
     """
 
     confidence: float
-    simulated: Simulated = field(repr=False)
+    simulator: Simulator = field(repr=False)
     reverse: Callable[[], "SimulatedCurve"] | None = field(default=None, repr=False)
 
     def _deltas(self, epsilons: list[float]) -> list[Estimate]:
         ahead = [epsilon for epsilon in epsilons if epsilon >= 0]
-        found = dict(zip(ahead, self.simulated.deltas(ahead, len(epsilons)), strict=True)) if ahead else {}
+        found = dict(zip(ahead, self.simulator.deltas(ahead, len(epsilons)), strict=True)) if ahead else {}
         found |= self._negative([epsilon for epsilon in epsilons if epsilon < 0], len(epsilons))
         return [self._estimate(found[epsilon]) for epsilon in epsilons]
 
@@ -67,17 +67,17 @@ class SimulatedCurve(Curve[Estimate]):
         return [_log(estimate) for estimate in self._deltas(epsilons)]
 
     def _epsilons(self, deltas: list[float]) -> list[Estimate]:
-        return [self._estimate(found) for found in self.simulated.epsilons(deltas)]
+        return [self._estimate(found) for found in self.simulator.epsilons(deltas)]
 
     def _negative(self, epsilons: list[float], points: int) -> dict[float, DrawnBounds]:
-        """delta(eps) = 1 - e^eps + e^eps delta_reversed(-eps): what the reversed pair loses at the opposite epsilon."""
+        """From the reversed pair at the opposite epsilon, as in `log_delta_from_reverse`."""
         if not epsilons:
             return {}
         if self.reverse is None:
             raise InvalidSetting(
                 "epsilon", epsilons[0], "be at least 0", "Below 0 the reversed run is needed."
             )
-        opposite = self.reverse().simulated.deltas([-epsilon for epsilon in epsilons], points)
+        opposite = self.reverse().simulator.deltas([-epsilon for epsilon in epsilons], points)
         return {epsilon: _reverse(epsilon, found) for epsilon, found in zip(epsilons, opposite, strict=True)}
 
     def _estimate(self, found: DrawnBounds) -> Estimate:

@@ -16,7 +16,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 
 Floats = NDArray[np.float64]
@@ -145,7 +145,7 @@ class TradeOff:
     def __str__(self) -> str:
         """A short table of the rates attacks are usually judged by."""
         rows = [[f"{rate:g}", str(self.true_positive_rate(rate))] for rate in SHOWN]
-        return aligned([["false positive rate", "true positive rate"], *rows])
+        return align([["false positive rate", "true positive rate"], *rows])
 
     def _rates(self, false_positive_rate: float) -> tuple[Bracket, Bracket]:
         """True positive and false negative rate: complements, each computed where it can be small."""

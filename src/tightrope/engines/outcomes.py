@@ -11,7 +11,8 @@ from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
+from tightrope.pairs.finite_pair import exact_log_ratio
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 MOST_OUTCOMES = 1_100_000  # that are counted in floats
@@ -28,7 +29,6 @@ class ExactOutcomes:
         log_masses, losses, mass_sizes, loss_sizes = (np.zeros(1) for _ in range(4))
         additions = 0  # in the longest sum behind a log mass or a loss
         for pair, times in schedule:
-            assert isinstance(pair, FinitePair)
             if not pair.levels:
                 log_masses = np.full(1, -np.inf)
                 continue
@@ -82,7 +82,7 @@ def _log_sum(log_scale: float, value: float, log_more: float) -> float:
     return float(np.logaddexp(log_scale + math.log(value), log_more)) if value > 0 else log_more
 
 
-def _multisets(pair: FinitePair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
+def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     """ln probability and loss of every count of levels; then, for both, the sum of the sizes of the terms.
 
     Each level takes some of the steps that are left, and an outcome with no steps left is done. So the work
@@ -118,6 +118,7 @@ def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:
     """H_order(P || Q) of the composed finite pairs, in exact arithmetic; `order` is e^epsilon.
 
     >>> from tightrope.pairs.distribution import FiniteSupport
+    >>> from tightrope.pairs.finite_pair import FinitePair
     >>> half = Fraction(1, 2)
     >>> coin = FinitePair(FiniteSupport((Fraction(3, 4), Fraction(1, 4))), FiniteSupport((half, half)))
     >>> exact_delta(Schedule([(coin, 2)]), Fraction(4, 3))
@@ -125,16 +126,11 @@ def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:
     """
     count = schedule.distinct_outcomes
     if count > MOST_EXACT:
-        raise InvalidSetting(
-            "schedule",
-            f"{count:g} outcomes",
-            f"be finite, with at most {MOST_EXACT} outcomes",
-            "Use delta() for a certified bracket.",
-        )
+        must = f"be finite, with at most {MOST_EXACT} outcomes"
+        raise InvalidSetting("schedule", f"{count:g}", must, "Use delta() for a certified bracket.")
     total, finite = Fraction(0), Fraction(1)
     products = [(Fraction(1), Fraction(1))]
     for pair, times in schedule:
-        assert isinstance(pair, FinitePair)
         products = [(p * a, q * b) for a, b in _exact_multisets(pair, times) for p, q in products]
         finite *= (1 - pair.infinite_mass) ** times
     for p, q in products:
@@ -142,7 +138,7 @@ def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:
     return total + 1 - finite
 
 
-def _exact_multisets(pair: FinitePair, times: int) -> Iterator[tuple[Fraction, Fraction]]:
+def _exact_multisets(pair: Pair, times: int) -> Iterator[tuple[Fraction, Fraction]]:
     """(P, Q) mass of every count of levels with finite losses."""
     unfinished = [(times, Fraction(1), Fraction(1))]  # steps left to give to levels, P and Q mass so far
     for number, (a, b) in enumerate(pair.levels, start=1):

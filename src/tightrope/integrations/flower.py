@@ -164,9 +164,8 @@ class FlowerAccountant:
         configured = self._config.population_size
         if event.population_size != configured:
             remedy = "Make an accountant for the population that is drawn from."
-            raise InvalidSetting(
-                "population_size", event.population_size, f"be {configured}, as configured", remedy
-            )
+            must = f"be {configured}, as configured"
+            raise InvalidSetting("population_size", event.population_size, must, remedy)
         times = check.whole(least=1, remedy="It is how many such releases are made.", count=count)
         run = self._step(event) * times
         analyse(run, self._spent.relation, QUICK)

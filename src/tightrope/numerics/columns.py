@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Write rows as left-aligned columns, the first row underlined as a heading.
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Write rows as left-align columns, the first row underlined as a heading.
 
-    >>> print(aligned([["a", "b"], ["long", "x"]]))
+    >>> print(align([["a", "b"], ["long", "x"]]))
     a     b
     ----  -
     long  x

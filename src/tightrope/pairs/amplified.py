@@ -1,5 +1,6 @@
 """A step on a sampled batch, known only through the moments of the step on the whole batch."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -26,3 +27,13 @@ class Amplified:
     base: Pair
     rate: float
     by: Amplification
+
+    @property
+    def largest_finite_loss(self) -> float:
+        """Infinite: the moments bound no loss."""
+        return math.inf
+
+    @property
+    def unsampled_separation(self) -> float:
+        """How far apart the normals of the unsampled step are; 0 without normal noise."""
+        return self.base.unsampled_separation

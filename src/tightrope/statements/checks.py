@@ -72,9 +72,8 @@ def check_statement(entries: object, *, where: str = "statement") -> Statement:
 def _check_version(entries: Mapping[str, Any], where: str) -> None:
     """Refuse data of another format or version, which are not read at all."""
     if entries.get("format") != FORMAT:
-        raise InvalidSetting(
-            "format", entries.get("format"), f"be {FORMAT!r}", WRITTEN_BY, where=f"{where}: "
-        )
+        found, must = entries.get("format"), f"be {FORMAT!r}"
+        raise InvalidSetting("format", found, must, WRITTEN_BY, where=f"{where}: ")
     stated = entries.get("version")
     if stated == VERSION and type(stated) is int:
         return

@@ -33,11 +33,14 @@ from tightrope.statements.model import (
     Theorem,
     list_steps,
 )
-from tightrope.theorems.evidence import Evidence
 
 DIGITS = Decimal("0.0001")  # a claim that is not given is the proved epsilon, rounded up to this
 AGREE = 1e-3  # relative: brackets computed by different versions may differ by their accuracy
 HOLDS: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
+NOBODY_CHECKS = {
+    "The contribution of every record has norm at most C.": "Clipping happens in the training code.",
+    "Noise is fresh, and nobody can predict noise or batches.": "Random numbers come from the training code.",
+}
 VERIFY = "tightrope verify statement.json"
 
 
@@ -235,8 +238,7 @@ def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumpt
             "why_not": found.why_not,
         }
     )
-    accounted = privacy_curve(found.run, relation=found.relation).because
-    theorems = found.because or tuple(one for one in accounted if isinstance(one, Evidence))
+    theorems = found.because or privacy_curve(found.run, relation=found.relation).because
     stated = (
         Theorem(name=one.name, statement=one.statement, standing=one.standing.value, reference=one.reference)
         for one in theorems
@@ -252,15 +254,9 @@ def _assumptions(found: Audit) -> Iterator[Assumption]:
     drawn = HOLDS[found.finding.how]
     if not found.verdict.holds:
         drawn = "not checked" if found.finding.scheme is Scheme.UNKNOWN else "no"
-    unchecked = [
-        ("The contribution of every record has norm at most C.", "Clipping happens in the training code."),
-        (
-            "Noise is fresh, and nobody can predict noise or batches.",
-            "Random numbers come from the training code.",
-        ),
-    ]
-    if found.provided:
-        unchecked.append((f"{found.provided[0].upper()}{found.provided[1:]}.", "Nobody looked at it."))
     says = "Batches are drawn as accounted, or cost no more."
     yield Assumption(says=says, holds=drawn, because=found.finding.sentence)
-    yield from (Assumption(says=says, holds="not checked", because=why) for says, why in unchecked)
+    unchecked = dict(NOBODY_CHECKS)
+    if found.provided:
+        unchecked[f"{found.provided[0].upper()}{found.provided[1:]}."] = "Nobody looked at it."
+    yield from (Assumption(says=says, holds="not checked", because=why) for says, why in unchecked.items())

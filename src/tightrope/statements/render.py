@@ -162,22 +162,11 @@ _COMMANDS = {
     '"': r"\char34{}",  # some languages give it a meaning
     "`": r"{}\char96{}",
 }
-_SYMBOLS = {
-    "\N{GREEK SMALL LETTER ALPHA}": r"\alpha",
-    "\N{GREEK SMALL LETTER GAMMA}": r"\gamma",
-    "\N{GREEK SMALL LETTER DELTA}": r"\delta",
-    "\N{GREEK SMALL LETTER EPSILON}": r"\varepsilon",
-    "\N{GREEK LUNATE EPSILON SYMBOL}": r"\epsilon",
-    "\N{GREEK SMALL LETTER LAMDA}": r"\lambda",
-    "\N{GREEK SMALL LETTER MU}": r"\mu",
-    "\N{GREEK SMALL LETTER RHO}": r"\rho",
-    "\N{GREEK SMALL LETTER SIGMA}": r"\sigma",
-    "\N{LESS-THAN OR EQUAL TO}": r"\leq",
-    "\N{GREATER-THAN OR EQUAL TO}": r"\geq",
-    "\N{MULTIPLICATION SIGN}": r"\times",
-    "\N{MINUS SIGN}": "-",
-    "\N{INFINITY}": r"\infty",
-}
+_IN_MATHS = (
+    r"α\alpha γ\gamma δ\delta ε\varepsilon ϵ\epsilon λ\lambda μ\mu "  # noqa: RUF001
+    r"ρ\rho σ\sigma ≤\leq ≥\geq ×\times ∞\infty −-"  # noqa: RUF001
+)
+_SYMBOLS = {pair[0]: pair[1:] for pair in _IN_MATHS.split()}  # fonts of text lack these
 _SIGNS = _COMMANDS | {sign: rf"\ensuremath{{{command}}}" for sign, command in _SYMBOLS.items()}
 _JOINED = "-',"  # two of these in a row become one sign in some fonts
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +73,8 @@ class Grid:
     @staticmethod
     def read(path: str | Path) -> "Grid":
         """The grid of a TOML file; a refusal lists every problem with its place (grid.toml: grid[1].rate)."""
+        import tomllib  # not needed by grids of values
+
         file = as_path(path)
         text = read_text(file)
         try:

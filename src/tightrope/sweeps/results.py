@@ -98,11 +98,8 @@ class Results:
 
 
 @contextmanager
-def open_results(path: str | Path | None, order: Iterable[Key], *, resume: bool) -> Iterator[Results | None]:
-    """The results at `path`, written however the sweep ends; None where they are not to be kept."""
-    if path is None:
-        yield None
-        return
+def open_results(path: str | Path, order: Iterable[Key], *, resume: bool) -> Iterator[Results]:
+    """The results at `path`, which are written however the sweep ends."""
     results = Results(path, resume=resume)
     try:
         yield results

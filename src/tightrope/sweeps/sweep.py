@@ -1,15 +1,18 @@
 """Every cell of a grid answered, here or on many machines; a sweep that was stopped can go on."""
 
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
 from tightrope.parallel import in_parallel
-from tightrope.sweeps.cells import Cell, Row, answer, key_of, report_failure
+from tightrope.sweeps.cells import Cell, Key, Row, answer, key_of, report_failure
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.results import open_results
+
+if TYPE_CHECKING:
+    from tightrope.sweeps.results import Results
 
 __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
@@ -62,7 +65,7 @@ def sweep(
         raise InvalidSetting("progress", progress, "be callable", "Pass a function of one SweepProgress.")
     cells = {key_of(cell): cell for cell in _read_grid(grid)}
     in_parallel(answer, (), workers=workers)  # refuses bad workers before a file is made
-    with open_results(out, cells, resume=resume) as results:
+    with _open_results(out, cells, resume) as results:
         known = {} if results is None else results.rows
         rows = {key: row for key, row in known.items() if key in cells and not _is_unfinished(row)}
         state = SweepProgress.start(len(cells), rows.values())
@@ -83,6 +86,16 @@ def _read_grid(grid: Grid | Mapping[str, object] | str | Path) -> Grid:
     if isinstance(grid, Grid):
         return grid
     return Grid.read(grid) if isinstance(grid, str | Path) else Grid.of(grid)
+
+
+def _open_results(
+    out: str | Path | None, order: Iterable[Key], resume: bool
+) -> "AbstractContextManager[Results | None]":
+    if out is None:
+        return nullcontext()
+    from tightrope.sweeps.results import open_results  # SQLite takes a while to load
+
+    return open_results(out, order, resume=resume)
 
 
 def _is_unfinished(row: Row) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tightrope.errors import NoTheorem
-from tightrope.numerics.columns import aligned
+from tightrope.numerics.columns import align
 from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -146,7 +146,7 @@ class SupportMatrix:
         for mechanism, sampling, relation, evidence in self.cells:
             names = " and ".join(e.name for e in evidence) or "none: NoTheorem"
             rows.append([mechanism.__name__, sampling.__name__, relation.name, names])
-        return aligned(rows)
+        return align(rows)
 
 
 def support_matrix() -> SupportMatrix:

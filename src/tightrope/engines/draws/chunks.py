@@ -1,38 +1,39 @@
-"""Draws of a composed loss in chunks: what is asked, what one chunk returns, and the sums of those that were finished.
+"""Draws of a composed loss in chunks: the task, what a chunk returns, and what the chunks add up to.
 
 With Y the sum of losses drawn from the laws p e^{c loss} / M(c) and x = Y - eps,
 
-    delta(eps) = P(Y infinite) + C E[Z],   C = prod M(c) e^{-c eps} B,   Z = e^{-cx} (1 - e^{-x}) / B for x > 0, else 0,
+    delta(eps) = P(Y infinite) + C E[Z],   C = prod M(c) e^{-c eps} B,   Z = e^{-cx} (1 - e^{-x})_+ / B,
 
-where B = max e^{-cx} (1 - e^{-x}) makes 0 <= Z <= 1. At c = 0 that is the mean of (1 - e^{eps - Y})_+, infinite Y included.
+where B = max e^{-cx} (1 - e^{-x}) makes 0 <= Z <= 1. At c = 0 that is the mean of (1 - e^{eps - Y})_+,
+infinite Y included.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from tightrope.engines.draws.losses import log_moment, tilted_draws
+from tightrope.engines.draws.losses import log_moment, tilted_source
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
 from tightrope.pairs.schedule import Schedule
+from tightrope.parallel import in_parallel
 
 BLOCK = 16_384  # sums that are worked on at once, so that they stay in the cache
-SMALL_BLOCK, LONG_CHUNK = (
-    4096,
-    1 << 25,
-)  # of long runs fewer at once: progress, workers and interrupts wait for chunks
+SMALL_BLOCK, LONG_CHUNK = 4096, 1 << 25  # long runs: fewer at once, as interrupts wait for chunks
 FIRST_CHUNK = 1024  # small at first: betting learns the variance from the chunks before
 MOST_CHUNKS = 256  # about; longer simulations have larger chunks, so that what is kept stays small
+SMALLEST = math.nextafter(0.0, 1.0)
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Part:
+class DrawTask:
     """`draws` sums of losses of a schedule at one tilt, for epsilons in increasing order.
 
     Chunk i draws from the seed sequence (seed; index, i): who computes it and when does not matter.
@@ -46,7 +47,7 @@ class Part:
     index: int
 
     @cached_property
-    def chunks(self) -> tuple[int, ...]:
+    def chunk_sizes(self) -> tuple[int, ...]:
         """The draws of each chunk. They depend on the draws and the steps only."""
         largest = max(min(BLOCK, LONG_CHUNK // self.schedule.steps), SMALL_BLOCK)
         largest *= math.ceil(self.draws / (largest * MOST_CHUNKS))
@@ -59,76 +60,70 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One chunk of a part."""
+class DrawChunk:
+    """One chunk of a task."""
 
-    part: Part
-    chunk: int
+    task: DrawTask
+    number: int
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Per interval between neighbouring epsilons, with x counted from its lower end: sums of w, wz, w^2, w^2 z, w^2 z^2.
+class ChunkSums:
+    """Sums of w, wz, w^2, w^2 z, w^2 z^2 per interval between epsilons, x counted from its lower end.
 
-    w = e^{-cx}, z = 1 - e^{-x}; from these follow the sums of Z and Z^2 at every epsilon, without a term per draw and epsilon.
+    w = e^{-cx}, z = 1 - e^{-x}; from these follow the sums of Z and Z^2 at every epsilon, without a term per
+    draw and epsilon.
     """
 
     draws: int
     bins: Floats
 
 
-Spread = Callable[[Callable[[Piece], Sums], Iterable[Piece]], Iterator[tuple[int, Sums | Exception]]]
+ChunkResults = Generator[tuple[int, ChunkSums | Exception], None, None]
+Spread = Callable[[Callable[[DrawChunk], ChunkSums], Iterable[DrawChunk]], ChunkResults]
+IN_THIS_PROCESS: Spread = partial(in_parallel, workers=1)
 
 
-def serially(
-    work: Callable[[Piece], Sums], pieces: Iterable[Piece]
-) -> Iterator[tuple[int, Sums | Exception]]:
-    """One piece after the other, in this process."""
-    for index, piece in enumerate(pieces):
-        yield index, work(piece)
-
-
-def simulate(piece: Piece) -> Sums:
+def draw_chunk(chunk: DrawChunk) -> ChunkSums:
     """The sums of one chunk: a pure function."""
-    part = piece.part
-    seeds = np.random.SeedSequence(part.seed, spawn_key=(part.index, piece.chunk))
+    task = chunk.task
+    seeds = np.random.SeedSequence(task.seed, spawn_key=(task.index, chunk.number))
     rng = np.random.Generator(np.random.SFC64(seeds))
-    sources = [(tilted_draws(pair, part.tilt), times) for pair, times in part.schedule]
-    epsilons, bins = np.array(part.epsilons), np.zeros((5, len(part.epsilons)))
-    draws = part.chunks[piece.chunk]
+    sources = [(tilted_source(pair, task.tilt), times) for pair, times in task.schedule]
+    epsilons, bins = np.array(task.epsilons), np.zeros((5, len(task.epsilons)))
+    draws = task.chunk_sizes[chunk.number]
     for start in range(0, draws, BLOCK):
-        count = min(BLOCK, draws - start)
-        total = np.zeros(count)
+        total = np.zeros(min(BLOCK, draws - start))
         for source, times in sources:
-            total += source.sums(rng, count, times)
-        bins += _binned(total, epsilons, part.tilt)
-    return Sums(draws, bins)
+            total += source.draw(rng, len(total), times)
+        bins += _sum_in_bins(total, epsilons, task.tilt)
+    return ChunkSums(draws, bins)
 
 
-def _binned(total: Floats, epsilons: Floats, tilt: float) -> Floats:
+def _sum_in_bins(total: Floats, epsilons: Floats, tilt: float) -> Floats:
     beyond = np.sort(total)  # sorting is cheaper than looking every sum up
     ends = np.append(np.searchsorted(beyond, epsilons, side="right"), len(beyond))
     x = beyond[ends[0] :] - np.repeat(epsilons, np.diff(ends))
     places = np.repeat(np.arange(len(epsilons)), np.diff(ends))
     z = -np.expm1(-x)
 
-    def summed(weights: Floats) -> Floats:
+    def add_up(weights: Floats) -> Floats:
         return np.asarray(np.bincount(places, weights, len(epsilons)), dtype=float)
 
     if tilt == 0:
-        number, once = np.diff(ends).astype(float), summed(z)
-        return np.array([number, once, number, once, summed(z * z)])
+        number, once = np.diff(ends).astype(float), add_up(z)
+        return np.array([number, once, number, once, add_up(z * z)])
     w = np.exp(-tilt * x)
     square = w * w
-    return np.array([summed(w), summed(w * z), summed(square), summed(square * z), summed(square * z * z)])
+    return np.array([add_up(w), add_up(w * z), add_up(square), add_up(square * z), add_up(square * z * z)])
 
 
 @dataclass(frozen=True)
-class Tally:
-    """The chunks of a part that are used: their draws, and the sums of Z and Z^2, one row per chunk, one column per epsilon."""
+class DrawTotals:
+    """The sums of Z and Z^2 of a task: one row per chunk that is used, one column per epsilon."""
 
-    part: Part
-    counts: Floats
+    task: DrawTask
+    counts: Floats  # the draws of each chunk
     sums: Floats
     squares: Floats
 
@@ -140,103 +135,95 @@ class Tally:
     @property
     def interrupted(self) -> bool:
         """Whether there are fewer than were planned."""
-        return self.draws < self.part.draws
+        return self.draws < self.task.draws
 
 
-def tallied(part: Part, chunks: list[Sums]) -> Tally:
+def add_up_chunks(task: DrawTask, chunks: list[ChunkSums]) -> DrawTotals:
     """What the chunks say at each epsilon.
 
-    Going down by d from one epsilon to the next, w becomes e^{-cd} w and z becomes (1 - e^{-d}) + e^{-d} z: all terms are
-    positive, so nothing cancels and nothing overflows.
+    Going down by d from one epsilon to the next, w becomes e^{-cd} w and z becomes (1 - e^{-d}) + e^{-d} z:
+    all terms are positive, so nothing cancels and nothing overflows.
     """
     bins = np.array([chunk.bins for chunk in chunks])
     counts = np.array([chunk.draws for chunk in chunks], dtype=float)
-    for i in range(len(part.epsilons) - 2, -1, -1):
-        gap = part.epsilons[i + 1] - part.epsilons[i]
-        shrunk, kept, new = math.exp(-part.tilt * gap), math.exp(-gap), -math.expm1(-gap)
+    for i in range(len(task.epsilons) - 2, -1, -1):
+        gap = task.epsilons[i + 1] - task.epsilons[i]
+        shrunk, kept, new = math.exp(-task.tilt * gap), math.exp(-gap), -math.expm1(-gap)
         w, wz, w2, w2z, w2z2 = (bins[:, row, i + 1] for row in range(5))
         bins[:, 0, i] += shrunk * w
         bins[:, 1, i] += shrunk * (new * w + kept * wz)
         bins[:, 2, i] += shrunk**2 * w2
         bins[:, 3, i] += shrunk**2 * (new * w2 + kept * w2z)
         bins[:, 4, i] += shrunk**2 * (new**2 * w2 + 2 * new * kept * w2z + kept**2 * w2z2)
-    log_peak = log_chernoff_factor(part.tilt) if part.tilt else 0.0
+    log_peak = log_chernoff_factor(task.tilt) if task.tilt else 0.0
     sums = np.minimum(bins[:, 1] * math.exp(-log_peak), counts[:, None])
-    return Tally(part, counts, sums, np.minimum(bins[:, 4] * math.exp(-2 * log_peak), sums))
+    return DrawTotals(task, counts, sums, np.minimum(bins[:, 4] * math.exp(-2 * log_peak), sums))
 
 
-def drawn(parts: list[Part], spread: Spread = serially, progress: Progress | None = None) -> list[Tally]:
-    """All parts, simulated. Pieces are made as they are asked for; of each, only its sums are kept.
+def draw_all(
+    tasks: list[DrawTask], spread: Spread = IN_THIS_PROCESS, progress: Progress | None = None
+) -> list[DrawTotals]:
+    """The totals of all tasks, their chunks taken in turn; of each chunk only its sums are kept.
 
-    An interrupt ends the simulation: what it has then, the chunks from the first without a hole, is the answer. It is raised
-    only if some part has none. Who interrupts has seen how many draws are done, not what they were.
+    An interrupt ends the simulation. The answer is then what there is: the chunks from the first up to the
+    first missing one. It is raised again only if some task has none. Whoever interrupts has seen how many
+    draws are done, not what they were.
     """
-    places: list[tuple[int, int]] = []
-
-    def pieces() -> Iterator[Piece]:
-        for chunk in range(max((len(part.chunks) for part in parts), default=0)):
-            for number, part in enumerate(parts):
-                if chunk < len(part.chunks):
-                    places.append((number, chunk))
-                    yield Piece(part, chunk)
-
-    found: list[dict[int, Sums]] = [{} for _ in parts]
-    done, work = 0, sum(part.draws for part in parts)
-    results = spread(simulate, pieces())
+    chunks = _take_in_turn(tasks)
+    found: dict[int, ChunkSums] = {}
+    done, planned = 0, sum(task.draws for task in tasks)
     try:
-        for index, result in results:
-            if isinstance(result, Exception):
-                raise result
-            number, chunk = places[index]
-            found[number][chunk] = result
-            done += result.draws
-            if progress is not None:
-                progress(done, work)
+        with closing(spread(draw_chunk, chunks)) as results:  # closing ends the workers
+            for place, result in results:
+                if isinstance(result, Exception):
+                    raise result
+                found[place] = result
+                done += result.draws
+                if progress is not None:
+                    progress(done, planned)
     except KeyboardInterrupt:
-        if not all(0 in chunks for chunks in found):
+        if not all(place in found for place in range(len(tasks))):  # the first chunk of each task
             raise
-    finally:
-        close = getattr(results, "close", None)
-        if close is not None:
-            close()  # ends the workers of a generator that is not exhausted
-    return [tallied(part, list(_from_the_start(chunks))) for part, chunks in zip(parts, found, strict=True)]
+    return [add_up_chunks(task, _before_the_first_gap(task, chunks, found)) for task in tasks]
 
 
-def _from_the_start(chunks: dict[int, Sums]) -> Iterator[Sums]:
-    for chunk in range(len(chunks)):
-        if chunk not in chunks:
-            return
-        yield chunks[chunk]
+def _take_in_turn(tasks: list[DrawTask]) -> list[DrawChunk]:
+    """The first chunk of every task, then the second of every task that has one, and so on."""
+    most = max((len(task.chunk_sizes) for task in tasks), default=0)
+    return [
+        DrawChunk(task, number) for number in range(most) for task in tasks if number < len(task.chunk_sizes)
+    ]
 
 
-def infinite_mass(schedule: Schedule) -> float:
-    """The probability that some loss is infinite."""
-    return schedule.infinite_mass
+def _before_the_first_gap(
+    task: DrawTask, chunks: list[DrawChunk], found: dict[int, ChunkSums]
+) -> list[ChunkSums]:
+    own = [found.get(place) for place, chunk in enumerate(chunks) if chunk.task is task]
+    gap = own.index(None) if None in own else len(own)
+    return [sums for sums in own[:gap] if sums is not None]
 
 
-def scaled(part: Part, mean: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """delta at each epsilon from the mean of Z, and from its limits, with the doubt about C on the safe side."""
-    if part.tilt == 0:
+def scale_to_delta(task: DrawTask, mean: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+    """delta at each epsilon from the mean of Z, and from its limits, with the error of C on the safe side."""
+    if task.tilt == 0:
         return mean, low, high
-    moments = [(times, log_moment(pair, part.tilt)) for pair, times in part.schedule]
+    moments = [(times, log_moment(pair, task.tilt)) for pair, times in task.schedule]
     log_moments = sum(times * value for times, (value, _) in moments)
-    doubt = sum(times * error for times, (_, error) in moments)
-    log_scale = log_moments - part.tilt * np.array(part.epsilons) + log_chernoff_factor(part.tilt)
-    sizes = sum(times * abs(value) for times, (value, _) in moments) + part.tilt * np.array(part.epsilons)
-    outwards = doubt + 8 * UNIT_ROUNDOFF * (1 + sizes)
-    sure = infinite_mass(part.schedule)
+    exponents = task.tilt * np.array(task.epsilons)
+    log_scale = log_moments - exponents + log_chernoff_factor(task.tilt)
+    sizes = sum(times * abs(value) for times, (value, _) in moments) + exponents
+    moments_abs_error = sum(times * error for times, (_, error) in moments)
+    abs_error = moments_abs_error + (8 + len(moments)) * UNIT_ROUNDOFF * (1 + sizes)
     with np.errstate(divide="ignore"):
-        logs = (
-            np.log(mean) + log_scale,
-            np.log(low) + log_scale - outwards,
-            np.log(high) + log_scale + outwards,
-        )
-    # far below where the tilt is for, C alone overflows
-    value, least, most = (np.minimum(sure + np.exp(np.minimum(log, 0.0)), 1.0) for log in logs)
-    rounding = 8 * UNIT_ROUNDOFF * (1 + part.schedule.steps)  # of the infinite losses' mass, and of the sum
-    # a limit too small for a double is not a proof of 0
+        log_mean, log_low, log_high = np.log(mean), np.log(low), np.log(np.maximum(high, SMALLEST))
+    # far below where the tilt is for, C alone overflows: delta is at most 1 all the same
+    value = np.exp(np.minimum(log_mean + log_scale, 0.0))
+    lower = np.exp(np.minimum(log_low + log_scale - abs_error - 4 * UNIT_ROUNDOFF * np.abs(log_low), 0.0))
+    upper = np.exp(np.minimum(log_high + log_scale + abs_error + 4 * UNIT_ROUNDOFF * np.abs(log_high), 0.0))
+    least, most = (math.exp(log_mass) for log_mass in task.schedule.log_infinite_mass)
+    rel_error = 8 * UNIT_ROUNDOFF * (1 + task.schedule.steps)  # of two exponentials and their sum, and more
     return (
-        value,
-        least * (1 - rounding),
-        np.minimum(np.maximum(most * (1 + rounding), math.nextafter(0.0, 1.0)), 1.0),
+        np.minimum(task.schedule.infinite_mass + value, 1.0),
+        np.minimum((least + lower) * (1 - rel_error), 1.0),
+        np.clip((most + upper) * (1 + rel_error), SMALLEST, 1.0),  # too small for a double is no proof of 0
     )

@@ -1,4 +1,4 @@
-"""What drawing from mixtures needs: a component at random, and sums of what a rejection keeps."""
+"""What drawing from mixtures needs: a component at random, and sums of what a rejection accepts."""
 
 import math
 from collections.abc import Callable
@@ -10,14 +10,18 @@ from scipy import special
 from tightrope.numerics.tails import Floats
 
 LARGEST_LOG = 600.0  # of a likelihood ratio or a product of some: a double holds 709
-SPARE = 1.02  # candidates beyond the mean need, so that a second round is rare
-LEAST_ROUND, LARGEST_ROUND = 64, 1 << 14  # candidates at once: they stay in the cache, however few are kept
+SPARE = 1.02  # candidates per mean need, so that a second round is rare
+LEAST_ROUND, LARGEST_ROUND = (
+    64,
+    1 << 14,
+)  # candidates at once: they stay in the cache, however few are accepted
 
 
 def binomial_log_weights(rate: float, shift: float, order: int) -> Floats:
-    """ln of C(a,j) (1-g)^{a-j} g^j e^{(j^2-j) D^2/2}, j = 0, ..., a: what N(jD) weighs in density (1-g + g e^{Du - D^2/2})^a.
+    """ln of what N(jD) weighs in density (1-g + g e^{Du - D^2/2})^a, j = 0, ..., a.
 
-    The weights sum to M(a - 1) of the pair ((1-g) N(0) + g N(D), N(0)).
+    The weights are C(a,j) (1-g)^{a-j} g^j e^{(j^2-j) D^2/2}; they sum to M(a - 1) of the pair
+    ((1-g) N(0) + g N(D), N(0)).
     """
     j = np.arange(order + 1.0)
     choices = special.gammaln(order + 1) - special.gammaln(j + 1) - special.gammaln(order - j + 1)
@@ -26,11 +30,12 @@ def binomial_log_weights(rate: float, shift: float, order: int) -> Floats:
 
 
 class PowerMixture:
-    """Candidates for the law with density proportional to phi R^a, R = 1-g + g e^{Du - D^2/2}, a >= 1: a mixture of N(jD).
+    """Candidates N(jD) for the density phi R^a up to a factor, R = 1-g + g e^{Du - D^2/2}, a >= 1.
 
     For whole a it is that law itself. Between n and n + 1, a = n + t, R^t lies below its tangent at R = s,
-    R^a <= (1-t) s^t R^n + t s^{t-1} R^{n+1}, and a candidate is kept with probability r^t / (1-t + t r), r = R/s. With s the
-    ratio of the two moments most are kept: the logarithm of the share is that of the moment less its linear interpolation.
+    R^a <= (1-t) s^t R^n + t s^{t-1} R^{n+1}, and a candidate is accepted with probability r^t / (1-t + t r),
+    r = R/s. With s the ratio of the two moments most are accepted: the logarithm of the share is that of the
+    moment less its linear interpolation.
     """
 
     def __init__(self, rate: float, shift: float, order: float) -> None:
@@ -40,16 +45,14 @@ class PowerMixture:
         if self.share:
             above = binomial_log_weights(rate, shift, math.floor(order) + 1)
             self.log_touch = float(np.logaddexp.reduce(above) - np.logaddexp.reduce(self.log_weights))
-            below = (
-                np.append(self.log_weights, -np.inf) + math.log1p(-self.share) + self.share * self.log_touch
-            )
-            self.log_weights = np.logaddexp(
-                below, above + math.log(self.share) + (self.share - 1) * self.log_touch
-            )
+            below = np.append(self.log_weights, -np.inf) + math.log1p(-self.share)
+            below += self.share * self.log_touch
+            above += math.log(self.share) + (self.share - 1) * self.log_touch
+            self.log_weights = np.logaddexp(below, above)
         self.centres = shift * np.arange(float(len(self.log_weights)))
 
     def excess(self, log_ratio: Floats) -> Floats:
-        """-ln of the probability with which a candidate is kept, from ln R at it."""
+        """-ln of the probability with which a candidate is accepted, from ln R at it."""
         log_r = log_ratio - self.log_touch
         if log_r.max(initial=0.0) < LARGEST_LOG:
             return np.asarray(np.log1p(self.share * np.expm1(log_r)) - self.share * log_r)
@@ -66,12 +69,12 @@ class Chooser:
         cumulative = np.cumsum(shares[order] / math.fsum(shares))
         self.order, self.values, self.bounds = order, values[order], cumulative[:-1]
 
-    def places(self, rng: np.random.Generator, size: int) -> NDArray[np.intp]:
+    def choose(self, rng: np.random.Generator, size: int) -> NDArray[np.intp]:
         """Which components are chosen, as places in the arrays given."""
         return self.order[np.searchsorted(self.bounds, rng.random(size), side="right")]
 
-    def moved(self, rng: np.random.Generator, noise: Floats) -> Floats:
-        """The noise, each number moved by a value chosen for it. Only where it is not the likeliest is it looked up."""
+    def move(self, rng: np.random.Generator, noise: Floats) -> Floats:
+        """The noise, each number moved by a value chosen for it."""
         if self.values[0]:
             noise += self.values[0]
         if len(self.values) == 1:
@@ -80,23 +83,39 @@ class Chooser:
         if len(self.values) == 2:
             noise += (place >= self.bounds[0]) * (self.values[1] - self.values[0])
             return noise
-        others = np.flatnonzero(place >= self.bounds[0])
+        others = np.flatnonzero(
+            place >= self.bounds[0]
+        )  # only those not moved by the likeliest are looked up
         found = np.searchsorted(self.bounds[1:], place[others], side="right")
         noise[others] += self.values[1 + found] - self.values[0]
         return noise
 
 
-def kept_sums(candidates: Callable[[int], Floats], acceptance: float, count: int, times: int) -> Floats:
-    """`count` sums of `times` of the numbers kept by a rejection, which are used in the order in which they come."""
+def sum_accepted(accept: Callable[[int], Floats], acceptance: float, count: int, times: int) -> Floats:
+    """`count` sums of `times` accepted numbers each, used in the order in which they come.
+
+    `accept(size)` makes so many candidates and returns those it accepts, about a share of `acceptance`.
+    """
     total = np.zeros(count)
     spare = np.empty(0)
     for _ in range(times):
         rounds, have = [spare], len(spare)
         while have < count:
-            kept = candidates(min(int((count - have) / acceptance * SPARE) + LEAST_ROUND, LARGEST_ROUND))
-            rounds.append(kept)
-            have += len(kept)
+            accepted = accept(min(int((count - have) / acceptance * SPARE) + LEAST_ROUND, LARGEST_ROUND))
+            rounds.append(accepted)
+            have += len(accepted)
         stream = np.concatenate(rounds)
         total += stream[:count]
         spare = stream[count:]
+    return total
+
+
+def sum_log_products(draw_ratios: Callable[[int], Floats], group: int, count: int, times: int) -> Floats:
+    """`count` sums of the logarithms of `times` ratios, one logarithm per `group` factors."""
+    total = np.zeros(count)
+    for done in range(0, times, group):
+        product = draw_ratios(count)
+        for _ in range(min(group, times - done) - 1):
+            product *= draw_ratios(count)
+        total += np.log(product)
     return total

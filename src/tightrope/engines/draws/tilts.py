@@ -1,9 +1,10 @@
 """Which tilt to draw at: the one whose Rényi bound on delta is smallest, so that the mean of Z is largest."""
 
 import math
+from enum import Enum
 from functools import lru_cache
 
-from tightrope.engines.draws.losses import is_fastest_whole, tilted_draws
+from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import log_chernoff_factor
@@ -15,26 +16,43 @@ LEAST_ACCEPTANCE = 0.01  # below, a milder tilt wins what it loses by drawing fa
 LOG_REJECTION = math.log(2.0)  # what drawing by rejection costs, where another tilt needs none
 
 
-def best_tilts(schedule: Schedule, epsilons: tuple[float, ...]) -> list[float]:
-    """A tilt for each epsilon, 0 where plain draws are better; any tilt is valid."""
+class Drawing(Enum):
+    """PLAIN draws losses as they occur; TILTED prefers large ones and weighs them down, for small deltas."""
+
+    PLAIN = "plain"
+    TILTED = "tilted"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+PLAIN, TILTED = Drawing.PLAIN, Drawing.TILTED
+
+
+def choose_tilts(schedule: Schedule, epsilons: tuple[float, ...], drawing: Drawing = TILTED) -> list[float]:
+    """A tilt for each epsilon, 0 where plain draws are better or asked for. Any tilt is valid."""
+    if drawing is PLAIN:
+        return [0.0] * len(epsilons)
     ratio = OWN_RATIO if len(epsilons) == 1 else SHARED_RATIO
-    whole = any(is_fastest_whole(pair) for pair, _ in schedule)
+    integer = any(tilted_source(pair, 0.0).prefers_integer_tilts for pair, _ in schedule)
     plan = Plan(schedule)
-    return [_best_tilt(schedule, plan, epsilon, ratio, whole) for epsilon in epsilons]
+    return [_choose_tilt(schedule, plan, epsilon, ratio, integer) for epsilon in epsilons]
 
 
-def _best_tilt(schedule: Schedule, plan: Plan, epsilon: float, ratio: float, whole: bool) -> float:
-    log_scale, tilt = _best_of(schedule, plan, epsilon, _grid(ratio, whole=False))
-    if not whole:
+def _choose_tilt(schedule: Schedule, plan: Plan, epsilon: float, ratio: float, integer: bool) -> float:
+    log_scale, tilt = _search_grid(schedule, plan, epsilon, _grid(ratio, integer=False))
+    if not integer:
         return tilt
-    log_scale_whole, tilt_whole = _best_of(schedule, plan, epsilon, _grid(ratio, whole=True))
-    return tilt_whole if log_scale_whole <= log_scale + LOG_REJECTION else tilt
+    log_scale_integer, integer_tilt = _search_grid(schedule, plan, epsilon, _grid(ratio, integer=True))
+    return integer_tilt if log_scale_integer <= log_scale + LOG_REJECTION else tilt
 
 
-def _best_of(schedule: Schedule, plan: Plan, epsilon: float, grid: tuple[float, ...]) -> tuple[float, float]:
-    """ln C and the tilt at which it is smallest, of those on the grid at which drawing is no burden, and 0."""
+def _search_grid(
+    schedule: Schedule, plan: Plan, epsilon: float, grid: tuple[float, ...]
+) -> tuple[float, float]:
+    """The smallest ln C and its tilt, among 0 and the tilts on the grid at which drawing is no burden."""
 
-    def is_beyond(c: float) -> bool:
+    def grows_at(c: float) -> bool:
         """Whether ln C, a convex function of c, grows at c."""
         slope = _cumulants(plan, c)[1] - epsilon + math.log(c / (1 + c))
         return not slope <= 0
@@ -42,11 +60,11 @@ def _best_of(schedule: Schedule, plan: Plan, epsilon: float, grid: tuple[float, 
     low, high = 0, len(grid)
     while low < high:
         middle = (low + high) // 2
-        if is_beyond(grid[middle]):
+        if grows_at(grid[middle]):
             high = middle
         else:
             low = middle + 1
-    # the minimum lies between grid[low - 1] and grid[low]; where few candidates would be kept, further down
+    # the minimum lies between grid[low - 1] and grid[low]; where few candidates are accepted, go further down
     best = 0.0, 0.0
     for place in range(min(low, len(grid) - 1), -1, -1):
         c = grid[place]
@@ -61,11 +79,11 @@ def _best_of(schedule: Schedule, plan: Plan, epsilon: float, grid: tuple[float, 
 
 
 @lru_cache(maxsize=16)
-def _grid(ratio: float, *, whole: bool) -> tuple[float, ...]:
-    least = 1.0 if whole else LEAST_TILT
+def _grid(ratio: float, *, integer: bool) -> tuple[float, ...]:
+    least = 1.0 if integer else LEAST_TILT
     count = math.floor(math.log(MOST_TILT / least) / math.log(ratio) + 1e-9)
     tilts = (least * ratio**i for i in range(count + 1))
-    return tuple(sorted({float(round(tilt)) if whole else tilt for tilt in tilts}))
+    return tuple(sorted({float(round(tilt)) if integer else tilt for tilt in tilts}))
 
 
 def _cumulants(plan: Plan, c: float) -> tuple[float, float]:
@@ -78,6 +96,6 @@ def _cumulants(plan: Plan, c: float) -> tuple[float, float]:
 
 def _can_be_drawn(schedule: Schedule, tilt: float) -> bool:
     try:
-        return all(tilted_draws(pair, tilt).acceptance >= LEAST_ACCEPTANCE for pair, _ in schedule)
+        return all(tilted_source(pair, tilt).acceptance >= LEAST_ACCEPTANCE for pair, _ in schedule)
     except EngineDeclines:
         return False

@@ -1,21 +1,19 @@
-"""K steps by their Rényi divergences, which add up: upper bounds that are quick, valid and looser than the curve itself."""
+"""Upper bounds for many steps from their Rényi divergences, which add up: quick, valid and not tight."""
 
 import math
 from collections.abc import Callable, Iterable
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.moments.amplified import amplified_log_moment_above
-from tightrope.engines.moments.step import largest_loss, log_moment_above
+from tightrope.engines.moments.step import amplified_log_moment_above, log_moment_above
+from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.amplified import Amplified
-from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
-
-Bounded = Pair | Amplified
+from tightrope.pairs.schedule import Schedule
 
 LEAST_TILT, MOST_TILT = 1e-3, 1e9  # orders less 1 among which the best one is looked for
-NO_TILT = 1e-6  # at most so far from order 1, the divergence is as good as the relative entropy
+NO_TILT = 1e-6  # this close to order 1, the divergence is as good as the relative entropy
 FINE_ENOUGH = 1e-5  # of ln(order - 1): the bound is flat there, to about its square
 SCALE = 1.25  # between the tilts at which a bound for all orders is supported
 
@@ -23,34 +21,29 @@ SCALE = 1.25  # between the tilts at which a bound for all orders is supported
 class RenyiBound:
     """What the moments of the steps say about delta, epsilon and concentrated privacy."""
 
-    def __init__(self, parts: Iterable[tuple[Bounded, int]]) -> None:
+    def __init__(self, parts: Iterable[tuple[Pair | Amplified, int]]) -> None:
         self.parts = tuple(parts)
-        finite = [
-            (part, times) for part, times in self.parts if isinstance(part, FinitePair) and part.infinite_mass
-        ]
-        self.infinite_mass = -math.expm1(sum(times * _log_complement(part) for part, times in finite))
-        self.largest_loss = sum(times * _largest_loss(part) for part, times in self.parts) * (
-            1 + 8 * UNIT_ROUNDOFF
-        )
+        pairs = Schedule((part, times) for part, times in self.parts if isinstance(part, Pair))
+        self.log_infinite_mass = pairs.log_infinite_mass[1]  # rounded up
+        largest = sum(times * max(part.largest_finite_loss, 0.0) for part, times in self.parts)
+        self.largest_loss = largest * (1 + (8 + len(self.parts)) * UNIT_ROUNDOFF)
 
     def log_moment(self, c: float) -> float:
         """An upper bound of ln E[e^{c loss}; loss finite] of the whole run: 1 + c is the order."""
         total = 0.0
-        for part, times in self.parts:
-            try:
-                each = (
-                    amplified_log_moment_above(part, c)
-                    if isinstance(part, Amplified)
-                    else log_moment_above(part, c)
-                )
-            except (EngineDeclines, OverflowError):
-                return math.inf
-            total += times * each
-        return total + 4 * UNIT_ROUNDOFF * abs(total)
+        try:
+            for part, times in self.parts:
+                if isinstance(part, Amplified):
+                    total += times * amplified_log_moment_above(part, c)
+                else:
+                    total += times * log_moment_above(part, c)
+        except (EngineDeclines, OverflowError):
+            return math.inf
+        return total + (4 + len(self.parts)) * UNIT_ROUNDOFF * abs(total)
 
     def divergence(self, order: float) -> float:
         """An upper bound of the Rényi divergence of an order above 1; infinite where losses are."""
-        if self.infinite_mass:
+        if self.log_infinite_mass > -math.inf:
             return math.inf
         if order == math.inf:
             return self.largest_loss
@@ -58,59 +51,58 @@ class RenyiBound:
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """An upper bound of ln delta(epsilon), and the order that gives it."""
-        if not self.parts:
-            return -math.inf, math.inf
-        log_infinite = math.log(self.infinite_mass) + 8 * UNIT_ROUNDOFF if self.infinite_mass else -math.inf
-        if epsilon >= self.largest_loss:
-            return log_infinite, math.inf
+        if not self.parts or epsilon >= self.largest_loss:
+            return self.log_infinite_mass, math.inf
 
-        def at(c: float) -> float:
-            found = self.log_moment(c)
-            slack = 8 * UNIT_ROUNDOFF * (abs(found) + c * abs(epsilon) + abs(_log_peak(c)))
-            return found - c * epsilon + _log_peak(c) + slack
+        def bound(c: float) -> float:
+            log_moment, log_factor = self.log_moment(c), log_chernoff_factor(c)
+            abs_error = 8 * UNIT_ROUNDOFF * (abs(log_moment) + c * abs(epsilon) + abs(log_factor))
+            return log_moment - c * epsilon + log_factor + abs_error
 
-        c, value = _smallest(at)
+        c, value = _find_best_tilt(bound)
         order = 1 + c
         if self._log_total_variation < value:
             value, order = self._log_total_variation, 1.0
-        if self.infinite_mass:
-            value = max(value, log_infinite) + math.log1p(math.exp(-abs(value - log_infinite)))
+        if self.log_infinite_mass > -math.inf:
+            larger, gap = max(value, self.log_infinite_mass), abs(value - self.log_infinite_mass)
+            value = larger + math.log1p(math.exp(-gap))
             value += 8 * UNIT_ROUNDOFF * (1 + abs(value))
         return min(value, 0.0), order
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """An upper bound of the smallest epsilon >= 0 with delta(epsilon) <= `delta`, and the order that gives it."""
+        """An upper bound of the smallest epsilon >= 0 that `delta` allows, and the order that gives it."""
         if not self.parts:
             return 0.0, math.inf
-        left = delta - self.infinite_mass
+        left = delta - math.exp(self.log_infinite_mass)
         if left <= 0:
             return math.inf, math.inf
         log_left = math.log(left) - 16 * UNIT_ROUNDOFF * (1 + delta / left)
         if self._log_total_variation <= log_left:
             return 0.0, 1.0
 
-        def at(c: float) -> float:
-            found = self.log_moment(c)
-            slack = 8 * UNIT_ROUNDOFF * (abs(found) + abs(log_left) + abs(_log_peak(c)))
-            return (found + _log_peak(c) - log_left + slack) / c
+        def bound(c: float) -> float:
+            log_moment, log_factor = self.log_moment(c), log_chernoff_factor(c)
+            abs_error = 8 * UNIT_ROUNDOFF * (abs(log_moment) + abs(log_left) + abs(log_factor))
+            return (log_moment + log_factor - log_left + abs_error) / c
 
-        c, value = _smallest(at)
+        c, value = _find_best_tilt(bound)
         if self.largest_loss <= value:
-            return max(self.largest_loss, 0.0), math.inf
+            return self.largest_loss, math.inf
         return max(value, 0.0), 1 + c
 
     def zero_concentrated(self, largest_order: float) -> float:
-        """The smallest rho found with divergence(order) <= rho order for all orders up to `largest_order`, or all there are.
+        """The smallest rho found with divergence(order) <= rho order for all orders up to `largest_order`.
 
-        ln M is convex, so between two tilts it lies below its chord a + b c, and (a + b c) / (c (1 + c)) has one peak. The
-        divergence of order a is at most a S / 2 + L, S the squared separations of all unsampled Gaussian steps and L the
-        largest loss of the others: that closes the far end.
+        ln M is convex, so between two tilts it lies below its chord a + b c, and (a + b c) / (c (1 + c)) has
+        one peak. The divergence of order a is at most a S / 2 + L, S the squared separations of all unsampled
+        Gaussian steps and L the largest loss of the others: that closes the far end.
         """
-        if self.infinite_mass:
+        if self.log_infinite_mass > -math.inf:
             return math.inf
         last = min(largest_order - 1, MOST_TILT)
-        square = sum(times * _separation(part) ** 2 for part, times in self.parts)
-        bounded = sum(times * _largest_loss(part) for part, times in self.parts if not _separation(part))
+        square = sum(times * part.unsampled_separation**2 for part, times in self.parts)
+        others = [(part, times) for part, times in self.parts if not part.unsampled_separation]
+        bounded = sum(times * max(part.largest_finite_loss, 0.0) for part, times in others)
         if bounded == 0 and largest_order == math.inf:
             return square / 2
         c = min(NO_TILT, last)
@@ -120,29 +112,24 @@ class RenyiBound:
             far = square / 2 + bounded / (1 + c)
             if largest_order == math.inf and (far <= best or bounded / (1 + c) < 1e-6 * best):
                 return max(best, far)
-            step = min(c * SCALE, last)
-            next_value = self.log_moment(step)
+            next_c = min(c * SCALE, last)
+            next_value = self.log_moment(next_c)
             if next_value == math.inf:  # beyond the orders that a published bound knows
                 return math.inf
-            best = max(best, _peak_of_chord(c, value, step, next_value))
-            c, value = step, next_value
+            best = max(best, _find_peak_of_chord(c, value, next_c, next_value))
+            c, value = next_c, next_value
         return best if largest_order < math.inf else max(best, square / 2 + bounded / (1 + c))
 
     @property
     def _log_total_variation(self) -> float:
-        """ln sqrt(1 - e^-KL) >= ln delta(0) >= ln delta(epsilon); KL is at most the divergence of any order above 1."""
+        """ln sqrt(1 - e^-KL) >= ln delta(0) >= ln delta(epsilon); a divergence of order above 1 bounds KL."""
         entropy = self.divergence(1 + LEAST_TILT)
         return 0.5 * math.log(-math.expm1(-entropy)) + 4 * UNIT_ROUNDOFF if entropy > 0 else -math.inf
 
 
-def _log_peak(c: float) -> float:
-    """ln of the largest value of e^{-c x} (1 - e^{-x}): (1 - e^{-x})_+ <= e^{c x + this}."""
-    return -c * math.log1p(1 / c) - math.log1p(c)
-
-
-def _smallest(bound: Callable[[float], float]) -> tuple[float, float]:
-    """The tilt with about the smallest bound, and the bound there; every tilt's bound is valid, and they have one valley."""
-    from scipy import optimize  # takes a moment to import, and only this asks for it
+def _find_best_tilt(bound: Callable[[float], float]) -> tuple[float, float]:
+    """The tilt with about the smallest bound, and that bound. Any tilt is valid, and there is one valley."""
+    from scipy import optimize  # takes a moment to import, and nothing else here needs it
 
     def at(log_c: float) -> float:
         return bound(math.exp(log_c))
@@ -161,18 +148,17 @@ def _smallest(bound: Callable[[float], float]) -> tuple[float, float]:
     fine = optimize.minimize_scalar(at, bounds=(low, high), method="bounded", options={"xatol": FINE_ENOUGH})
     if fine.fun < value:
         x, value = float(fine.x), float(fine.fun)
-    whole = max(
-        round(math.exp(x)), 1
-    )  # where whole orders are all that is known, the valley has a kink at one of them
+    # where only whole orders are known, the valley has a kink at one of them
+    whole = max(round(math.exp(x)), 1)
     if bound(whole) < value:
         return whole, bound(whole)
     if math.isnan(value):
-        raise NotPreciseEnough("no order gives a Rényi bound. Ask the certified accountant.")
+        raise NotPreciseEnough("no order gives a Rényi bound", "Ask the certified accountant.")
     return math.exp(x), value
 
 
-def _peak_of_chord(left: float, at_left: float, right: float, at_right: float) -> float:
-    """The largest (a + b c) / (c (1 + c)) between two tilts, for the line through both values; a <= 0 by convexity."""
+def _find_peak_of_chord(left: float, at_left: float, right: float, at_right: float) -> float:
+    """The largest (a + b c) / (c (1 + c)) between two tilts, a + b c the chord; a <= 0 by convexity."""
     slope = (at_right - at_left) / (right - left)
     start = at_left - slope * left
     tilts = [left, right]
@@ -180,17 +166,3 @@ def _peak_of_chord(left: float, at_left: float, right: float, at_right: float) -
         middle = (-start + math.sqrt(start * (start - slope))) / slope
         tilts += [middle] if left < middle < right else []
     return max((start + slope * c) / (c * (1 + c)) for c in tilts) * (1 + 1e-12)
-
-
-def _log_complement(part: FinitePair) -> float:
-    return part.log_finite_mass
-
-
-def _largest_loss(part: Bounded) -> float:
-    return math.inf if isinstance(part, Amplified) else max(largest_loss(part), 0.0)
-
-
-def _separation(part: Bounded) -> float:
-    """How far apart the unsampled normals are; 0 for bounded losses."""
-    pair = part.base if isinstance(part, Amplified) else part
-    return pair.unsampled_separation

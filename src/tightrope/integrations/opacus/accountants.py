@@ -17,6 +17,7 @@ from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.findings import (
     ADAPTIVE_CLIPPING,
     clips_adaptively,
+    drop_lower_end,
     read_finding,
     warn,
     warn_in_a_box,
@@ -231,7 +232,7 @@ class OpacusAccountant(IAccountant):
     def epsilon(self, delta: float, *, by: Certified = BY_DEFAULT) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         found = self._prove(delta, by)
-        spent = Bracket(0.0, found.epsilon.upper) if self._is_a_bound() else found.epsilon
+        spent = drop_lower_end(found.epsilon, by) if self._is_a_bound() else found.epsilon
         for mismatch in self._mismatches():
             most = (
                 f"at most {round_to(spent.upper, 4, down=False)}"

@@ -10,6 +10,7 @@ from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
+from tightrope.integrations.opacus.findings import drop_lower_end
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -177,7 +178,7 @@ class TightropeEngine(PrivacyEngine):
     def epsilon(self, delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         spent = self.ledger.epsilon(delta)
-        return Bracket(0.0, spent.upper) if self.accountant.shared_noise else spent
+        return drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -215,9 +216,8 @@ class TightropeEngine(PrivacyEngine):
         )
         private_module, private_optimizer, *criterion_and_loader = made
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
-        private_optimizer.expected_batch_size = sampler.expected_batch / _count_ranks(
-            private_optimizer, sampler
-        )
+        ranks = _count_ranks(private_optimizer, sampler)
+        private_optimizer.expected_batch_size = sampler.expected_batch / ranks
         private_optimizer.attach_step_hook(self.accountant.hook(sampler))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)

@@ -1,12 +1,15 @@
 """What is found besides the loader, and how a mismatch between loader and accountant is said."""
 
+import math
 import sys
 import textwrap
 import warnings
 from dataclasses import replace
 from typing import Any
 
+from tightrope.accountants.certified import Certified
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import UnusableFile
 
 BOX_WIDTH = 100
@@ -47,6 +50,13 @@ def make_up_record(finding: Finding) -> Finding:
     """What is found where a record pushes out a made-up one, so that the sum moves by 2C."""
     nothing = Finding(scheme=Scheme.UNKNOWN, how=finding.how, sentence=MADE_UP_RECORD)
     return replace(nothing, records=finding.records, notes=finding.notes)
+
+
+def drop_lower_end(spent: Bracket, by: Certified) -> Bracket:
+    """The upper end alone, where the accounted steps are worse than those that were run."""
+    why = "the accounted steps only bound those that were run, so no datasets are known to reach a lower end"
+    gap = Gap(1.0, by.accuracy, why) if 0 < spent.upper < math.inf else None
+    return Bracket(0.0, spent.upper, gap=gap)
 
 
 def warn(message: str) -> None:

@@ -1,8 +1,8 @@
-"""Numbers of a figure: as CSV that is read back exactly, and as text that is rounded outwards."""
+"""Numbers of the paper's items: as CSV that is read back exactly, and as text that is rounded outwards."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tightrope.curve.bracket import Bracket
@@ -20,14 +20,30 @@ def save_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object
     return path
 
 
-def shown(bracket: Bracket, digits: int | None = None) -> str:
+def flatten(brackets: Iterable[Bracket]) -> Iterator[float]:
+    """The lower and the upper end of each, for a row of a table."""
+    for bracket in brackets:
+        yield from (bracket.lower, bracket.upper)
+
+
+def name_ends(names: Iterable[str]) -> Iterator[str]:
+    """What a table calls the ends of the brackets of these names."""
+    for name in names:
+        yield from (f"{name}_lower", f"{name}_upper")
+
+
+def overlap(one: Bracket, other: Bracket) -> bool:
+    """Whether both can hold the same number."""
+    return one.lower <= other.upper and other.lower <= one.upper
+
+
+def show(bracket: Bracket, digits: int | None = None) -> str:
     """Both ends, the lower one rounded down and the upper one up.
 
-    >>> shown(Bracket(0.94719428, 0.94719668), 4)
+    >>> show(Bracket(0.94719428, 0.94719668), 4)
     '[0.9471, 0.9472]'
     """
-    lower, upper = ends(bracket, digits)
-    return f"[{lower}, {upper}]"
+    return f"[{', '.join(ends(bracket, digits))}]"
 
 
 def at_least(value: float, digits: int) -> str:

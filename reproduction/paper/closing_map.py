@@ -1,4 +1,4 @@
-"""One setting of batches without replacement under SUBSTITUTE: REMOVE, the certified bracket and the envelope."""
+"""Batches without replacement under SUBSTITUTE: REMOVE, the certified bracket and the envelope."""
 
 import math
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import tightrope as tr
 AT_DELTA = "1e-5"
 DELTA = float(AT_DELTA)
 POPULATION = 1000
-Place = tuple[float, float, int]
+Place = tuple[float, float, int]  # rate, noise, steps
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Epsilons at DELTA: `remove` is the conjectured answer, `substitute` the truth, `envelope` the paper's valid bound."""
+class MapCell:
+    """Epsilons at DELTA: `remove` as conjectured, `substitute` the truth, `envelope` the paper's bound."""
 
     rate: float
     noise: float
@@ -24,11 +24,11 @@ class Cell:
 
     @property
     def gain(self) -> float:
-        """By how much, at least, an adaptive adversary beats REMOVE, relative to it; where below 0, nothing is certain."""
+        """By how much, at least, an adaptive adversary beats REMOVE, relative to it; not certain below 0."""
         return self.substitute.lower / self.remove.upper - 1
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether the conjecture is certainly wrong here."""
         return self.substitute.lower > self.remove.upper
 
@@ -41,19 +41,17 @@ class Cell:
         return f"rate {self.rate:g}, noise {self.noise:g}, {self.steps:,} steps"
 
 
-def solved(place: Place) -> Cell:
+def solve(place: Place) -> MapCell:
     """The cell at (rate, noise, steps), batches out of POPULATION records."""
     rate, noise, steps = place
     sampling = tr.WithoutReplacement(batch=round(rate * POPULATION), population=POPULATION)
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
-    envelope = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
-    return Cell(
-        *place,
-        remove,
-        tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT)),
-        envelope,
+    envelope, substitute = (
+        tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=tr.Certified(effort=effort))
+        for effort in (tr.QUICK, tr.TIGHT)
     )
+    return MapCell(*place, remove, substitute, envelope)
 
 
 def percent(share: float) -> str:
