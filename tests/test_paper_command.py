@@ -9,40 +9,22 @@ from subprocess import run
 
 import pytest
 
+from quick_paper import IN_ONE_PROCESS, ITEMS, quick
+from reproduction.__main__ import plain_claim
 from reproduction.markdown import markdown_table
-from reproduction.paper.item import AGREES, CORRECTED, Item, Made, PaperClaim, load_items
+from reproduction.paper.item import AGREES, CORRECTED, Item, Made, PaperClaim
 from reproduction.paper.page import page_text
 from shell import Shell
 
 ROOT = Path(__file__).parent.parent
 Claims = list[dict[str, str]]
-pytestmark = pytest.mark.xdist_group("paper")  # one quick run of everything serves all tests here
+pytestmark = IN_ONE_PROCESS
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Claims]:
-    """The folder and the claims of one quick run of everything."""
-    folder = tmp_path_factory.mktemp("paper")
-    done = run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-m",
-            "reproduction",
-            "paper",
-            "--out",
-            str(folder),
-            "--quick",
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder, json.loads(done.stdout)["claims"]
+@pytest.fixture
+def claims() -> Claims:
+    """The claims of a quick run of everything."""
+    return [plain_claim(name, claim) for name in ITEMS for claim in quick(name).made.claims]
 
 
 def of(claims: Claims, item: str, where: str = "") -> Claims:
@@ -53,9 +35,8 @@ def numbers(text: str) -> list[float]:
     return [float(found) for found in re.findall(r"\d+\.\d+(?:e-?\d+)?", text)]
 
 
-def test_every_item_makes_claims_and_every_correction_is_argued(quick: tuple[Path, Claims]) -> None:
-    _, claims = quick
-    assert {claim["item"] for claim in claims} == {item.name for item in load_items()}
+def test_every_item_makes_claims_and_every_correction_is_argued(claims: Claims) -> None:
+    assert {claim["item"] for claim in claims} == set(ITEMS)
     for claim in claims:
         assert claim["paper"], claim
         assert claim["certified"], claim
@@ -84,51 +65,57 @@ def test_the_corrections_are_those_that_are_known(quick: tuple[Path, Claims]) ->
     assert any(0.947195 < value < 0.947197 for value in numbers(cells[0]["certified"]))
 
 
-def test_the_crossing_of_two_laplace_steps_has_ten_digits(quick: tuple[Path, Claims]) -> None:
-    _, claims = quick
+def test_the_crossing_of_two_laplace_steps_has_ten_digits(claims: Claims) -> None:
     crossing = next(claim for claim in of(claims, "figure-1") if "cross" in claim["paper"])
     low, high = numbers(crossing["certified"])[:2]
     assert low <= 0.3712791827 <= high
     assert high - low < 1e-8
 
 
-def test_the_exact_fractions_are_there(quick: tuple[Path, Claims]) -> None:
-    _, claims = quick
+def test_the_exact_fractions_are_there(claims: Claims) -> None:
     said = " ".join(claim["certified"] for claim in of(claims, "randomized-response"))
     for fraction in ("11/48", "1/6", "1/16", "1/8"):
         assert fraction in said
 
 
-def test_nothing_contradicts_conjecture_12(quick: tuple[Path, Claims]) -> None:
-    _, claims = quick
+def test_nothing_contradicts_conjecture_12(claims: Claims) -> None:
     assert {claim["verdict"] for claim in of(claims, "conjecture-12")} <= {"agrees", "sharpened"}
 
 
-def test_the_page_holds_every_claim_and_every_picture(quick: tuple[Path, Claims]) -> None:
-    folder, claims = quick
-    page = (folder / "paper.md").read_text()
+def test_the_page_holds_every_claim_and_every_picture(claims: Claims, tmp_path: Path) -> None:
+    made = [(item, quick(name).made) for name, item in ITEMS.items()]
+    page = page_text(made, tmp_path / "paper.md", tmp_path, "a command", quick=True)
     assert "This is the quick version" in page
     for claim in claims:
         assert claim["certified"] in page
     links = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)
     assert len(links) >= 6
     for link in links:
-        assert (folder / link).stat().st_size > 20_000
-        assert (folder / link).with_suffix(".pdf").exists()
+        assert (tmp_path / link).stat().st_size > 20_000
+        assert (tmp_path / link).with_suffix(".pdf").exists()
 
 
-@pytest.mark.parametrize("name", ["randomized-response", "table-1"])
-def test_the_same_item_is_the_same_bytes(
-    quick: tuple[Path, Claims], reproduce: Shell, tmp_path: Path, name: str
-) -> None:
-    folder, _ = quick
-    code, out, _ = reproduce(f"paper --out {tmp_path} --item {name} --quick")
+def test_the_command_makes_the_same_claims_and_the_same_bytes(claims: Claims, tmp_path: Path) -> None:
+    names = ("randomized-response", "table-1")
+    words = ["paper", "--out", str(tmp_path), "--quick", "--json", "--item", *names]
+    command = [sys.executable, "-W", "error", "-m", "reproduction", *words]
+    done = run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["claims"] == [claim for claim in claims if claim["item"] in names]
+    files = [file for name in names for file in quick(name).made.files]
+    assert said["files"] == [str(tmp_path / file.name) for file in files]
+    for file in files:
+        assert file.read_bytes() == (tmp_path / file.name).read_bytes(), file.name
+    page = (tmp_path / "paper.md").read_text()
+    assert f"python -m reproduction paper --out {tmp_path} --quick --item {' '.join(names)}" in page
+
+
+def test_without_json_the_command_prints_a_table(reproduce: Shell, tmp_path: Path) -> None:
+    code, out, _ = reproduce(f"paper --out {tmp_path} --item table-1 --quick")
     assert code == 0
-    assert name in out
-    made = [file for file in tmp_path.iterdir() if file.name != "paper.md"]
-    assert made
-    for file in made:
-        assert file.read_bytes() == (folder / file.name).read_bytes(), file.name
+    assert "3 agrees, 0 sharpened, 7 corrected, 0 undecided" in out
+    assert f"The page: {tmp_path / 'paper.md'}" in out
 
 
 def test_an_item_that_does_not_exist_is_refused_with_those_that_do(reproduce: Shell, tmp_path: Path) -> None:

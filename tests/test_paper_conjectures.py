@@ -1,59 +1,45 @@
 """What became of the paper's conjectures and of its remark on the dataset's size: either verdict can come."""
 
-import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 import tightrope as tr
+from quick_paper import IN_ONE_PROCESS, QuickItem, quick
 from reproduction.paper import closing_conjecture, conjecture_12, dataset_size
 from reproduction.paper.closing_map import MapCell, percent
 from reproduction.paper.closing_picture import draw, inches
-from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Making
 from reproduction.paper.pictures import save_picture
 
-
-@dataclass
-class Told:
-    """Whom a making reports to."""
-
-    done: list[tuple[int, int]]
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        assert what
-        self.done.append((done, total))
+pytestmark = IN_ONE_PROCESS
 
 
-def made(item: Item, folder: Path) -> Made:
+def check(name: str) -> QuickItem:
     """The quick version, with everything that is true of every item checked."""
-    told = Told([])
-    found = item.make(Making(folder, True, told))
-    assert all(path.stat().st_size > 0 and path.parent == folder for path in found.files)
-    assert told.done[-1][0] == told.done[-1][1]
-    assert all(claim.why for claim in found.claims if claim.verdict is CORRECTED)
+    found = quick(name)
+    assert all(path.stat().st_size > 0 for path in found.made.files)
+    assert all(what for what, _, _ in found.told)
+    assert found.told[-1][1] == found.told[-1][2]
+    assert all(claim.why for claim in found.made.claims if claim.verdict is CORRECTED)
     return found
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 # -- Conjecture 12 -------------------------------------------------------------------------------------------
 
 
-def test_conjecture_12_is_swept_without_a_contradiction(tmp_path: Path) -> None:
-    found = made(conjecture_12.ITEM, tmp_path)
-    assert [claim.verdict for claim in found.claims] == [SHARPENED, AGREES]
-    table = rows(tmp_path / "conjecture-12.csv")
+def test_conjecture_12_is_swept_without_a_contradiction() -> None:
+    found = check("conjecture-12")
+    assert [claim.verdict for claim in found.made.claims] == [SHARPENED, AGREES]
+    table = found.rows("conjecture-12.csv")
     assert sum(int(row["points"]) for row in table) >= 100
     for row in table:
         parts = ("proved", "equal_at_0", "undecided", "refused", "contradicted")
         assert int(row["points"]) == sum(int(row[part]) for part in parts)
         assert (row["equal_at_0"], row["contradicted"]) == ("1", "0")
         assert int(row["proved"]) >= 10
-    assert "gaussian_remove_dominates_add.md" in found.passage
+    assert "gaussian_remove_dominates_add.md" in found.made.passage
 
 
 @dataclass(frozen=True)
@@ -97,11 +83,11 @@ def test_where_add_is_out_of_reach_its_last_bound_serves(monkeypatch: pytest.Mon
 # -- the closing conjecture ----------------------------------------------------------------------------------
 
 
-def test_the_closing_conjecture_is_refuted_twice(tmp_path: Path) -> None:
-    found = made(closing_conjecture.ITEM, tmp_path)
-    assert [claim.verdict for claim in found.claims] == [CORRECTED, CORRECTED, SHARPENED]
-    assert [path.suffix for path in found.files] == [".png", ".pdf", ".csv"]
-    for row in rows(tmp_path / "closing-conjecture.csv"):
+def test_the_closing_conjecture_is_refuted_twice() -> None:
+    found = check("closing-conjecture")
+    assert [claim.verdict for claim in found.made.claims] == [CORRECTED, CORRECTED, SHARPENED]
+    assert [path.suffix for path in found.made.files] == [".png", ".pdf", ".csv"]
+    for row in found.rows("closing-conjecture.csv"):
         remove, lower, upper, envelope = (
             float(row[k]) for k in ("remove_upper", "lower", "upper", "envelope_upper")
         )
@@ -168,10 +154,10 @@ def test_percentages_are_rounded_down() -> None:
 # -- dataset size --------------------------------------------------------------------------------------------
 
 
-def test_the_direction_of_the_bias_is_corrected(tmp_path: Path) -> None:
-    found = made(dataset_size.ITEM, tmp_path)
-    assert [claim.verdict for claim in found.claims] == [AGREES, CORRECTED, SHARPENED]
-    table = rows(tmp_path / "dataset-size.csv")
+def test_the_direction_of_the_bias_is_corrected() -> None:
+    found = check("dataset-size")
+    assert [claim.verdict for claim in found.made.claims] == [AGREES, CORRECTED, SHARPENED]
+    table = found.rows("dataset-size.csv")
     (truth,) = [row for row in table if row["records"] == row["taken_for"]]
     for row in table:
         if int(row["taken_for"]) > int(row["records"]):
@@ -199,9 +185,9 @@ def test_a_law_that_is_too_high_too_often_is_noticed() -> None:
 
 
 def test_pieces_come_in_their_order_and_the_first_failure_ends_the_work(tmp_path: Path) -> None:
-    told = Told([])
-    making = Making(tmp_path, True, told)
+    told: list[tuple[int, int]] = []
+    making = Making(tmp_path, True, lambda what, done, total: told.append((done, total)))
     assert making.work_through("numbers", abs, [-3, 2, -1]) == [3, 2, 1]
-    assert told.done == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     with pytest.raises(TypeError):
         making.work_through("numbers", abs, [1, "two", 3])  # type: ignore[arg-type]

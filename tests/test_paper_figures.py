@@ -1,55 +1,22 @@
 """Figures 2, 3 and 4 of the paper, made quickly: files, digits, and verdicts that follow from the numbers."""
 
-import csv
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tightrope as tr
+from quick_paper import IN_ONE_PROCESS, ITEMS, make_quickly, quick
 from reproduction.paper import figure_2, figure_2_noise, figure_3, figure_3_splits, figure_4, figure_4_curves
-from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, Item, Made, Making
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED
 
-ITEMS = {2: figure_2.ITEM, 3: figure_3.ITEM, 4: figure_4.ITEM}
-
-
-@dataclass(frozen=True)
-class Quick:
-    """What a quick making made, and what it told meanwhile."""
-
-    made: Made
-    told: list[tuple[str, int, int]]
-
-    def rows(self, name: str) -> list[dict[str, str]]:
-        (path,) = (file for file in self.made.files if file.name == name)
-        with path.open(newline="") as file:
-            return list(csv.DictReader(file))
+pytestmark = IN_ONE_PROCESS
 
 
-def made_quickly(item: Item, folder: Path) -> Quick:
-    told: list[tuple[str, int, int]] = []
-    return Quick(item.make(Making(folder, True, lambda *words: told.append(words))), told)
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Quick]:
-    known: dict[int, Quick] = {}
-
-    def of(number: int) -> Quick:
-        if number not in known:
-            known[number] = made_quickly(ITEMS[number], tmp_path_factory.mktemp(f"figure-{number}"))
-        return known[number]
-
-    return of
-
-
-@pytest.mark.parametrize("number", ITEMS)
-def test_a_figure_is_two_pictures_and_tables_with_progress(
-    quick: Callable[[int], Quick], number: int
-) -> None:
-    found = quick(number)
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_figure_is_two_pictures_and_tables_with_progress(number: int) -> None:
+    found = quick(f"figure-{number}")
     png, pdf, *tables = found.made.files
     assert png.name == f"figure-{number}.png"
     assert pdf.name == f"figure-{number}.pdf"
@@ -68,27 +35,25 @@ def test_a_figure_is_two_pictures_and_tables_with_progress(
 
 
 @pytest.mark.parametrize("number", [3, 4])
-def test_the_same_numbers_give_the_same_bytes(
-    quick: Callable[[int], Quick], number: int, tmp_path: Path
-) -> None:
-    again = made_quickly(ITEMS[number], tmp_path)
-    assert again.made.claims == quick(number).made.claims
-    for one, other in zip(quick(number).made.files, again.made.files, strict=True):
+def test_the_same_numbers_give_the_same_bytes(number: int, tmp_path: Path) -> None:
+    again = make_quickly(ITEMS[f"figure-{number}"], tmp_path)
+    assert again.made.claims == quick(f"figure-{number}").made.claims
+    for one, other in zip(quick(f"figure-{number}").made.files, again.made.files, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
 # Figure 2
 
 
-def test_the_verdicts_of_figure_2(quick: Callable[[int], Quick]) -> None:
-    claims = quick(2).made.claims
+def test_the_verdicts_of_figure_2() -> None:
+    claims = quick("figure-2").made.claims
     assert [claim.verdict for claim in claims] == [*[AGREES] * 6, SHARPENED]
     assert claims[0].certified.count("5 of 5") == 2
     assert claims[-1].certified.startswith("[19.3912675")
 
 
-def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe(quick: Callable[[int], Quick]) -> None:
-    rows = quick(2).rows("figure-2.csv")
+def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe() -> None:
+    rows = quick("figure-2").rows("figure-2.csv")
     assert len(rows) == 25
     for row in rows[::3]:
         batch = round(float(row["rate"]) * figure_2_noise.POPULATION)
@@ -100,10 +65,10 @@ def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe(quick: Callable[[in
         assert 0 < float(row["gap"]) < 1e-4
 
 
-def test_figure_2_doubles_the_noise_to_the_last_bit(quick: Callable[[int], Quick]) -> None:
+def test_figure_2_doubles_the_noise_to_the_last_bit() -> None:
     noise = {
         (row["sampling"], row["epsilon"], row["rate"]): float(row["noise"])
-        for row in quick(2).rows("figure-2.csv")
+        for row in quick("figure-2").rows("figure-2.csv")
     }
     fixed = {key: value for key, value in noise.items() if key[0] == "without replacement"}
     assert len(fixed) == 5
@@ -111,9 +76,9 @@ def test_figure_2_doubles_the_noise_to_the_last_bit(quick: Callable[[int], Quick
         assert value == 2 * noise["Poisson", epsilon, rate]
 
 
-def test_the_local_slope_passes_a_half_inside_the_transition(quick: Callable[[int], Quick]) -> None:
+def test_the_local_slope_passes_a_half_inside_the_transition() -> None:
     """By differences so wide that plain floats tell: flatter before, steeper after."""
-    for row in quick(2).rows("figure-2-transitions.csv"):
+    for row in quick("figure-2").rows("figure-2-transitions.csv"):
         line = next(
             each
             for each in figure_2_noise.LINES
@@ -136,7 +101,7 @@ def test_a_line_without_two_regimes_has_no_transition() -> None:
         figure_2_noise.find_transition(points)
 
 
-def test_other_numbers_give_other_verdicts_in_figure_2(quick: Callable[[int], Quick]) -> None:
+def test_other_numbers_give_other_verdicts_in_figure_2() -> None:
     doubled = figure_2_noise.Doubling(noise=5, epsilon=5, rates=5, certainly_other=0)
     assert figure_2.claim_doubling(doubled).verdict is AGREES
     assert figure_2.claim_doubling(replace(doubled, certainly_other=1)).verdict is CORRECTED
@@ -150,8 +115,8 @@ def test_other_numbers_give_other_verdicts_in_figure_2(quick: Callable[[int], Qu
 # Figure 3; its crossings are in test_figure_3
 
 
-def test_the_verdicts_of_figure_3(quick: Callable[[int], Quick]) -> None:
-    three, mixed, splits, envelope = quick(3).made.claims
+def test_the_verdicts_of_figure_3() -> None:
+    three, mixed, splits, envelope = quick("figure-3").made.claims
     assert [each.verdict for each in (three, mixed, splits, envelope)] == [
         SHARPENED,
         AGREES,
@@ -161,11 +126,11 @@ def test_the_verdicts_of_figure_3(quick: Callable[[int], Quick]) -> None:
     assert "[0.304836758703, 0.304836758867]" in three.certified
     assert "[0.518994132702, 0.518994133000]" in three.certified
     assert "[0.125633176, 0.125633177]" in mixed.certified
-    assert "15 of 15" in quick(3).made.passage
+    assert "15 of 15" in quick("figure-3").made.passage
 
 
-def test_the_curves_of_figure_3_are_ordered(quick: Callable[[int], Quick]) -> None:
-    rows = quick(3).rows("figure-3.csv")
+def test_the_curves_of_figure_3_are_ordered() -> None:
+    rows = quick("figure-3").rows("figure-3.csv")
     assert len(rows) == figure_3.FEW_POINTS
     for row in rows:
         value = {name: float(text) for name, text in row.items()}
@@ -191,8 +156,8 @@ def test_other_numbers_give_other_verdicts_in_figure_3() -> None:
 # Figure 4
 
 
-def test_the_verdicts_of_figure_4(quick: Callable[[int], Quick]) -> None:
-    claims = quick(4).made.claims
+def test_the_verdicts_of_figure_4() -> None:
+    claims = quick("figure-4").made.claims
     assert [claim.verdict for claim in claims] == [AGREES, CORRECTED, AGREES, AGREES, AGREES, SHARPENED]
     assert "61 of 61" in claims[0].certified
     assert "[0.000174098, 0.000174099]" in claims[1].certified
@@ -215,13 +180,13 @@ def test_the_printed_pair_is_the_right_one_at_the_opposite_rate() -> None:
     assert right == pytest.approx(found.right.lower, rel=1e-4)
 
 
-def test_the_envelope_is_the_upper_end_that_the_public_interface_gives(quick: Callable[[int], Quick]) -> None:
+def test_the_envelope_is_the_upper_end_that_the_public_interface_gives() -> None:
     composed = figure_4_curves.compose_envelope([0.0, 3.0])
     curve = tr.privacy_curve(figure_4_curves.RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
     for at, found in zip(composed.epsilons, composed.deltas, strict=True):
         assert found.upper == pytest.approx(curve.delta(at).upper, rel=1e-3)
         assert 0 < found.upper - found.lower < 1e-5 * found.upper
-    rows = {row["accountant"]: row for row in quick(4).rows("figure-4-epsilons.csv")}
+    rows = {row["accountant"]: row for row in quick("figure-4").rows("figure-4-epsilons.csv")}
     assert float(rows["envelope"]["epsilon_upper"]) == pytest.approx(curve.epsilon(1e-5).upper, rel=1e-5)
     assert float(rows["Rényi, Wang et al. Thm 9"]["epsilon_upper"]) == pytest.approx(9.3063, abs=1e-4)
 

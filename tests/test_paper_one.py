@@ -9,26 +9,23 @@ import pytest
 
 import tightrope as tr
 from precise import laplace_step_delta, mp, mpf, two_step_delta
-from reproduction.paper import figure_1, figure_1_curves, randomized_response, table_1
+from quick_paper import IN_ONE_PROCESS, make_quickly, quick
+from reproduction.paper import figure_1_curves, randomized_response, table_1
 from reproduction.paper.exact_lines import ExactCurve, exceeds_somewhere, find_crossings, repeat
-from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Made, PaperClaim
 from reproduction.paper.laplace_lattice import LaplaceStep, Lattice
 from reproduction.paper.laplace_lead import find_lead, lead_falls, leads, leads_from_0
 from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
 
-ITEMS = {module.ITEM.name: module.ITEM for module in (figure_1, randomized_response, table_1)}
+pytestmark = IN_ONE_PROCESS
 STEP = LaplaceStep(shift=1.0, rate=0.5)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Made]:
-    return {name: quickly(item, tmp_path_factory.mktemp(name)) for name, item in ITEMS.items()}
-
-
-def quickly(item: Item, folder: Path) -> Made:
-    return item.make(Making(folder, True, lambda what, done, total: None))
+@pytest.fixture
+def made() -> dict[str, Made]:
+    return {name: quick(name).made for name in ("figure-1", "randomized-response", "table-1")}
 
 
 def claim(made: Made, words: str) -> PaperClaim:
@@ -191,7 +188,7 @@ def test_the_numbers_of_the_figure_are_in_its_table(made: dict[str, Made]) -> No
 
 
 def test_pictures_are_written_and_the_same_every_time(made: dict[str, Made], tmp_path: Path) -> None:
-    again = quickly(randomized_response.ITEM, tmp_path)
+    again = make_quickly(randomized_response.ITEM, tmp_path).made
     assert [path.suffix for path in again.files[:2]] == [".png", ".pdf"]
     for first, second in zip(made["randomized-response"].files, again.files, strict=True):
         assert first.read_bytes() == second.read_bytes()

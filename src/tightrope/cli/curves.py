@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from cyclopts import Parameter
 
 from tightrope.accountants.accountant import Accountant, Progress
 from tightrope.accountants.certified import Certified
@@ -142,17 +141,14 @@ def delta(
 Range = Annotated[
     list[float] | None,
     opt.Points,
-    Parameter(
-        group=opt.ANSWER,
-        help=f"start:stop:count or a list; by default {POINTS} points, to where delta is {FAR_ENOUGH:g}.",
+    opt.about(
+        f"start:stop:count or a list; by default {POINTS} points, to where delta is {FAR_ENOUGH:g}.",
+        opt.ANSWER,
     ),
 ]
 Runs = Annotated[
     Path | None,
-    Parameter(
-        group=opt.QUESTION,
-        help="Several runs from this TOML file, in place of the options that state one run.",
-    ),
+    opt.about("Several runs from this TOML file, in place of the options that state one run.", opt.QUESTION),
 ]
 
 

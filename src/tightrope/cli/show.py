@@ -112,15 +112,15 @@ def answer_object(answer: Answer) -> Object:
     return {**numbers, **{name: getattr(answer, name) for name in ("confidence", "draws", "interrupted")}}
 
 
-def answer_cells(answer: Answer, logs: Answer | None = None) -> list[str]:
+def answer_cells(answer: Answer, log: Any = None) -> list[str]:
     """An answer of any kind, one number a cell, rounded outwards; a tiny delta from its logarithm."""
     if isinstance(answer, Bracket):
-        tiny = isinstance(logs, Bracket) and answer.upper <= SMALLEST_FLOAT
-        return list(ends_from_logs(logs) if tiny and isinstance(logs, Bracket) else ends(answer))
+        tiny = isinstance(log, Bracket) and answer.upper <= SMALLEST_FLOAT
+        return list(ends_from_logs(log) if tiny else ends(answer))
     if isinstance(answer, UpperBound):
-        tiny = isinstance(logs, UpperBound) and 0 < answer.upper < SMALLEST_FLOAT
-        log = logs.upper if tiny and isinstance(logs, UpperBound) else 0.0
-        upper = ends_from_logs(Bracket(log, log))[1] if tiny else round_outwards(answer.upper, up=True)
+        upper = round_outwards(answer.upper, up=True)
+        if isinstance(log, UpperBound) and 0 < answer.upper < SMALLEST_FLOAT:
+            upper = ends_from_logs(Bracket(log.upper, log.upper))[1]
         return [upper, f"{answer.order:.6g}"]
     if isinstance(answer, Approximation):
         return [f"{answer.value:.6g}"]

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 import tightrope.answers.compare as comparing
 import tightrope.answers.contrast as contrasting
 from tightrope.accountants.gaussian_limit import GaussianLimit
@@ -30,11 +28,9 @@ from tightrope.theorems.lookup import every_theorem, support_matrix
 
 ClaimedSampling = Annotated[
     opt.SamplingName | None,
-    Parameter(group=opt.ANSWER, help="The sampling to compare with; by default that of --sampling."),
+    opt.about("The sampling to compare with; by default that of --sampling.", opt.ANSWER),
 ]
-ClaimedRelation = Annotated[
-    opt.RelationName, Parameter(group=opt.ANSWER, help="The relation to compare with.")
-]
+ClaimedRelation = Annotated[opt.RelationName, opt.about("The relation to compare with.", opt.ANSWER)]
 
 
 def contrast(

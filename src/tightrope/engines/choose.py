@@ -1,4 +1,4 @@
-"""Which engine composes a schedule: a table, and the curve of one schedule that asks its way down the table."""
+"""Which engine composes a schedule: a table, and the curve of a schedule, which asks down the table."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -26,8 +26,8 @@ FEW_STEPS = 200  # so few are quick on a lattice, and the contour is asked with 
 class EngineRow:
     """One line of the table: which schedules an engine applies to, and how closely it is asked.
 
-    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not asked
-    again with more patience.
+    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
+    asked again with more patience.
     """
 
     make: Callable[[Schedule], Engine]
@@ -80,10 +80,10 @@ class Composition:
         return self.schedule.log_infinite_mass
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """Bounds on ln delta(epsilon) no further apart than `accuracy`, relative to delta; or NotPreciseEnough."""
-        known = self.known(epsilon)
-        if known is not None:
-            return known
+        """Bounds on ln delta(epsilon), at most `accuracy` apart relative to delta; or NotPreciseEnough."""
+        settled = self.settle(epsilon)
+        if settled is not None:
+            return settled
         for place in self._places:
             found = place.bounds(epsilon)
             if found.width <= accuracy:
@@ -115,7 +115,7 @@ class Composition:
             raise found
         return found
 
-    def known(self, epsilon: float) -> LogBounds | None:
+    def settle(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, no loss exceeds epsilon, or P and Q share no outcome."""
         if self.schedule.log_finite_mass == -math.inf:
             return LogBounds(0.0, 0.0)
@@ -123,7 +123,8 @@ class Composition:
         if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
             return NOTHING
         if epsilon >= highest * (1 - 8 * UNIT_ROUNDOFF):
-            # Not to be told from the largest loss: 1 - e^{eps - loss} is then at most a few units of roundoff.
+            # Not to be told from the largest loss: 1 - e^{eps - loss} is then at most a few units of
+            # roundoff.
             return LogBounds(-math.inf, math.log(32 * UNIT_ROUNDOFF * max(highest, 1e-300)))
         return None
 
@@ -136,7 +137,8 @@ class Composition:
                 continue
             for tolerance in row.tolerances(accuracy):
                 try:
-                    # An engine whose arithmetic overflows or loses its way certifies nothing here: on to the next.
+                    # An engine whose arithmetic overflows or loses its way certifies nothing here: on to
+                    # the next.
                     with np.errstate(over="ignore", invalid="ignore"):
                         local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)

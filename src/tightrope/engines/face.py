@@ -50,7 +50,7 @@ class EngineDeclines(Exception):
 
 @dataclass(frozen=True)
 class Hint:
-    """What is known before an engine is asked: about which tilt the saddle has, and about how large ln delta is."""
+    """What is known before an engine is asked: about the saddle's tilt, and about ln delta."""
 
     tilt: float = 1.0
     log_delta: float | None = None
@@ -67,7 +67,7 @@ class LocalBounds(Protocol):
 
 
 class Engine(Protocol):
-    """A way to compose one schedule. It keeps no state between questions: what helps is handed in as a hint."""
+    """A way to compose one schedule, without state between questions: what helps is handed in as a hint."""
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LocalBounds:
-        """Bounds placed for `epsilon`, each of whose errors should stay below `tolerance`; or EngineDeclines."""
+        """Bounds placed for `epsilon`, whose errors should each be below `tolerance`; or EngineDeclines."""

@@ -1,4 +1,4 @@
-"""The mu of the central limit theorem: many small steps look like one unsampled Gaussian step. An approximation."""
+"""The mu of the central limit theorem, an approximation: many small steps look like one Gaussian step."""
 
 import math
 from functools import singledispatch
@@ -16,9 +16,10 @@ LARGEST_MU = 1e6  # beyond, the limit says nothing that a float could hold
 def limiting_mu(schedule: Schedule) -> float:
     """How far apart two unit normals are that the run resembles; infinite where the limit says nothing.
 
-    Each step adds its share to mu^2: the squared separation of unsampled normals, and otherwise the chi-squared divergence of
-    P from Q, which for Poisson sampling is g^2 (e^{1/s^2} - 1). An envelope of normals adds the share that Dong, Roth and Su
-    give for batches of a fixed size: 2 g^2 (e^{d^2} Phi(3 d/2) + 3 Phi(-d/2) - 2), d the distance.
+    Each step adds its share to mu^2: the squared separation of unsampled normals, and otherwise the
+    chi-squared divergence of P from Q, which for Poisson sampling is g^2 (e^{1/s^2} - 1). An envelope of
+    normals adds the share that Dong, Roth and Su give for batches of a fixed size: 2 g^2 (e^{d^2} Phi(3
+    d/2) + 3 Phi(-d/2) - 2), d the distance.
     """
     total = sum(times * _share(pair) for pair, times in schedule)
     mu = math.sqrt(total) if math.isfinite(total) else math.inf

@@ -80,7 +80,7 @@ class Outline:
         return cells.merged, cells.log_masses
 
     def losses_that_matter(self, c: float, log_share: float, log_mass: float) -> tuple[float, float]:
-        """An interval of losses outside of which at most e^log_share of the tilted mass and e^log_mass of P's upper tail lie."""
+        """Losses that leave out at most e^log_share of the tilted mass, and e^log_mass of P above."""
         low, high = self.pair.loss_range
         losses, weights, log_moment = self.tilted(c)
         share = math.exp(log_share)
@@ -99,12 +99,12 @@ _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
 
 
 def outline(pair: Pair, log_cap: float) -> Outline:
-    """The outline of a pair, kept for the next question; the cap is rounded so that runs of similar length share it."""
+    """The outline of a pair, kept; the cap is rounded so that runs of similar length share it."""
     return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
 
 
 def log_delta_guess(schedule: Schedule, epsilon: float, log_delta: float) -> float:
-    """The saddle-point approximation of ln delta(epsilon), good where it is near `log_delta`; NaN where there is none."""
+    """About ln delta(epsilon), by the saddle point; good near `log_delta`, NaN where there is none."""
     if not schedule:
         return -math.inf
     plan = Plan(schedule, log_delta + NEGLIGIBLE)

@@ -14,7 +14,7 @@ STEEP = 50.0  # a slope over ln c at which the next place on the grid is half an
 
 
 def tilt_at(place: int) -> float:
-    """Tilts lie on a grid of 1 % steps, so that runs of different length ask the same of a step's transform."""
+    """The tilt at a place of a grid of 1 % steps, which lets runs of different length share transforms."""
     return math.exp(place / 100)
 
 
@@ -24,7 +24,7 @@ def place_of(tilt: float) -> int:
 
 
 def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -> float:
-    """The c > 0 that minimises K(c) - c epsilon - ln c - ln(1 + c), K = ln E[e^{c loss}]; the function is convex.
+    """The c > 0 that minimises the convex K(c) - c epsilon - ln c - ln(1 + c), where K = ln E[e^{c loss}].
 
     Newton in ln c inside a shrinking bracket: Newton alone runs away where K explodes (small noise).
     """
@@ -75,9 +75,8 @@ def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, flo
     """
     low, high = LOWEST_TILT, HIGHEST_TILT
     _, _, variance = cumulants(1.0)
-    start = (
-        math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
-    )  # as if the loss were normal
+    # start as if the loss were normal
+    start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
     x = place_of(start)
     while True:
         c = tilt_at(x)
@@ -101,7 +100,7 @@ SHIFTS_BELOW, SHIFTS_ABOVE = (-36, -16, -7, 0), (3, 10, 26, 69, 139)  # on the g
 
 @dataclass(frozen=True)
 class Placement:
-    """A tilt, the period after which the rule repeats itself, and a second tilt that bounds what repeats from above."""
+    """A tilt, the period after which the rule repeats itself, and a second tilt to bound the repetitions."""
 
     tilt: float
     tilt_beyond: float
@@ -111,10 +110,10 @@ class Placement:
 def place(
     cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, log_mass: float = 0.0
 ) -> Placement:
-    """A placement whose aliases sum to at most about e^log_goal; e^log_mass is the probability of all that is counted.
+    """A placement whose aliases sum to about e^log_goal at most; e^log_mass is the mass of all that counts.
 
-    The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge loss), a tilt
-    a little below leaves room for the second one and shortens the period.
+    The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge
+    loss), a tilt a little below leaves room for the second one and shortens the period.
     """
     middle = place_of(saddle)
     chernoff = {}
@@ -146,7 +145,7 @@ def place(
 
 
 def log_chernoff_factor(c: float) -> float:
-    """ln of sup_x (1 - e^{-x})_+ e^{-c x} = c^c / (1 + c)^{1 + c}, so that delta(eps) <= factor E[e^{c loss}] e^{-c eps}."""
+    """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}: delta(eps) <= this E[e^{c loss}] e^{-c eps}."""
     return -c * math.log1p(1 / c) - math.log1p(c)
 
 

@@ -6,7 +6,7 @@ from tightrope.numerics.tails import Floats
 
 
 def chords(x: Floats, points: Floats, values: Floats) -> Floats:
-    """Linear interpolation at x >= points[0] of positive values, accurate relative to the result; constant beyond the last."""
+    """Linear interpolation of positive values at x >= points[0], to relative accuracy; constant beyond."""
     right = np.clip(np.searchsorted(points, x), 1, len(points) - 1)
     x0, x1 = points[right - 1], points[right]
     inside = np.minimum(x, x1)

@@ -22,7 +22,7 @@ ANY_NOISE, GAUSSIAN_NOISE = Amplification.ANY_NOISE, Amplification.GAUSSIAN_NOIS
 
 @dataclass(frozen=True)
 class Amplified:
-    """`base` is the worst exchange of a record that is in the batch, where it is with probability `rate` < 1."""
+    """`base` is the worst exchange of a record in the batch; it is there with probability `rate` < 1."""
 
     base: Pair
     rate: float

@@ -98,7 +98,8 @@ def log_mixed_ratio(rate: float, log_ratio: Floats) -> Floats:
     with np.errstate(over="ignore"):
         direct = np.log1p(rate * np.expm1(np.minimum(log_ratio, 30)))
     summed = np.logaddexp(np.log1p(-rate), np.log(rate) + log_ratio)
-    # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower end, or huge
+    # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower
+    # end, or huge
     return np.where((log_ratio > 30) | ((rate > 0.5) & (log_ratio < -1)), summed, direct)
 
 

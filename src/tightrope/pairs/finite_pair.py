@@ -34,13 +34,13 @@ class FinitePair(Pair):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether exchanging P and Q changes no divergence: the law of the likelihood ratio is its own mirror."""
+        """Whether exchanging P and Q changes no divergence: the likelihood ratio's law is its own mirror."""
         outputs = [(p, q) for p, q in self._outputs if p or q]
         return _merge(outputs) == _merge((q, p) for p, q in outputs)
 
     @property
     def envelope(self) -> "FinitePair":
-        """The pointwise worst of this pair and its reverse, exactly; only for pairs (mix, plain) that mirror themselves.
+        """The pointwise worst of this pair and its reverse; only where the unsampled laws mirror each other.
 
         >>> half, quarter = Fraction(1, 2), Fraction(1, 4)
         >>> coin = FinitePair(FiniteSupport((half, half)), FiniteSupport((3 * quarter, quarter)))
@@ -63,7 +63,7 @@ class FinitePair(Pair):
 
     @cached_property
     def levels(self) -> tuple[tuple[Fraction, Fraction], ...]:
-        """(P, Q) masses of outputs with a finite loss, those of equal likelihood ratio merged, in increasing order."""
+        """(P, Q) masses of outputs with a finite loss, merged where it is equal, in increasing order."""
         merged = _merge((p, q) for p, q in self._outputs if p > 0 and q > 0)
         return tuple(masses for _, masses in sorted(merged.items()))
 
@@ -124,7 +124,7 @@ def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> dict[Fraction | floa
 
 
 def exact_log_ratio(p: Fraction, q: Fraction) -> float:
-    """ln(p/q) to a few units of roundoff, also where p and q nearly agree or differ beyond the range of floats."""
+    """ln(p/q) to 4 units of roundoff, also where p and q nearly agree, or differ beyond floats' range."""
     ratio = p / q
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import log_complement
@@ -15,7 +16,8 @@ from tightrope.pairs.pair import Pair
 class Schedule:
     """Pairs with multiplicity; pairs that lose nothing are left out, equal ones merged.
 
-    They are kept in an order of their own, so that runs that do the same steps get the same answer to the last bit.
+    They are kept in an order of their own, so that runs that do the same steps get the same answer to the
+    last bit.
     """
 
     parts: tuple[tuple[Pair, int], ...]
@@ -25,10 +27,10 @@ class Schedule:
         for pair, times in parts:
             if times and not pair.is_trivial:
                 merged[pair] = merged.get(pair, 0) + times
-        parts_in_order = (
+        ordered = (
             sorted(merged.items(), key=lambda part: part[0].sort_key) if len(merged) > 1 else merged.items()
         )
-        object.__setattr__(self, "parts", tuple(parts_in_order))
+        object.__setattr__(self, "parts", tuple(ordered))
 
     def __iter__(self) -> Iterator[tuple[Pair, int]]:
         return iter(self.parts)
@@ -36,7 +38,7 @@ class Schedule:
     def __bool__(self) -> bool:
         return bool(self.parts)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """How many pairs are played in all."""
         return sum(times for _, times in self.parts)
@@ -46,11 +48,14 @@ class Schedule:
         """Every pair reversed."""
         return Schedule((pair.reverse, times) for pair, times in self.parts)
 
-    @property
+    @cached_property
     def loss_range(self) -> tuple[float, float]:
         """The smallest and the largest total loss."""
-        low = sum(times * pair.loss_range[0] for pair, times in self.parts)
-        high = sum(times * pair.loss_range[1] for pair, times in self.parts)
+        if not self.parts:
+            return 0.0, 0.0
+        ends = [(times * pair.loss_range[0], times * pair.loss_range[1]) for pair, times in self.parts]
+        # math.fsum rounds once, however many parts there are; infinite ends need no rounding
+        low, high = (math.fsum(x) if all(map(math.isfinite, x)) else sum(x) for x in zip(*ends, strict=True))
         return low, high
 
     @property
@@ -65,7 +70,7 @@ class Schedule:
 
     @property
     def distinct_outcomes(self) -> float:
-        """How many outcomes the run has, up to the order of its steps; infinite where some step has a continuum."""
+        """How many outcomes the run has, up to order; infinite where some step has a continuum."""
         total = 1.0
         for pair, times in self.parts:
             if not pair.is_finite:
@@ -73,19 +78,19 @@ class Schedule:
             total *= math.comb(times + len(pair.levels) - 1, times) if pair.levels else 1
         return total
 
-    @property
+    @cached_property
     def gaussian_square(self) -> float:
         """The sum of the squared separations of all unsampled Gaussian steps."""
         return sum((times * (pair.gaussian_separation or 0.0) ** 2 for pair, times in self.parts), 0.0)
 
     @property
     def gaussian_separation(self) -> float | None:
-        """The separation of the one unsampled Gaussian step that all of these are; None if any is another kind."""
+        """The separation of the one unsampled Gaussian step that all these amount to; None if they do not."""
         if not self.parts or any(pair.gaussian_separation is None for pair, _ in self.parts):
             return None
         return math.sqrt(self.gaussian_square)
 
-    @property
+    @cached_property
     def log_finite_mass(self) -> float:
         """ln of the probability that no loss is infinite: each step's is (1 - its infinite mass)."""
         return sum((times * pair.log_finite_mass for pair, times in self.parts), 0.0)
@@ -95,17 +100,21 @@ class Schedule:
         """The probability of a loss that no finite epsilon covers, up to rounding."""
         return abs(math.expm1(self.log_finite_mass))
 
-    @property
+    @cached_property
     def log_infinite_mass(self) -> tuple[float, float]:
         """ln of a lower and an upper bound on the infinite mass; -inf twice where there is none.
 
-        Every term of `log_finite_mass` has the same sign and is right to 4 units of roundoff u, so with n terms
-        the sum is right to (5 + n) u relative. |d ln(1 - e^x) / d ln x| <= 1, and two more functions are rounded.
+        Every term of `log_finite_mass` has the same sign and is right to 4 units of roundoff u, so with n
+        terms the sum is right to (5 + n) u relative. |d ln(1 - e^x) / d ln x| <= 1, and two more functions
+        are rounded.
         """
         union = sum((times * pair.infinite_mass for pair, times in self.parts), Fraction(0))
         if union == 0:
             return -math.inf, -math.inf
-        # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may underflow
+        if self.log_finite_mass == -math.inf:
+            return 0.0, 0.0
+        # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may
+        # underflow
         small = union < Fraction(1, 2**60)
         log_infinite = exact_log_ratio(union, Fraction(1)) if small else log_complement(self.log_finite_mass)
         error = UNIT_ROUNDOFF * (16 + 2 * len(self.parts)) * (1 + abs(log_infinite))

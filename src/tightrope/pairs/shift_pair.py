@@ -1,4 +1,4 @@
-"""Pairs of additive noise: two mixtures of shifts of it, and the pointwise worst of such a pair and its reverse."""
+"""Pairs of additive noise: mixtures of shifts of it, and the pointwise worst of a pair and its reverse."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tightrope.pairs.pair import Pair
 
 @dataclass(frozen=True)
 class ShiftPair(Pair):
-    """P = `observed`, Q = `alternative`: mixtures of shifts of one noise, so that the loss grows with the output.
+    """P = `observed`, Q = `alternative`: mixtures of shifts of one noise. The loss grows with the output.
 
     P may move right (shift >= 0) and Q left (shift <= 0). Mirroring the output line changes no divergence,
     so every pair of the theorem table has this form.
@@ -114,13 +114,13 @@ class ShiftPair(Pair):
         return float(self.observed.log_upper(centre)), min(near, 0.0)
 
     def loss_quantile(self, log_mass: float) -> float:
-        """A loss that P exceeds with probability at most e^log_mass, a little above the smallest such loss."""
+        """A loss that P exceeds with probability at most e^log_mass, a little above the smallest such."""
         if not self.has_normal_noise:
             return self.loss_range[1]
         return float(self.loss(np.array(self.upper_quantile(log_mass))))
 
     def upper_quantile(self, log_mass: float) -> float:
-        """An output of normal noise above which P has at most e^log_mass, a little right of the first such."""
+        """An output of normal noise above which P has at most e^log_mass, a little above the first such."""
         plain = math.sqrt(2 * max(-log_mass, 1.0))
         rate, shift = self.observed.rate, self.observed.shift
         if rate == 0 or math.log(rate) < log_mass:
@@ -155,7 +155,7 @@ class ShiftPair(Pair):
         return (log_ratio + right + left) / 2
 
     def _output_of_two_mixtures(self, loss: Floats) -> Floats:
-        """Normal noise, equal rates and opposite shifts: 1-g + g w y = e^loss (1-g + g w / y), y = e^(shift x)."""
+        """Normals, equal rates, opposite shifts: 1-g + g w y = e^loss (1-g + g w / y), y = e^(shift x)."""
         p, q = self.observed, self.alternative
         if self.noise is not Noise.NORMAL or p.rate != q.rate or p.shift != -q.shift:
             raise NotImplementedError("no closed-form inverse for this pair of mixtures")
@@ -174,11 +174,12 @@ class ShiftPair(Pair):
 
 @dataclass(frozen=True)
 class Envelope(Pair):
-    """The pair whose curve is that of `remove` = (mix, plain) where e^eps >= 1 and that of its reverse elsewhere.
+    """The pair whose curve is that of `remove` = (mix, plain) for eps >= 0 and that of its reverse below.
 
-    Its losses above 0 are those of `remove`, with their masses; those below 0 are the reverse's; all other mass is at 0.
-    `remove` loses more than 0 exactly where the output is beyond the middle of its two centres, so by the symmetry of the
-    noise the mass at 0 is 1 - P(loss > 0) - Q(loss > 0) = (1 - rate) P(|noise| < shift / 2): nothing cancels.
+    Its losses above 0 are those of `remove`, with their masses; those below 0 are the reverse's; all other
+    mass is at 0. `remove` loses more than 0 exactly where the output is beyond the middle of its two
+    centres, so by the symmetry of the noise the mass at 0 is 1 - P(loss > 0) - Q(loss > 0) = (1 - rate)
+    P(|noise| < shift / 2): nothing cancels.
     """
 
     remove: ShiftPair

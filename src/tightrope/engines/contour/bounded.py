@@ -1,4 +1,4 @@
-"""The transforms of pairs with bounded losses: Laplace noise by Gauss-Legendre quadrature, finite supports exactly."""
+"""Transforms of bounded losses: Laplace noise by Gauss-Legendre quadrature, finite supports exactly."""
 
 import math
 from collections.abc import Callable
@@ -17,9 +17,7 @@ from tightrope.pairs.shift_pair import ShiftPair
 
 MOST_PANELS = 500
 PANEL_NODES = 32
-ELLIPSE = 1 + math.sqrt(
-    2
-)  # rho of the Bernstein ellipses: height and overhang of half a panel's length, at most
+ELLIPSE = 1 + math.sqrt(2)  # rho of the Bernstein ellipses: at most half a panel high, and overhanging
 
 
 class FiniteTransform(Transform):
@@ -49,8 +47,8 @@ class FiniteTransform(Transform):
 class LaplaceTransform(Transform):
     """Laplace noise: an atom of loss on each side of the two centres, and an analytic density between them.
 
-    Between the centres, an interval of length `gap`, the integrand is f(x) = density(x) R_P^{1+z} R_Q^{-z} with one of the R
-    equal to 1 and the other 1 - g + g e^{+-(2x - gap)}: analytic for |Im x| < pi / 2.
+    Between the centres, an interval of length `gap`, the integrand is f(x) = density(x) R_P^{1+z} R_Q^{-z}
+    with one of the R equal to 1 and the other 1 - g + g e^{+-(2x - gap)}: analytic for |Im x| < pi / 2.
     """
 
     def __init__(self, pair: ShiftPair) -> None:
@@ -67,7 +65,7 @@ class LaplaceTransform(Transform):
         return self.nodes(c)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Both atoms and the panels between them; the laws themselves are exponentials of x, at most 1/2 there."""
+        """Both atoms and the panels between them, where the laws themselves are exponentials, at most 1/2."""
         panels = math.ceil(2 * (self.high - self.low))
         log_wanted = math.log(target) + self.nodes(c).log_moment
         while (log_missed := self._log_panel_errors(c, 0.0, panels)) > log_wanted and panels < MOST_PANELS:
@@ -111,7 +109,8 @@ class LaplaceTransform(Transform):
     def _log_panel_errors(self, c: float, t: float, panels: int) -> float:
         """ln of a bound on the sum of the panels' errors (lemma 6).
 
-        Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its ellipse.
+        Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its
+        ellipse.
         """
         width = (self.high - self.low) / panels
         y = width / 4 * (ELLIPSE - 1 / ELLIPSE)

@@ -4,8 +4,9 @@ With M_s(z) = E_P[e^{z loss}] for each distinct step and any c > 0,
 
     delta(eps) = 1/(2 pi i) * integral over Re z = c of  prod_s M_s(z)^{k_s} e^{-z eps} / (z (z + 1)) dz.
 
-The trapezoidal rule with step h returns the sum over integers m of e^{c m Lambda} delta(eps + m Lambda), Lambda = 2 pi / h:
-every term is positive, so aliasing errs upwards by itself and only the lower end is charged for it.
+The trapezoidal rule with step h returns the sum over integers m of e^{c m Lambda} delta(eps + m Lambda),
+Lambda = 2 pi / h: every term is positive, so aliasing errs upwards by itself and only the lower end is
+charged for it.
 """
 
 import math
@@ -219,7 +220,7 @@ class ContourLine:
         return LogBounds(log_lower, log_upper, Errors(*errors))
 
     def _aliasing(self, epsilon: float) -> float:
-        """A bound on what the rule adds from other periods, below by delta <= 1 and above by Chernoff's bound."""
+        """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
         c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
         log_scale = self.log_moment - c * epsilon
         log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon

@@ -1,11 +1,12 @@
-"""The transform of an envelope: an atom at loss 0 and two analytic halves, by Gauss-Legendre quadrature whose error is bounded.
+"""The transform of an envelope: an atom at loss 0 and two analytic halves, by Gauss-Legendre quadrature.
 
-Beyond the middle of the centres R = 1 - g + g e^{steep (u - middle)} >= 1 is the likelihood ratio of the remove pair, so
+Beyond the middle of the centres R = 1 - g + g e^{steep (u - middle)} >= 1 is the likelihood ratio of the
+remove pair, so
 
     M(z) = atom + integral over u > middle of  density(u) R(u)^{1+z}  +  density(u) R(u)^{-z}  du :
 
-losses ln R of the remove pair, and losses -ln R of the add pair. For normal noise steep = shift; for Laplace noise steep = 2,
-and beyond the second centre R is constant: one more atom on each side.
+losses ln R of the remove pair, and losses -ln R of the add pair. For normal noise steep = shift; for
+Laplace noise steep = 2, and beyond the second centre R is constant: one more atom on each side.
 """
 
 import math
@@ -46,7 +47,8 @@ class EnvelopeTransform(Transform):
             pair.middle,
         )
         self.steep = self.shift if self.normal else 2.0
-        # Panels on whose ellipses the shifted part of R turns by at most 1 radian, and which resolve the noise.
+        # Panels on whose ellipses the shifted part of R turns by at most 1 radian, and which resolve the
+        # noise.
         self.width = min(2.0, 2 / self.steep)
         if not self.normal:
             self.width = self.middle / math.ceil(
@@ -62,8 +64,8 @@ class EnvelopeTransform(Transform):
     def gain_nodes(self, c: float, target: float) -> GainNodes:
         """Both halves and the atom; each law by itself is what c = 0 integrates.
 
-        Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most c Q: as much as c
-        times the P-mass of the remove half.
+        Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most
+        c Q: as much as c times the P-mass of the remove half.
         """
         width, kept = self.width, max(KEPT, -math.log(target))
         panels = self._panels(c, width, kept=kept)
@@ -105,7 +107,7 @@ class EnvelopeTransform(Transform):
         return drift + min(math.sqrt(2 * (kept + c * math.log(2))), math.sqrt(2 * kept + drift**2))
 
     def log_tail(self, c: float, high: float) -> float:
-        """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); that of density R^{-c} is smaller."""
+        """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); R^{-c} has less."""
         if not self.normal:
             return -math.inf  # the tail is an atom
         drift = (1 + c) * self.shift
@@ -136,7 +138,7 @@ class EnvelopeTransform(Transform):
         return 8 * math.ceil(high / (8 * width))  # few different grids for many tilts
 
     def _make_grid(self, width: float, panels: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """Losses in increasing order, their ln P-masses, the size of the exponents in those, and the outputs."""
+        """Increasing losses, their ln P-masses, the sizes of the exponents in those, and the outputs."""
         if panels * PANEL_NODES > MOST_NODES:
             raise EngineDeclines("the integrand oscillates too fast")
         points, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
@@ -181,8 +183,9 @@ class EnvelopeTransform(Transform):
     def _log_panel_errors(self, c: float, t: float, width: float, panels: int) -> float:
         """ln of a bound on the sum of the panels' errors, both halves (lemma 8).
 
-        On a panel's ellipse ln|f| is expanded along the real axis at the panel's centre; off the axis the density grows by
-        at most e^{y^2/2}, R^{1+c} not at all, R^{-c} by lemma 2, and R's argument is largest at the far end.
+        On a panel's ellipse ln|f| is expanded along the real axis at the panel's centre; off the axis the
+        density grows by at most e^{y^2/2}, R^{1+c} not at all, R^{-c} by lemma 2, and R's argument is
+        largest at the far end.
         """
         overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE)
         y = width / 4 * (ELLIPSE - 1 / ELLIPSE)

@@ -18,7 +18,7 @@ RISES = (0.1, 0.3, 1.0)  # how steeply it leaves the axis, relative to how high 
 
 @dataclass(frozen=True)
 class _Half:
-    """The cells of one half: distances from the middle, shares of the shifted part, least and most tilted mass."""
+    """The cells of one half: distance from the middle, the shifted part's share, least and most mass."""
 
     near: Floats
     far: Floats
@@ -31,7 +31,7 @@ class _Half:
     hidden: float
 
     def gain(self, shift: float, t: float, slope: float) -> float:
-        """A bound on the integral of the tilted density times (largest R - 1), with the line leaving the axis at `slope`."""
+        """A bound on the integral of tilted density times (R - 1); the line leaves the axis at `slope`."""
         pull = t * shift / (1 + shift**2)
         low, wish = self._height(pull * self.least_share, slope * self.near), pull * self.least_share
         high = self._height(pull * self.most_share, slope * self.far)
@@ -58,10 +58,11 @@ class _Half:
 class LiftedModulus:
     """t -> a bound on |M(c + is)| / M(c) for every s >= t (lemma 9).
 
-    Both halves start at the middle of the centres. Their lines of integration are lifted (the remove half) or lowered (the
-    add half) by a height y(u) that is 0 at the middle and grows. There the integrand is at most R times what it is on the
-    axis, ln R = y^2/2 + y'^2/2 - t arg, and for the add half, which divides by the mixture, 2 c share tan^2(a y/2) more.
-    Each cell is charged the largest R, and the least or the most mass, it can have.
+    Both halves start at the middle of the centres. Their lines of integration are lifted (the remove half)
+    or lowered (the add half) by a height y(u) that is 0 at the middle and grows. There the integrand is at
+    most R times what it is on the axis, ln R = y^2/2 + y'^2/2 - t arg, and for the add half, which divides
+    by the mixture, 2 c share tan^2(a y/2) more. Each cell is charged the largest R, and the least or the
+    most mass, it can have.
     """
 
     def __init__(

@@ -1,12 +1,14 @@
 """The transform M(z) = E_P[e^{z loss}] of a mixture of normals, by a quadrature whose error is bounded.
 
-In units of the noise, f(u; z) = density(u) R_P(u)^{1+z} R_Q(u)^{-z} with R = 1 - g + g e^{shift u - shift^2/2} is analytic
-in the strip |Im u| < pi / shift. The trapezoidal rule with step h on the whole line therefore misses M(z) by at most
+In units of the noise, f(u; z) = density(u) R_P(u)^{1+z} R_Q(u)^{-z} with R = 1 - g + g e^{shift u -
+shift^2/2} is analytic in the strip |Im u| < pi / shift. The trapezoidal rule with step h on the whole line
+therefore misses M(z) by at most
 
-    ( integral |f(u + iy)| du + integral |f(u - iy)| du ) / (e^{2 pi y / h} - 1)          for any y inside the strip,
+    ( integral |f(u + iy)| du + integral |f(u - iy)| du ) / (e^{2 pi y / h} - 1)          for any y inside
+    the strip,
 
-and moving the line up by a height y(u) >= 0 bounds |M(c + it)| for *all* t >= T at once, because Im loss(u + iy) >= 0.
-Both integrals are bounded by sums over cells, with the variation inside each cell charged.
+and moving the line up by a height y(u) >= 0 bounds |M(c + it)| for *all* t >= T at once, because Im loss(u
++ iy) >= 0. Both integrals are bounded by sums over cells, with the variation inside each cell charged.
 """
 
 import math
@@ -44,7 +46,8 @@ class NormalTransform(Transform):
         self.g_p, self.a = pair.observed.rate, pair.observed.shift
         self.g_q, self.b = pair.alternative.rate, -pair.alternative.shift
         self.steepest = max(self.a, self.b)
-        # Where Q is a mixture its density is a divisor; b y <= 1.2 keeps it from vanishing (proof note, lemma 2).
+        # Where Q is a mixture its density is a divisor; b y <= 1.2 keeps it from vanishing (proof note,
+        # lemma 2).
         heights = [0.9 * math.pi / self.a] if self.g_p else []
         heights += [1.2 / self.b] if self.g_q else []
         self.tallest = min(heights)
@@ -87,7 +90,7 @@ class NormalTransform(Transform):
         return -reach, drift + reach
 
     def _log_tail(self, c: float, low: float, high: float) -> float:
-        """ln of a bound on the integral of |f| outside [low, high], on any line of height y, over e^{y^2/2} (lemma 3)."""
+        """ln of a bound on the integral of |f| e^{-y^2/2} outside [low, high], any height y (lemma 3)."""
         log_upper = special.log_ndtr
         left, right = float(log_upper(low)), float(log_upper(-high))
         if self.g_p:
@@ -124,8 +127,7 @@ class NormalTransform(Transform):
         return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
 
     def _weigh(self, c: float, low: float, high: float, step: float, log_aliased: float) -> TiltedNodes:
-        u, log_p, log_q = self._grid(low, high, step)
-        log_f, losses, sizes = _log_f(u, log_p, log_q, c)
+        log_f, losses, sizes = _log_f(*self._grid(low, high, step), c)
         log_tail = self._log_tail(c, low, high)
         log_terms = log_f + math.log(step)
         return weigh(c, losses, log_terms, sizes, log_quadrature_error=log_aliased, log_tail_error=log_tail)
@@ -149,14 +151,14 @@ class NormalTransform(Transform):
         return best
 
     def _log_strip(self, c: float, t: float, y: float, low: float, high: float) -> float:
-        """ln of a bound on the integral of |f(u - iy; c + it)| over [low, high]; the line u + iy has no more (lemma 4).
+        """ln of a bound on the integral of |f(u - iy; c + it)| over [low, high]; u + iy has less (lemma 4).
 
         In each cell ln|f| is expanded at the centre, with its exact slope and a bound on its curvature.
         """
         u, width = _cells(low, high, self.steepest)
         w_p, w_q = self._weight_p(u), self._weight_q(u)
-        log_p, arg_p, cw_p = _rotated(self.pair.observed.log_ratio(u), w_p, -self.a * y)
-        log_q, arg_q, cw_q = _rotated(self.pair.alternative.log_ratio(u), w_q, self.b * y)
+        log_p, arg_p, cw_p = _rotate(self.pair.observed.log_ratio(u), w_p, -self.a * y)
+        log_q, arg_q, cw_q = _rotate(self.pair.alternative.log_ratio(u), w_q, self.b * y)
         log_f = (y**2 - u**2) / 2 - HALF_LOG_2PI + (1 + c) * log_p - c * log_q - t * (arg_p - arg_q)
         z = complex(c, t)
         slope = -u + ((1 + z) * self.a * cw_p + z * self.b * cw_q).real
@@ -180,8 +182,8 @@ class NormalTransform(Transform):
 class ModulusBound:
     """|M(c + is)| / M(c) <= 1 + integral of the tilted density times (R - 1), for every s >= t (lemma 5).
 
-    R(u) compares |f| on the lifted line u + iy(u) with f(u; c); the integral is bounded cell by cell, with the least mass
-    a cell can have where R < 1, the most where R > 1, and the largest R in the cell.
+    R(u) compares |f| on the lifted line u + iy(u) with f(u; c); the integral is bounded cell by cell, with
+    the least mass a cell can have where R < 1, the most where R > 1, and the largest R in the cell.
     """
 
     def __init__(self, transform: NormalTransform, c: float) -> None:
@@ -260,7 +262,7 @@ def _logistic(rate: float, exponent: Floats) -> Floats:
     return np.asarray(special.expit(exponent + math.log(rate) - math.log1p(-rate)))
 
 
-def _rotated(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:
+def _rotate(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:
     """ln|R|, arg R and the complex weight where the shifted part of R is turned by `angle`.
 
     R = R_0 (1 - w + w e^{i angle}) with R_0, w the real ratio and weight.

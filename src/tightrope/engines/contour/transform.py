@@ -1,7 +1,7 @@
-"""M(z) = E_P[e^{z loss}; loss finite] of one step: nodes whose error is bounded, and what was asked of them before.
+"""M(z) = E_P[e^{z loss}; loss finite] of one step, as nodes with bounded errors, and the answers it gave.
 
-Everything kept is a pure function of its arguments, so an answer never depends on what was asked before it. A training
-loop asks after every step, and finds most of what it needs here.
+Everything kept is a pure function of its arguments, so an answer never depends on what was asked before it.
+A training loop asks after every step, and finds most of what it needs here.
 """
 
 import math
@@ -28,11 +28,11 @@ CHUNK = 500_000  # nodes times heights at once, likewise
 
 @dataclass(frozen=True, kw_only=True)
 class TiltedNodes:
-    """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and by how much that can be off.
+    """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and how far that can be off.
 
-    The errors of the quadrature and of the tails outside the nodes are relative to M(c), and hold for every imaginary z
-    up to the height the nodes were made for. The error of `log_moment` is better than that of the weights where M(c) is
-    close to 1.
+    The errors of the quadrature and of the tails outside the nodes are relative to M(c), and hold for every
+    imaginary z up to the height the nodes were made for. The error of `log_moment` is better than that of
+    the weights where M(c) is close to 1.
     """
 
     losses: Floats
@@ -56,10 +56,10 @@ class TiltedNodes:
 
 @dataclass(frozen=True)
 class GainNodes:
-    """Losses and ln P-masses with which M(c) - 1 is a sum of terms that are all positive (see engines/moments).
+    """Losses and ln P-masses with which M(c) - 1 is a sum of positive terms (see engines/moments).
 
-    `loss_abs_errors` bounds how far each loss, and the logarithm of its mass, can be off; `log_missed` is ln of what the
-    nodes miss.
+    `loss_abs_errors` bounds how far each loss, and the logarithm of its mass, can be off; `log_missed` is
+    ln of what the nodes miss.
     """
 
     losses: Floats
@@ -95,7 +95,7 @@ class Transform(ABC):
 
     @abstractmethod
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
-        """Nodes for planning, without the bounds; large losses of probability e^log_cap in all may be left out."""
+        """Nodes for planning, without bounds; the largest losses, e^log_cap of all, may be left out."""
 
     @abstractmethod
     def gain_nodes(self, c: float, target: float) -> GainNodes:
@@ -164,8 +164,8 @@ def weigh(
 ) -> TiltedNodes:
     """Nodes from the losses and ln of the terms of M(c).
 
-    `sizes` are the largest exponents rounded on the way to each term. Where the masses sum to one and all losses are
-    small, M(c) - 1 is tiny: sum p (e^{c loss} - 1), whose terms keep their relative accuracy.
+    `sizes` are the largest exponents rounded on the way to each term. Where the masses sum to one and all
+    losses are small, M(c) - 1 is tiny: sum p (e^{c loss} - 1), whose terms keep their relative accuracy.
     """
     top = float(log_terms.max())
     live = log_terms > top - kept
