@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test wheel bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -52,6 +52,17 @@ test: $(VENV)/.installed-test ## set up, then lint, format check, types and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# The wheel and the tests meet in an empty folder: what only works inside the source tree fails there.
+WHEEL_TESTS ?= tests
+wheel: $(BIN)/python ## build the wheel, install it into an environment of its own and run the tests outside the source tree
+	rm -rf dist $(VENV)-wheel
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip --quiet --disable-pip-version-check install "$$(ls $(CURDIR)/dist/*.whl)[test]"
+	rm -rf $(VENV)-wheel/outside && mkdir $(VENV)-wheel/outside
+	cp -R tests reproduction examples benchmarks docs conftest.py pyproject.toml README.md CHANGELOG.md $(VENV)-wheel/outside
+	cd $(VENV)-wheel/outside && ../bin/python -m pytest -n 2 --dist loadgroup $(WHEEL_TESTS)
+
 bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
 	@$(BIN)/python benchmarks/side_by_side.py
 	@echo
@@ -67,7 +78,7 @@ docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 	@mv $(VENV)/theorems.md docs/theorems.md
 
 clean: ## remove the virtual environment, caches and builds
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV)-wheel .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find src reproduction tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per set of extras: set-up is current while the stamp is newer than pyproject.toml.

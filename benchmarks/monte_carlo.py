@@ -1,9 +1,9 @@
-"""Simulating the privacy loss: Tightrope against plain numpy on the paper's Fig. 1, and deltas that plain draws cannot reach.
+"""Simulating the privacy loss: Tightrope against numpy on the paper's Fig. 1, and deltas beyond plain draws.
 
-Fig. 1: Laplace noise of scale 1, Poisson sampling of rate 1/2, ADD and REMOVE, 40 epsilons at once, as many draws as
-Hoeffding's inequality asks for an error of 0.001 with confidence 0.99. Then delta = 1e-12 by tilted draws. CPU seconds on one
-thread, without imports, each measurement in a process of its own. Only ratios within one run are worth quoting, and nothing
-here is a test.
+Fig. 1: Laplace noise of scale 1, Poisson sampling of rate 1/2, ADD and REMOVE, 40 epsilons at once, as many
+draws as Hoeffding's inequality asks for an error of 0.001 with confidence 0.99. Then delta = 1e-12 by tilted
+draws. CPU seconds on one thread, without imports, each measurement in its own process. Only ratios within
+one run are worth quoting, and nothing here is a test.
 """
 
 import argparse
@@ -191,15 +191,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, both = figure(draws, options.timeout)
     said = ", ".join(f"{name} {version}" for name, version in versions("tightrope", "numpy", "scipy").items())
     print(f"{said}; CPU time on one thread")
+    sure = f"confidence {1 - BETA:g}"
     print(
-        f"Laplace noise 1, Poisson rate {RATE:g}, {POINTS} epsilons: {draws:,} draws, error {ALPHA:g}, confidence {1 - BETA:g}"
+        f"Laplace noise 1, Poisson rate {RATE:g}, {POINTS} epsilons: {draws:,} draws, error {ALPHA:g}, {sure}"
     )
     print("\n" + aligned(rows) + "\n")
     mine, theirs = (sum(times) for times in zip(*both, strict=True))
     print(f"In all {mine:.1f} s; numpy {theirs:.1f} s, {theirs / mine:.1f} times as long.")
-    print(
-        f"\nGaussian noise, Poisson sampling, ADD_OR_REMOVE: tilted draws where delta is {SMALL_DELTA:g}, confidence {1 - BETA:g}"
-    )
+    print("\nGaussian noise, Poisson sampling, ADD_OR_REMOVE:")
+    print(f"tilted draws where delta is {SMALL_DELTA:g}, {sure}")
     print("\n" + aligned(small_deltas(options.timeout)))
     return 0
 

@@ -96,7 +96,8 @@ def test_epsilon_as_json(shell: Shell) -> None:
 
 
 def test_infinite_epsilon_is_said_in_words_and_in_valid_json(shell: Shell) -> None:
-    words = "epsilon --mechanism randomized-response --truth 1 --sampling every-record --steps 1 --relation remove --delta 1e-6"
+    told = "--mechanism randomized-response --truth 1 --sampling every-record --steps 1"
+    words = f"epsilon {told} --relation remove --delta 1e-6"
     assert last_row(answered(shell, words))[1:] == ["infinity", "infinity"]
     assert loaded(shell, words)["brackets"][0]["epsilon"] == {"lower": "infinity", "upper": "infinity"}
 
@@ -125,7 +126,8 @@ def test_delta_below_the_smallest_float_is_printed_from_its_logarithm(shell: She
 
 
 def test_delta_zero_has_an_infinite_logarithm_in_valid_json(shell: Shell) -> None:
-    words = "delta --mechanism randomized-response --truth 0.75 --sampling poisson --rate 0.5 --steps 2 --relation remove --epsilon 2"
+    told = "--mechanism randomized-response --truth 0.75 --sampling poisson --rate 0.5 --steps 2"
+    words = f"delta {told} --relation remove --epsilon 2"
     found = loaded(shell, words)["brackets"][0]
     assert found["delta"] == {"lower": 0, "upper": 0}
     assert found["log_delta"] == {"lower": "-infinity", "upper": "-infinity"}
@@ -243,7 +245,8 @@ REFUSED = [
         "--population is missing",
     ),
     (
-        "epsilon --noise 1 --sampling without-replacement --batch 9 --population 5 --steps 9 --relation add --delta 1e-6",
+        "epsilon --noise 1 --sampling without-replacement --batch 9 --population 5 --steps 9 "
+        "--relation add --delta 1e-6",
         "--batch must be at most --population 5, got 9",
     ),
     (f"epsilon {PLAIN} --rate 1 --relation add --delta 1e-6", "--rate 1 contradicts --sampling every-record"),
@@ -329,7 +332,8 @@ REFUSED = [
     ("epsilno", "epsilno"),
     ("theorems --json --markdown", "--json contradicts --markdown"),
     (
-        "epsilon --mechanism laplace --noise 1 --sampling poisson --rate 0.1 --steps 2 --relation substitute --delta 1e-6",
+        "epsilon --mechanism laplace --noise 1 --sampling poisson --rate 0.1 --steps 2 "
+        "--relation substitute --delta 1e-6",
         "laplace with poisson sampling under substitute: no theorem gives the worst case",
     ),
 ]
@@ -451,7 +455,8 @@ from tightrope.cli.entry import main
 try:
     main(sys.argv[1:])
 except SystemExit as ended:
-    print(sorted({m for m in sys.modules if m.split(".")[0] in ("tightrope", "numpy", "scipy", "matplotlib")}))
+    ours = ("tightrope", "numpy", "scipy", "matplotlib")
+    print(sorted(name for name in sys.modules if name.split(".")[0] in ours))
 """
 
 

@@ -78,7 +78,8 @@ def test_what_noise_prints_can_be_typed_into_epsilon(shell: Shell) -> None:
     out = answered(shell, NOISE)
     meets, _ = sides(out)
     assert 0.7876 < float(meets) < 0.7877
-    words = f"epsilon --noise {meets} --sampling poisson --rate 0.001 --steps 10000 --relation add-or-remove --delta 1e-6"
+    run = f"--noise {meets} --sampling poisson --rate 0.001 --steps 10000"
+    words = f"epsilon {run} --relation add-or-remove --delta 1e-6"
     _, lower, upper = test_cli.last_row(answered(shell, words))
     assert f"[{lower}, {upper}]" in out
     assert 0.9999 < float(lower) <= float(upper) <= 1
@@ -143,7 +144,8 @@ def test_the_gap_in_a_question_is_null_in_json(shell: Shell) -> None:
 
 
 def test_laplace_noise_in_full_batches_is_one_over_epsilon(shell: Shell) -> None:
-    words = "noise --mechanism laplace --sampling every-record --steps 1 --relation add --epsilon 0.5 --delta 1e-12"
+    target = "--relation add --epsilon 0.5 --delta 1e-12"
+    words = f"noise --mechanism laplace --sampling every-record --steps 1 {target}"
     found = loaded(shell, words)
     assert 2 - 1e-4 < found["beyond"] < 2 <= found["rounded"] < 2 + 1e-4
     assert found["question"]["mechanism"]["kind"] == "laplace"
@@ -201,7 +203,8 @@ def test_at_a_limit_nothing_lies_beyond(shell: Shell, words: str, limit: str) ->
 REFUSED = [
     (
         "noise --sampling poisson --rate 0.001 --steps 1 --relation add-or-remove --epsilon 1 --delta 0.01",
-        "no noise is needed for --epsilon 1 at --delta 0.01 under add-or-remove: even if every drawn record were published",
+        "no noise is needed for --epsilon 1 at --delta 0.01 under add-or-remove: "
+        "even if every drawn record were published",
     ),
     (
         f"steps --noise 1 --sampling poisson --rate 0 {TARGET}",
@@ -209,7 +212,8 @@ REFUSED = [
     ),
     (
         f"rate --noise 1 --sampling without-replacement --population 60 --steps 1000 {TARGET}",
-        "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: even a batch of 1 out of 60 misses it",
+        "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: "
+        "even a batch of 1 out of 60 misses it",
     ),
     (f"{NOISE} --noise 1", "--noise"),
     (f"{NOISE} --truth 0.75", "--truth"),
@@ -253,7 +257,8 @@ REFUSED = [
     ),
     (f"{NOISE} --accuracy 2", "--accuracy must be"),
     (
-        "noise --mechanism laplace --sampling poisson --rate 0.1 --steps 9 --relation substitute --epsilon 1 --delta 1e-6",
+        "noise --mechanism laplace --sampling poisson --rate 0.1 --steps 9 "
+        "--relation substitute --epsilon 1 --delta 1e-6",
         "laplace with poisson sampling under substitute: no theorem gives the worst case",
     ),
 ]

@@ -65,7 +65,8 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
     file = f"{tmp_path}/runs.toml"
     with open(file, "w") as out:
         out.write(
-            'relation = "substitute"\nepsilons = [0.2]\n[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 4\n'
+            'relation = "substitute"\nepsilons = [0.2]\n'
+            '[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 4\n'
             'sampling = "without-replacement"\nbatch = 1\npopulation = 20\nsteps = 5\n'
         )
     assert "quick (envelope above, fixed directions below), for fixed" in answered(
@@ -89,7 +90,7 @@ def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: p
 
 
 def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None) -> tuple[int, str, str]:
-    """Exit code, standard output (a pipe) and standard error (a terminal) of a command, interrupted once it shows something."""
+    """Exit code, standard output (a pipe) and standard error (a terminal), interrupted once it shows that."""
     terminal, end = pty.openpty()
     command = [sys.executable, "-c", f"{setup}\n{MAIN}", *shlex.split(words)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
@@ -133,9 +134,9 @@ def test_a_quick_answer_shows_no_bar() -> None:
 
 
 def test_an_interrupt_during_the_game_ends_cleanly() -> None:
-    long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --relation substitute --steps 10000"
+    long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --steps 10000"
     code, out, shown = at_a_terminal(
-        f"epsilon {long} --delta 1e-5 --effort tight", SOON, interrupt_at=b"Preparing"
+        f"epsilon {long} --relation substitute --delta 1e-5 --effort tight", SOON, interrupt_at=b"Preparing"
     )
     assert (code, out) == (130, "")
     assert shown.endswith("tightrope: interrupted.\r\n")

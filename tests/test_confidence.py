@@ -1,4 +1,4 @@
-"""Intervals for the mean of numbers in [0, 1]: they hold as often as they say, and a smaller one would be noticed."""
+"""Intervals for the mean of numbers in [0, 1] hold as often as they say; a smaller one would be noticed."""
 
 import math
 from collections.abc import Callable

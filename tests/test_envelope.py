@@ -468,7 +468,7 @@ class Refuses:
         raise NotPreciseEnough("out of reach")
 
 
-NO_COVER, NO_WITNESS = ComposedCover((Refuses(),), ()), ComposedWitness(Refuses(), "nobody")
+NO_COVER, NO_WITNESS = ComposedCover((Refuses(),), ()), ComposedWitness((Refuses(),), "nobody")
 
 
 def test_a_cover_or_witness_out_of_reach_leaves_the_answer_of_the_others() -> None:

@@ -135,3 +135,13 @@ def test_every_public_name_exists_and_every_test_can_reach_it() -> None:
         "NoTheorem NotPreciseEnough"
     )
     assert set(promised.split()) <= set(tightrope.__all__)
+
+
+def test_what_type_checkers_see_is_what_users_get() -> None:
+    from tightrope import public
+
+    assert sorted(public.__all__) == sorted(tightrope.__all__)
+    for name in tightrope.__all__:
+        assert getattr(public, name) is getattr(tightrope, name)
+    with pytest.raises(AttributeError, match="has no attribute 'epsilom'"):
+        _ = tightrope.epsilom  # type: ignore[attr-defined]

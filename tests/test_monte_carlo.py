@@ -1,4 +1,4 @@
-"""Simulation: the draws have the law they should, and the estimates hold as often as they say, against certified answers."""
+"""Simulation: draws have the law they should, and estimates hold as often as they say."""
 
 import math
 import pickle
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,9 +200,8 @@ def test_estimates_hold_as_often_as_they_say(
     allowed = beta / 2 * repetitions + 3.3 * math.sqrt(repetitions * beta / 2)
     assert sum(truth > each.upper for each in found) <= allowed
     middle = np.array([each.value for each in found])
-    assert (
-        sum(truth > each.value for each in found) > allowed
-    )  # so an upper end that is too low would be noticed
+    # so an upper end that is too low would be noticed
+    assert sum(truth > each.value for each in found) > allowed
     assert abs(middle.mean() / truth - 1) < 4.5 * middle.std() / truth / math.sqrt(repetitions)
 
 
@@ -216,32 +216,15 @@ def test_lower_ends_hold_as_often_as_they_say() -> None:
 
 
 def estimated(
-    run: tr.Run,
-    relation: tr.Relation,
-    spread: Spread = IN_THIS_PROCESS,
-    *,
-    draws: int = 2000,
-    confidence: float = 0.99,
-    seed: int = 0,
-    drawing: Drawing = TILTED,
-    interval: Interval = BETTING,
+    run: tr.Run, relation: tr.Relation, spread: Spread = IN_THIS_PROCESS, **settings: Any
 ) -> SimulatedCurve:
-    simulation = MonteCarlo(draws=draws, confidence=confidence, seed=seed, drawing=drawing, interval=interval)
-    question = f"{run!r} under {relation.name}"
     opposite = relation.opposite
-    settings = {
-        "draws": draws,
-        "confidence": confidence,
-        "seed": seed,
-        "drawing": drawing,
-        "interval": interval,
-    }
     made = simulate_curve(
         analyse(run, relation, QUICK),
-        question,
-        simulation,
+        f"{run!r} under {relation.name}",
+        MonteCarlo(**{"draws": 2000, **settings}),
         spread,
-        reverse=lambda: made if opposite is relation else estimated(run, opposite, spread, **settings),  # type: ignore[arg-type]
+        reverse=lambda: made if opposite is relation else estimated(run, opposite, spread, **settings),
     )
     return made
 
@@ -319,6 +302,15 @@ def test_negative_epsilons_ask_the_reversed_run() -> None:
     alone = simulate_curve(analyse(run, tr.ADD, QUICK), "", MonteCarlo(draws=100))
     with pytest.raises(tr.InvalidSetting, match="at least 0"):
         alone.delta(-0.5)
+
+
+def test_log_deltas_are_the_logarithms_of_deltas() -> None:
+    found = estimated(gaussian(1, poisson(0.1), 3), tr.REMOVE)
+    delta, log_delta = found.delta(0.5), found.log_delta(0.5)
+    assert log_delta.value == math.log(delta.value)
+    assert math.exp(log_delta.lower) <= delta.lower * (1 + 1e-15)
+    assert math.exp(log_delta.upper) >= delta.upper * (1 - 1e-15)
+    assert estimated(laplace(1, EVERY, 2), tr.REMOVE).log_delta(2.5).upper == -math.inf
 
 
 def test_what_is_known_exactly_is_not_drawn() -> None:

@@ -1,4 +1,4 @@
-"""The Rényi accountant: the moments to many digits, never below the certified curve, never worse than its peers."""
+"""The Rényi accountant: exact moments, never below the certified curve, never worse than its peers."""
 
 import math
 from fractions import Fraction
@@ -27,6 +27,7 @@ from catalogue import (
     response,
 )
 from precise import mp, mpf
+from tightrope.curve.curve import log_delta_from_reverse
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.engines.moments.step import (
     amplified_log_moment_above,
@@ -53,7 +54,7 @@ def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
     return ShiftPair(Mixture(noise, rate, shift), Mixture(noise))
 
 
-# -- laws over the catalogue ------------------------------------------------------------------------------------------
+# -- laws over the catalogue ----------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -117,7 +118,7 @@ def test_substitution_and_poisson_are_bounded_too() -> None:
     assert lower <= renyi(run, tr.SUBSTITUTE).epsilon(1e-6).upper <= 2 * lower
 
 
-# -- the moments ------------------------------------------------------------------------------------------------------
+# -- the moments ----------------------------------------------------------------------------------------
 
 
 def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
@@ -292,7 +293,7 @@ def test_between_whole_orders_lies_the_chord() -> None:
     assert amplified_log_moment_above(loose, 9.0) > amplified_log_moment_above(step, 9.0)
 
 
-# -- the peers --------------------------------------------------------------------------------------------------------
+# -- the peers ------------------------------------------------------------------------------------------
 
 GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
 
@@ -302,7 +303,7 @@ GRID = list(product([1e-3, 0.05, 0.5, 1.0], [0.7, 1, 4, 20], [1, 1000]))
 def test_dp_accounting_agrees_at_whole_orders_and_is_never_tighter(
     rate: float, noise: float, steps: int
 ) -> None:
-    """At fractional orders dp_accounting bounds a series and is up to tens of percent above the divergence."""
+    """At fractional orders dp_accounting bounds a series, up to tens of percent above the divergence."""
     accountant = peer.RdpAccountant()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)), steps)
     curve = renyi(gaussian(noise, poisson(rate), steps))
@@ -331,7 +332,7 @@ def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(
     assert ours == pytest.approx(list(theirs), rel=1e-9)
 
 
-# -- what follows -----------------------------------------------------------------------------------------------------
+# -- what follows ---------------------------------------------------------------------------------------
 
 
 def test_concentrated_privacy_of_known_mechanisms() -> None:
@@ -366,7 +367,7 @@ def test_concentrated_privacy_holds_at_every_order_and_is_nearly_reached(run: tr
 @pytest.mark.parametrize("run", [gaussian(4, batch(50, 1000), 10), laplace(4, batch(50, 1000), 10)], ids=repr)
 @pytest.mark.parametrize("largest", [3.0, 900.0, 1024.0, 1500.0, 5000.0, math.inf])
 def test_no_cover_is_concentrated_beyond_the_orders_it_bounds(run: tr.Run, largest: float) -> None:
-    """The published bounds end at an order: up to any higher one they say nothing, unless the unsampled step does."""
+    """The published bounds end at an order. Beyond it they say nothing, unless the unsampled step does."""
     (branch,) = renyi(run, tr.SUBSTITUTE).branches
     orders = 1 + np.geomspace(1e-3, min(largest, 1e5) - 1, 60)
     for moments, _ in branch.covers:
@@ -443,3 +444,15 @@ def test_cells_bound_what_the_quadrature_knows_and_hardly_exceed_it(c: float) ->
         assert log_moment_above(pair, 1e8) == pytest.approx(1e8 * pair.loss_range[1], rel=1e-6)
     nearly_all = remove(Noise.NORMAL, 1 - 1e-12, 3.0).reverse  # e^-loss - (1 - rate) loses its digits there
     assert bound_by_cells(nearly_all, c) >= log_moment_above(nearly_all, c)
+
+
+def test_the_error_of_a_delta_below_epsilon_0_is_charged() -> None:
+    rng = np.random.default_rng(0)
+    for exponent, log_reversed in zip(
+        rng.uniform(-14, 2, 300), -np.exp(rng.uniform(-3, 6, 300)), strict=True
+    ):
+        epsilon = -(10.0**exponent)
+        found, abs_error = log_delta_from_reverse(epsilon, float(log_reversed))
+        truth = mp.log(-mp.expm1(mpf(epsilon)) + mp.exp(mpf(epsilon) + mpf(float(log_reversed))))
+        assert abs(mpf(found) - truth) <= abs_error
+    assert log_delta_from_reverse(-1.0, -math.inf)[0] == pytest.approx(math.log(-math.expm1(-1.0)))

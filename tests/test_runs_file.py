@@ -47,7 +47,8 @@ def test_the_example_holds_the_three_runs_of_the_pitfall() -> None:
 
 
 def test_parts_relations_accuracy_and_epsilons_are_read(write: Callable[[str], Path]) -> None:
-    second = f'[[run]]\nname = " two phases "\nrelation = "remove"\nparts = [{INLINE},\n {INLINE.replace("0.8", "2")}]\n'
+    parts = f"parts = [{INLINE},\n {INLINE.replace('0.8', '2')}]\n"
+    second = f'[[run]]\nname = " two phases "\nrelation = "remove"\n{parts}'
     found = read_runs(write(f'relation = "add"\naccuracy = 1e-5\nepsilons = [0, 0.5, -1.0]\n{RUN}{second}'))
     assert [(asked.name, asked.relation) for asked in found.runs] == [
         ("a", tr.ADD),

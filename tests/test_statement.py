@@ -14,7 +14,7 @@ from shell import Shell
 from tightrope.audit import Finding, How, Scheme, audit, watch
 from tightrope.samplers import PoissonSampler
 from tightrope.statements.checks import parse_statement
-from tightrope.statements.file import read_registry_facts
+from tightrope.statements.file import read_registry_facts, read_statement
 from tightrope.statements.make import (
     Facts,
     choose_claim,
@@ -399,3 +399,52 @@ def test_the_examples_in_the_docs_hold_and_are_rendered_from_one_another(name: s
     )
     assert render_registry(made, facts) == (folder / f"{name}.yaml").read_text()
     assert made.tightrope == tr.__version__
+
+
+FILE = (
+    'name = "x"\nsetting = "central"\nunit = "e"\ndata_accesses = "a"\ntuning = "t"\noutputs = "o"\n'
+    "delta = 1e-6\nepsilon = 20.0\n"
+)
+ONE_RUN = (
+    '[[run]]\nmechanism = "gaussian"\nnoise_multiplier = 0.8\n'
+    'sampling = "poisson"\nrate = 0.001\nsteps = 10\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('ledger = "nope.json"\n', "ledger: "),
+        ('ledger = 5\nrelation = "add"\n', "relation must be left out, got 'add'. The ledger holds it"),
+        ('relation = "add"\n', "run is missing. Open each part with a line [[run]]."),
+        ('relation = "add"\nrun = 5\n', "run must be a list, got 5."),
+        ('relation = "add"\nrun = []\n', "run must be a list of at least one part, got []."),
+        ('relation = "add"\nrun = [1]\n', "run[0] must be a table, got 1."),
+        (f'relation = "add"\ndelat = 1\n{ONE_RUN}', "delat = 1 is not a known key. Did you mean delta?"),
+        (f'relation = "add"\n[dataset]\nrecords = 2020-01-01\n{ONE_RUN}', "dataset.records must be a valid"),
+        (f'relation = "add"\n[dataset]\nrecords = 0x{"f" * 5000}\n{ONE_RUN}', "dataset.records must be less"),
+        (f'relation = "add"\n[dataset]\nrecords = 1000\nbatch = 7\n{ONE_RUN}', "7 / 1000 = 0.007."),
+        (f'relation = "add"\n[implemented]\n{ONE_RUN}', "implemented.scheme is missing. Write one of"),
+        (f'relation = "add"\n[implemented]\nscheme = "poisson"\n{ONE_RUN}', "write 'as-accounted' here."),
+        (f'relation = "add"\n[implemented]\nscheme = "as-accounted"\nrecords = 5\n{ONE_RUN}', "contradicts"),
+        (f'relation = "add"\n[implemented]\nrecording = "r.jsonl"\n{ONE_RUN}', "implemented.recording: "),
+    ],
+)
+def test_each_key_of_a_file_is_refused_with_its_place_and_a_remedy(
+    lines: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "statement.toml"
+    file.write_text(FILE + lines)
+    with pytest.raises(tr.InvalidSetting) as refused:
+        read_statement(file)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith(str(file))
+
+
+def test_a_file_names_a_ledger_instead_of_its_run(tmp_path: Path) -> None:
+    ledger = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+    ledger.record(RUN)
+    ledger.save(tmp_path / "ledger.json")
+    file = tmp_path / "statement.toml"
+    file.write_text(f'{FILE}ledger = "ledger.json"\n[implemented]\nscheme = "as-accounted"\n')
+    assert read_statement(file).accounted == RUN

@@ -414,7 +414,7 @@ def rough_attack(error: float, farthest: float = math.inf) -> TradeOff:
         question="a rough curve",
         because=(),
         branches=(
-            Branch("REMOVE", (ComposedCover((composed,), ()),), (ComposedWitness(composed, "a pair"),)),
+            Branch("REMOVE", (ComposedCover((composed,), ()),), (ComposedWitness((composed,), "a pair"),)),
         ),
         accuracy=max(error, 1e-9),
         reverse=lambda: asked,

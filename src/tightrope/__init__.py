@@ -7,22 +7,55 @@ and the theorem behind it, or a refusal that says what is known.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
+
+# The public names in pipeline order. Each is imported from its module when it is first used, so that a question
+# loads the engines it needs and `tightrope --version` none.
+_HOMES = {
+    "setting.mechanism": "Gaussian Laplace RandomizedResponse Finite",
+    "setting.sampling": "EveryRecord Poisson WithoutReplacement",
+    "setting.run": "Step Run",
+    "setting.relation": "Relation ADD REMOVE ADD_OR_REMOVE SUBSTITUTE",
+    "setting.effort": "Effort QUICK TIGHT",
+    "accountants.accountant": "Accountant",
+    "accountants.certified": "Certified",
+    "accountants.renyi": "Renyi",
+    "accountants.gaussian_limit": "GaussianLimit",
+    "accountants.monte_carlo": "MonteCarlo",
+    "numerics.confidence": "draws_needed HOEFFDING CHERNOFF BETTING",
+    "engines.draws.tilts": "PLAIN TILTED",
+    "answers.spend": "epsilon delta privacy_curve",
+    "answers.calibrate": "smallest_noise most_steps largest_rate largest_batch Calibration",
+    "answers.contrast": "contrast Contrast",
+    "answers.compare": "compare Comparison",
+    "sweeps.sweep": "sweep",
+    "sweeps.grid": "Grid",
+    "answers.private_size": "private_size PrivateSize",
+    "answers.ledger": "Ledger",
+    "theorems.lookup": "support_matrix SupportMatrix",
+    "curve.bracket": "Bracket Decision Gap",
+    "curve.privacy_curve": "PrivacyCurve",
+    "curve.trade_off": "TradeOff",
+    "curve.renyi_curve": "UpperBound RenyiCurve",
+    "curve.limit_curve": "Approximation GaussianLimitCurve",
+    "curve.simulated_curve": "Estimate SimulatedCurve",
+    "theorems.evidence": "Standing PROVED CONJECTURED REFUTED",
+    "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough WorkerDied",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 if TYPE_CHECKING:
     from tightrope.public import *  # noqa: F403
     from tightrope.public import __all__ as __all__
 else:
+    __all__ = list(_HOME_OF)
 
     def __getattr__(name: str) -> Any:
-        """Import all public names when one of them is first used: `tightrope --version` needs none."""
-        if not name.startswith("__") or name == "__all__":
-            public = importlib.import_module("tightrope.public")
-            names = {each: getattr(public, each) for each in public.__all__}
-            globals().update(names, __all__=public.__all__)
-            if name in globals():  # a public name, or a package that is loaded by now
-                return globals()[name]
-        raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"tightrope.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+        return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The public names, in pipeline order. `tightrope` itself imports them when the first one is used."""
+"""The public names for type checkers, which do not follow names that are imported when first used."""
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified

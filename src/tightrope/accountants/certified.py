@@ -68,7 +68,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             Branch(
                 analysis.branch.name,
                 tuple(ComposedCover(tuple(map(compose, c.schedules)), c.because) for c in analysis.covers),
-                tuple(ComposedWitness(compose(w.schedule), w.datasets) for w in analysis.witnesses),
+                tuple(ComposedWitness((compose(w.schedule),), w.datasets) for w in analysis.witnesses),
             )
             for analysis in analyses
         )

@@ -45,7 +45,7 @@ COMMANDS = (
     ),
     Command(
         "risk:risk",
-        "Bracket what the best attack achieves: true positive rates, advantage, success and posteriors.",
+        "Bracket what the best attack achieves: true positive rates, success and posteriors.",
         f"tightrope risk {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --fpr 0.001 0.01 --prior 0.5",
     ),
@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     Command(
         "tables:compare",
-        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo, on one run.",
+        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo.",
         f"tightrope compare {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png",
     ),
@@ -79,17 +79,17 @@ COMMANDS = (
     ),
     Command(
         "calibrate:rate",
-        "Find the largest sampling rate, or batch without replacement, with which the run is private enough.",
+        "Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private.",
         f"tightrope rate --noise 0.8 --sampling poisson --steps 10000 \\\n{_TARGET}",
     ),
     Command(
         "sweep:sweep",
-        "Answer every cell of a grid, row by row into a file; a cell without an answer gets its error there.",
+        "Answer every cell of a grid into a file; a cell without an answer gets its error there.",
         "tightrope sweep examples/grid.toml --out results.csv",
     ),
     Command(
         "tables:theorems",
-        "Print which questions have a theorem, every theorem with its standing, and the refuted beliefs.",
+        "Print which questions have a theorem, every theorem, and the refuted beliefs.",
         "tightrope theorems",
     ),
     Command(

@@ -4,8 +4,6 @@ import json as plain_json
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
 from tightrope.audit import Audit, Finding, Scheme, Verdict, watch
 from tightrope.audit import audit as judge_batches
 from tightrope.cli import options as opt
@@ -22,15 +20,13 @@ FINE, NOT_MET, NOT_KNOWN = 0, 3, 4
 
 Recording = Annotated[
     Path,
-    Parameter(
-        group=opt.QUESTION,
-        help="Recorded index batches, one JSON list per line: docs/audit.md says how to record.",
+    opt.about(
+        "Recorded index batches, one JSON list per line: docs/audit.md says how to record.", opt.QUESTION
     ),
 ]
 Records = Annotated[
-    int | None,
-    opt.Whole,
-    Parameter(group=opt.QUESTION, help="The size of the dataset; a recording states it, so leave it out."),
+    opt.MaybeWhole,
+    opt.about("The size of the dataset; a recording states it, so leave it out.", opt.QUESTION),
 ]
 Repeats = Annotated[
     bool,
@@ -40,9 +36,7 @@ Repeats = Annotated[
         "--repeats",
     ),
 ]
-OneDelta = Annotated[
-    float, opt.Number, Parameter(group=opt.ANSWER, help="The failure probability of the claim.")
-]
+OneDelta = Annotated[float, opt.Number, opt.about("The failure probability of the claim.", opt.ANSWER)]
 
 
 def audit(
@@ -127,27 +121,18 @@ def _finding_object(finding: Finding) -> show.Object:
 # statement, verify and schema
 
 Facts = Annotated[
-    Path,
-    Parameter(group=opt.QUESTION, help="The facts and the run, a TOML file: docs/statements.md says how."),
+    Path, opt.about("The facts and the run, a TOML file: docs/statements.md says how.", opt.QUESTION)
 ]
 Stated = Annotated[
-    Path,
-    Parameter(
-        group=opt.QUESTION, help="A statement in JSON, as tightrope statement --format json writes it."
-    ),
+    Path, opt.about("A statement in JSON, as tightrope statement --format json writes it.", opt.QUESTION)
 ]
 Format = Annotated[
     Literal["json", "md", "latex", "registry"],
-    Parameter(
-        name="--format",
-        group=opt.ANSWER,
-        help="json to verify, md for a model card, latex for an appendix, or registry.",
+    opt.about(
+        "json to verify, md for a model card, latex for an appendix, or registry.", opt.ANSWER, "--format"
     ),
 ]
-Out = Annotated[
-    Path | None,
-    Parameter(group=opt.ANSWER, help="A new file to write; without it, standard output."),
-]
+Out = Annotated[Path | None, opt.about("A new file to write; without it, standard output.", opt.ANSWER)]
 
 
 def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:

@@ -1,7 +1,7 @@
 """tightrope noise, steps and rate: the value that meets a privacy target, to be typed as it is printed."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal
 
@@ -19,10 +19,10 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.report.digits import ends
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.effort import Effort
-from tightrope.setting.mechanism import Gaussian, Laplace
+from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import Poisson
+from tightrope.setting.sampling import Poisson, Sampling
 
 ASKED_FOR = "asked for"
 
@@ -33,8 +33,8 @@ class TargetOptions:
     """The options that state the privacy to reach, and how exactly that is checked."""
 
     relation: opt.WhichRelation
-    epsilon: Annotated[float, opt.Number, Parameter(help="Privacy loss that is accepted.")]
-    delta: Annotated[float, opt.Number, Parameter(help="Failure probability that is accepted.")]
+    epsilon: Annotated[float, opt.Number, opt.about("Privacy loss that is accepted.")]
+    delta: Annotated[float, opt.Number, opt.about("Failure probability that is accepted.")]
     accuracy: opt.Accuracy = Certified.accuracy
     effort: opt.WhichEffort = "quick"
 
@@ -51,22 +51,39 @@ class TargetOptions:
     @property
     def asked(self) -> dict[str, Any]:
         """What every calibration takes."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": self.neighbours,
-            "by": self.by,
-        }
+        return {"epsilon": self.epsilon, "delta": self.delta, "relation": self.neighbours, "by": self.by}
 
 
-@dataclass(frozen=True, kw_only=True)
+Said = tuple[str, Any]  # in words, and as JSON
+
+
+@dataclass(frozen=True)
 class OpenQuestion:
-    """A question with a blank, in words and as JSON (null); `option` is what to type for it."""
+    """A question with a blank (null in JSON); `option` is what to type for it."""
 
     option: str
     name: str
-    words: Sequence[show.Fact]
-    stated: Mapping[str, Any]
+    mechanism: Said
+    sampling: Said
+    steps: Said
+
+    @property
+    def facts(self) -> list[show.Fact]:
+        """The question in words."""
+        return [(name, getattr(self, name)[0]) for name in ("mechanism", "sampling", "steps")]
+
+    @property
+    def stated(self) -> show.Object:
+        """The question as JSON."""
+        return {name: getattr(self, name)[1] for name in ("mechanism", "sampling", "steps")}
+
+
+def _say_mechanism(mechanism: Mechanism) -> Said:
+    return mechanism_in_words(mechanism), show.mechanism_object(mechanism)
+
+
+def _say_sampling(sampling: Sampling) -> Said:
+    return sampling_in_words(sampling), show.sampling_object(sampling)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,19 +150,13 @@ class NoiseOptions(opt.SamplingOptions):
 def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
+    blank = f"{question.mechanism}, its noise multiplier (noise scale / C) is {ASKED_FOR}"
     asked = OpenQuestion(
-        option="--noise",
-        name="smallest noise multiplier",
-        words=[
-            ("mechanism", f"{question.mechanism}, its noise multiplier (noise scale / C) is {ASKED_FOR}"),
-            ("sampling", sampling_in_words(sampling)),
-            ("steps", str(question.steps)),
-        ],
-        stated={
-            "mechanism": {"kind": question.mechanism, "noise_multiplier": None},
-            "sampling": show.sampling_object(sampling),
-            "steps": question.steps,
-        },
+        "--noise",
+        "smallest noise multiplier",
+        mechanism=(blank, {"kind": question.mechanism, "noise_multiplier": None}),
+        sampling=_say_sampling(sampling),
+        steps=(str(question.steps), question.steps),
     )
     with watch_rounds() as progress:
         found = smallest_noise(
@@ -160,20 +171,8 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = Fal
 def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find how many steps are (epsilon, delta)-private together."""
     step = question.step
-    asked = OpenQuestion(
-        option="--steps",
-        name="most steps",
-        words=[
-            ("mechanism", mechanism_in_words(step.mechanism)),
-            ("sampling", sampling_in_words(step.sampling)),
-            ("steps", ASKED_FOR),
-        ],
-        stated={
-            "mechanism": show.mechanism_object(step.mechanism),
-            "sampling": show.sampling_object(step.sampling),
-            "steps": None,
-        },
-    )
+    mechanism, sampling = _say_mechanism(step.mechanism), _say_sampling(step.sampling)
+    asked = OpenQuestion("--steps", "most steps", mechanism, sampling, steps=(ASKED_FOR, None))
     with watch_rounds() as progress:
         answer = Found.exact(most_steps(step, progress=progress, **target.asked))
     _print_found(answer, asked, target, json=json)
@@ -190,20 +189,13 @@ class RateOptions(opt.MechanismOptions):
 
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
-        mechanism = self.stated_mechanism
+        blank = f"{self.sampling}, {words} is {ASKED_FOR}"
         return OpenQuestion(
-            option=option,
-            name=name,
-            words=[
-                ("mechanism", mechanism_in_words(mechanism)),
-                ("sampling", f"{self.sampling}, {words} is {ASKED_FOR}"),
-                ("steps", str(self.steps)),
-            ],
-            stated={
-                "mechanism": show.mechanism_object(mechanism),
-                "sampling": {"kind": self.sampling, **sampling, "rate": None},
-                "steps": self.steps,
-            },
+            option,
+            name,
+            mechanism=_say_mechanism(self.stated_mechanism),
+            sampling=(blank, {"kind": self.sampling, **sampling, "rate": None}),
+            steps=(str(self.steps), self.steps),
         )
 
 
@@ -257,7 +249,7 @@ def _print_found(
     ]
     if answer.missing is not None:
         rows.append(["misses it", answer.missing, f"above {at[0]}", f"above {at[1]}"])
-    facts = [*asked.words, ("relation", relation_in_words(target.neighbours))]
+    facts = [*asked.facts, ("relation", relation_in_words(target.neighbours))]
     facts.append(("target", f"epsilon at most {at[0]} at delta {at[1]}"))
     by = replace(target.by, accuracy=answer.curve.accuracy)
     facts += show.effort_facts(by, [(answer.found.run, target.neighbours)])

@@ -98,13 +98,18 @@ Number = Parameter(converter=read_number, n_tokens=1)
 Whole = Parameter(converter=read_whole, n_tokens=1)
 Numbers = Parameter(converter=read_numbers, n_tokens=-1, consume_multiple=1, negative="")
 Points = Parameter(converter=read_points, n_tokens=-1, consume_multiple=1, negative="")
+MaybeNumber = Annotated[float | None, Number]
+MaybeWhole = Annotated[int | None, Whole]
 
 
 # Options that several commands share
 
 
-def _asked(text: str, name: str | None = None) -> Parameter:
-    return Parameter(name=name, group=ANSWER, help=text)
+def about(text: str, group: Group | None = None, name: str | None = None) -> Parameter:
+    """What an option is for. Without a group it stands in that of its table of options."""
+    if group is None:
+        return Parameter(name=name, help=text)
+    return Parameter(name=name, help=text, group=group)
 
 
 def flag(text: str, group: Group = ANSWER, name: str | None = None) -> Parameter:
@@ -112,37 +117,32 @@ def flag(text: str, group: Group = ANSWER, name: str | None = None) -> Parameter
     return Parameter(name=name, negative="", group=group, show_default=False, help=text)
 
 
-Deltas = Annotated[list[float], Numbers, _asked("Failure probabilities, one or several.")]
-Epsilons = Annotated[list[float], Numbers, _asked("Privacy losses, one or several.")]
+Deltas = Annotated[list[float], Numbers, about("Failure probabilities, one or several.", ANSWER)]
+Epsilons = Annotated[list[float], Numbers, about("Privacy losses, one or several.", ANSWER)]
 SamplingName = Literal["poisson", "without-replacement", "every-record"]
 RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
 WhichRelation = Annotated[
-    RelationName,
-    Parameter(
-        name="--relation", group=QUESTION, help="Which datasets count as neighbours. There is no default."
-    ),
+    RelationName, about("Which datasets count as neighbours. There is no default.", QUESTION, "--relation")
 ]
 Json = Annotated[bool, flag("Print one JSON object instead of tables.")]
 Population = Annotated[
-    int | None,
-    Whole,
-    Parameter(
-        help="Records to draw from, for without-replacement; under add and remove, of the larger neighbour."
-    ),
+    MaybeWhole,
+    about("Records to draw from, for without-replacement; under add and remove, of the larger neighbour."),
 ]
-Steps = Annotated[int, Whole, Parameter(help="How many times the mechanism is run.")]
-Accuracy = Annotated[float, Number, _asked("Relative width in delta that a bracket may have.")]
+Steps = Annotated[int, Whole, about("How many times the mechanism is run.")]
+Accuracy = Annotated[float, Number, about("Relative width in delta that a bracket may have.", ANSWER)]
 WhichEffort = Annotated[
     Literal["quick", "tight"],
-    _asked(
+    about(
         "For without-replacement under substitute: quick takes milliseconds; tight plays a game for "
         "seconds to minutes and narrows the bracket.",
+        ANSWER,
         "--effort",
     ),
 ]
-Picture = Annotated[Path | None, _asked("Also draw delta into this png, pdf or svg file.", "--plot")]
-WhichMechanism = Parameter(help="The noise of one step.")
-WhichSampling = Parameter(help="How batches are drawn. There is no default.")
+Picture = Annotated[Path | None, about("Also draw delta into this png, pdf or svg file.", ANSWER, "--plot")]
+WhichMechanism = about("The noise of one step.")
+WhichSampling = about("How batches are drawn. There is no default.")
 
 
 # What is run. Each command asks one flat question, so that the words about a missing option name the option.
@@ -153,10 +153,8 @@ class MechanismOptions:
     """The options that state a mechanism."""
 
     mechanism: Annotated[Literal["gaussian", "laplace", "randomized-response"], WhichMechanism] = "gaussian"
-    noise: Annotated[float | None, Number, Parameter(help="Noise multiplier: noise scale / C.")] = None
-    truth: Annotated[
-        float | None, Number, Parameter(help="Probability of the true bit, for randomized-response.")
-    ] = None
+    noise: Annotated[MaybeNumber, about("Noise multiplier: noise scale / C.")] = None
+    truth: Annotated[MaybeNumber, about("Probability of the true bit, for randomized-response.")] = None
 
     @property
     def stated_mechanism(self) -> Mechanism:
@@ -179,10 +177,8 @@ class SamplingOptions:
     """The options that state a sampling."""
 
     sampling: Annotated[SamplingName, WhichSampling]
-    rate: Annotated[
-        float | None, Number, Parameter(help="Probability that a record joins a batch, for poisson.")
-    ] = None
-    batch: Annotated[int | None, Whole, Parameter(help="Records in a batch, for without-replacement.")] = None
+    rate: Annotated[MaybeNumber, about("Probability that a record joins a batch, for poisson.")] = None
+    batch: Annotated[MaybeWhole, about("Records in a batch, for without-replacement.")] = None
     population: Population = None
 
     @property
@@ -252,28 +248,21 @@ def refuse(of: str, remedy: str, **options: object) -> None:
 
 # Who answers
 
+_Drawing = Literal["plain", "tilted"]
+_Interval = Literal["hoeffding", "chernoff", "betting"]
+
 
 @Parameter(name="*", group=SIMULATION)
 @dataclass(frozen=True, kw_only=True)
 class DrawOptions:
     """The options of monte-carlo; what is left out has the default of the library."""
 
-    draws: Annotated[int | None, Whole, Parameter(help="Sums of losses to draw; 200000 by default.")] = None
-    confidence: Annotated[
-        float | None, Number, Parameter(help="Of all answers together; 0.99 by default.")
-    ] = None
-    seed: Annotated[
-        int | None, Whole, Parameter(help="The same seed gives the same answer; 0 by default.")
-    ] = None
-    drawing: Annotated[
-        Literal["plain", "tilted"] | None, Parameter(help="tilted by default: small deltas need it.")
-    ] = None
-    interval: Annotated[
-        Literal["hoeffding", "chernoff", "betting"] | None, Parameter(help="betting by default.")
-    ] = None
-    workers: Annotated[
-        int | None, Whole, Parameter(help="Processes; 1 by default. The answer does not depend on it.")
-    ] = None
+    draws: Annotated[MaybeWhole, about("Sums of losses to draw; 200000 by default.")] = None
+    confidence: Annotated[MaybeNumber, about("Of all answers together; 0.99 by default.")] = None
+    seed: Annotated[MaybeWhole, about("The same seed gives the same answer; 0 by default.")] = None
+    drawing: Annotated[_Drawing | None, about("tilted by default: small deltas need it.")] = None
+    interval: Annotated[_Interval | None, about("betting by default.")] = None
+    workers: Annotated[MaybeWhole, about("Processes; 1 by default. The answer does not depend on it.")] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -299,9 +288,10 @@ class AccountantOptions(DrawOptions):
 
     accountant: Annotated[
         Literal["certified", "renyi", "gaussian-limit", "monte-carlo"],
-        _asked(
+        about(
             "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) "
-            "or monte-carlo (an interval with a confidence level). Accuracy and effort are for certified."
+            "or monte-carlo (an interval with a confidence level). Accuracy and effort are for certified.",
+            ANSWER,
         ),
     ] = "certified"
     effort: WhichEffort = "quick"

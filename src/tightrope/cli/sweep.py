@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
 from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tightrope.cli import options as opt
@@ -20,23 +19,16 @@ from tightrope.sweeps.sweep import sweep as answer_cells
 _CONNECT_WITHIN = "10s"  # a scheduler that is there answers long before
 
 GridFile = Annotated[
-    Path, Parameter(group=opt.QUESTION, help="The grid, a TOML file: docs/sweeps.md says how it is written.")
+    Path, opt.about("The grid, a TOML file: docs/sweeps.md says how it is written.", opt.QUESTION)
 ]
 Out = Annotated[
-    Path,
-    Parameter(
-        group=opt.ANSWER, help="The .csv or .parquet file for the rows; one that exists is not overwritten."
-    ),
+    Path, opt.about("The .csv or .parquet file for the rows; one that exists is not overwritten.", opt.ANSWER)
 ]
 Resume = Annotated[bool, opt.flag("Go on with the file: rows that are there are kept.")]
-Workers = Annotated[
-    int | None, opt.Whole, Parameter(group=opt.ANSWER, help="Processes to use; by default one for each core.")
-]
+Workers = Annotated[opt.MaybeWhole, opt.about("Processes to use; by default one for each core.", opt.ANSWER)]
 Dask = Annotated[
     str | None,
-    Parameter(
-        group=opt.ANSWER, help="Use the cluster of this scheduler, such as tcp://host:8786, not processes."
-    ),
+    opt.about("Use the cluster of this scheduler, such as tcp://host:8786, not processes.", opt.ANSWER),
 ]
 
 

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.bracket import Bracket, Decision, Gap
-from tightrope.curve.curve import Curve, check_delta, check_epsilon, log_delta_from_reverse
+from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.errors import InvalidSetting, NotPreciseEnough
@@ -41,16 +43,12 @@ class ComposedCover:
     curves: tuple[ComposedCurve, ...]
     because: tuple[Evidence, ...]
 
-    def worst(self, end: "End") -> float:
-        """The upper bound."""
-        return max(end(curve) for curve in self.curves)
-
 
 @dataclass(frozen=True)
 class ComposedWitness:
-    """A curve that these datasets reach."""
+    """Curves that these datasets reach."""
 
-    curve: ComposedCurve
+    curves: tuple[ComposedCurve, ...]
     datasets: str
 
 
@@ -63,11 +61,15 @@ class Branch:
     witnesses: tuple[ComposedWitness, ...]
 
 
-End = Callable[[ComposedCurve], float]
+Ask = Callable[[ComposedCurve], tuple[float, float]]
+Source = TypeVar("Source", ComposedCover, ComposedWitness)
+LOWER, UPPER = 0, 1
 
 
 @dataclass(frozen=True)
-class _Ends:
+class DecidedEnds:
+    """A lower and an upper bound, and what decided them."""
+
     lower: float
     upper: float
     decision: Decision
@@ -77,9 +79,9 @@ class _Ends:
 class PrivacyCurve(Curve[Bracket]):
     """delta as a function of epsilon and back, as brackets: a number gives a Bracket, an array an array of Brackets.
 
-    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Below about 1e-308
-    the lower end of a delta is 0 and its upper end the smallest float: use `log_delta` there. `explain_gap(relative_width, delta)` says why the ends are apart where theory, and not only arithmetic, keeps them so;
-    it is None where theory is tight.
+    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Below about
+    1e-308 the lower end of a delta is 0 and its upper end the smallest float: use `log_delta` there.
+    `explain_gap(relative_width, delta)` says why theory keeps the ends apart; it is None where theory is tight.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -105,13 +107,8 @@ class PrivacyCurve(Curve[Bracket]):
     @property
     def infinite_mass(self) -> Bracket:
         """delta(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
-        ends = self._ends(
-            lambda composed: composed.log_infinite_mass[1],
-            lambda composed: composed.log_infinite_mass[0],
-            lambda upper: math.inf,
-            -math.inf,
-        )
-        return self._bracket(*_exp_outwards(min(ends.lower, ends.upper), ends.upper), ends.decision)
+        ends = self._ends(attrgetter("log_infinite_mass"), lambda upper: math.inf, -math.inf)
+        return self._exponential(ends)
 
     def to_accuracy(self, accuracy: float) -> "PrivacyCurve":
         """The same curve, asked to another accuracy; nothing that was composed is lost."""
@@ -123,25 +120,22 @@ class PrivacyCurve(Curve[Bracket]):
             must = "be given, or {delta}, and not both"
             raise InvalidSetting("epsilon", epsilon, must, "Say at which point of the curve.")
         if delta is not None:
-            return self._epsilon_ends(check_delta(delta)).decision
-        return self._log_ends(check_epsilon(epsilon)).decision
+            found = self.epsilon(delta)
+        elif epsilon is not None:
+            found = self.log_delta(epsilon)
+        assert found.decided_by is not None
+        return found.decided_by
 
     def error(self, epsilon: float) -> Errors:
-        """How much each approximation can have moved delta, relative to delta: cells, tails, aliasing, cut-off, rounding."""
-        epsilon = abs(check.real(epsilon=epsilon))
+        """How much each approximation can have moved delta, relative to delta."""
+        at = abs(check.real(epsilon=epsilon)), self.accuracy
         found = []
         for branch in self.branches:
-            bounds = [
-                max(
-                    (curve.log_bounds(epsilon, self.accuracy) for curve in cover.curves),
-                    key=lambda b: b.upper,
-                )
-                for cover, _ in _ask_all(
-                    branch.covers, lambda c: c.worst(lambda s: s.log_bounds(epsilon, self.accuracy).upper)
-                )
-            ]
-            found.append(min(bounds, key=lambda b: b.upper))
-        return max(found, key=lambda b: b.upper).errors
+            answers = _ask(branch.covers, partial(_log_ends, *at), UPPER)
+            cover, _ = min(answers, key=itemgetter(1))
+            found.append(max((curve.log_bounds(*at) for curve in cover.curves), key=attrgetter("upper")))
+        errors: Errors = max(found, key=attrgetter("upper")).errors
+        return errors
 
     def trade_off(self) -> TradeOff:
         """What the best attack achieves: true against false positive rates, success, posteriors; the f of f-DP.
@@ -153,110 +147,95 @@ class PrivacyCurve(Curve[Bracket]):
         """
         return TradeOff(self)
 
+    def _epsilons(self, deltas: list[float]) -> list[Bracket]:
+        found = []
+        for delta in deltas:
+            ask = methodcaller("epsilon_bounds", delta, self.accuracy)
+            ends = self._ends(ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0)
+            found.append(self._bracket(min(ends.lower, ends.upper), ends.upper, ends.decision, delta))
+        return found
+
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
-        return list(map(self._delta, epsilons))
+        return [self._exponential(self._log_ends(epsilon)) for epsilon in epsilons]
 
     def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
-        return list(map(self._log_delta, epsilons))
+        found = []
+        for ends in map(self._log_ends, epsilons):
+            width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
+            gap = self._gap(width, None)
+            found.append(Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=gap))
+        return found
 
-    def _epsilons(self, deltas: list[float]) -> list[Bracket]:
-        return list(map(self._epsilon, deltas))
+    def _log_ends(self, epsilon: float) -> DecidedEnds:
+        """Bounds on ln delta(epsilon)."""
+        if epsilon >= 0:
+            ask = partial(_log_ends, epsilon, self.accuracy)
+            ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
+            upper = min(ends.upper, 0.0)  # delta is at most 1
+            return DecidedEnds(min(ends.lower, upper), upper, ends.decision)
+        ends = self.reverse()._log_ends(-epsilon)  # what the exchanged pair loses at the opposite epsilon
+        lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
+        upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
+        return DecidedEnds(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
 
-    def _delta(self, epsilon: float) -> Bracket:
-        ends = self._log_ends(epsilon)
-        return self._bracket(*_exp_outwards(ends.lower, ends.upper), ends.decision)
+    def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds:
+        """What the best witness attains and the best cover allows, in the worst branch.
 
-    def _log_delta(self, epsilon: float) -> Bracket:
-        ends = self._log_ends(epsilon)
-        width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
-        return Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=self._gap(width, None))
+        Where the first cover and the first witness of a branch meet to within `enough`, no other is asked.
+        """
+        uppers: list[tuple[ComposedCover, float, str]] = []
+        lowers: list[tuple[str, float]] = [("", least)]
+        for branch in self.branches:
+            allowed = _ask(branch.covers[:1], ask, UPPER, needed=False)
+            attained = _ask(branch.witnesses[:1], ask, LOWER, needed=False)
+            if not (allowed and attained and attained[0][1] >= enough(allowed[0][1])):
+                allowed = _ask(branch.covers, ask, UPPER)
+                least_upper = enough(min(upper for _, upper in allowed))
+                attained = _ask(branch.witnesses, ask, LOWER, least_upper)
+            uppers.append((*min(allowed, key=itemgetter(1)), branch.name))
+            lowers += [(witness.datasets, lower) for witness, lower in attained]
+        _, upper, name = max(uppers, key=itemgetter(1))
+        datasets, lower = max(reversed(lowers), key=itemgetter(1))
+        because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
+        return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name))
 
-    def _epsilon(self, delta: float) -> Bracket:
-        ends = self._epsilon_ends(delta)
-        return self._bracket(ends.lower, ends.upper, ends.decision, delta)
+    def _exponential(self, logs: DecidedEnds) -> Bracket:
+        """Probabilities from their logarithms: exp rounds by at most a unit in the last place, so step outwards.
+
+        The upper end never falls to 0 unless it is 0.
+        """
+        high = 0.0 if logs.upper == -math.inf else min(math.nextafter(math.exp(logs.upper), 1.0), 1.0)
+        low = math.nextafter(math.exp(logs.lower), 0.0) if logs.lower > -700 else 0.0
+        return self._bracket(min(low, high), high, logs.decision)
 
     def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
-        plain = Bracket(lower, upper)
-        return Bracket(lower, upper, decided_by=decision, gap=self._gap(plain.relative_width, delta))
+        gap = self._gap(Bracket(lower, upper).relative_width, delta)
+        return Bracket(lower, upper, decided_by=decision, gap=gap)
 
     def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
         if self.explain_gap is None or relative_width <= self.accuracy:
             return None
         return self.explain_gap(relative_width, delta)
 
-    def _log_ends(self, epsilon: float) -> _Ends:
-        if epsilon < 0:
-            return self._negative(epsilon)
-        ends = self._ends(
-            lambda composed: composed.log_bounds(epsilon, self.accuracy).upper,
-            lambda composed: composed.log_bounds(epsilon, self.accuracy).lower,
-            lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)),
-            -math.inf,
-        )
-        upper = min(ends.upper, 0.0)  # delta is at most 1
-        return _Ends(min(ends.lower, upper), upper, ends.decision)
 
-    def _negative(self, epsilon: float) -> _Ends:
-        """What the exchanged pair loses at the opposite epsilon."""
-        ends = self.reverse()._log_ends(-epsilon)
-        lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
-        upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
-        return _Ends(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
-
-    def _epsilon_ends(self, delta: float) -> _Ends:
-        ends = self._ends(
-            lambda composed: composed.epsilon_bounds(delta, self.accuracy)[1],
-            lambda composed: composed.epsilon_bounds(delta, self.accuracy)[0],
-            lambda upper: upper * (1 - self.accuracy / 10),
-            0.0,
-        )
-        return _Ends(min(ends.lower, ends.upper), ends.upper, ends.decision)
-
-    def _ends(self, above: End, below: End, enough: Callable[[float], float], least: float) -> _Ends:
-        """What the best witness attains and the best cover allows, in the worst branch.
-
-        Where the first cover and the first witness meet to within `enough`, no other is asked.
-        """
-        uppers: list[tuple[ComposedCover, float, str]] = []
-        lowers: list[tuple[str, float]] = [("", least)]
-        for branch in self.branches:
-            allowed = _ask_all(branch.covers[:1], lambda cover: cover.worst(above), needed=False)
-            attained = _ask_all(branch.witnesses[:1], lambda witness: below(witness.curve), needed=False)
-            if not (allowed and attained and attained[0][1] >= enough(allowed[0][1])):
-                allowed = _ask_all(branch.covers, lambda cover: cover.worst(above))
-                least_upper = enough(min(upper for _, upper in allowed))
-                attained = _ask_all(branch.witnesses, lambda witness: below(witness.curve), least_upper)
-            cover, upper = min(allowed, key=lambda answer: answer[1])
-            uppers.append((cover, upper, branch.name))
-            lowers += [(witness.datasets, lower) for witness, lower in attained]
-        _, upper, name = max(uppers, key=lambda answer: answer[1])
-        datasets, lower = max(reversed(lowers), key=lambda answer: answer[1])
-        because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
-        return _Ends(lower, upper, Decision(tuple(because), datasets, name))
+def _log_ends(epsilon: float, accuracy: float, curve: ComposedCurve) -> tuple[float, float]:
+    found = curve.log_bounds(epsilon, accuracy)
+    return found.lower, found.upper
 
 
-def _exp_outwards(lower: float, upper: float) -> tuple[float, float]:
-    """Probabilities from their logarithms: exp rounds by at most a unit in the last place, so step outwards.
+def _ask(
+    sources: Sequence[Source], ask: Ask, end: int, enough: float = math.inf, *, needed: bool = True
+) -> list[tuple[Source, float]]:
+    """One end of the largest curve of each source that can answer, up to the first that is `enough`.
 
-    The upper end never falls to 0 unless it is 0.
+    One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain. Where
+    an answer is needed and none can be given, the first refusal is raised.
     """
-    high = 0.0 if upper == -math.inf else min(math.nextafter(math.exp(upper), 1.0), 1.0)
-    low = math.nextafter(math.exp(lower), 0.0) if lower > -700 else 0.0
-    return min(low, high), high
-
-
-def _ask_all(
-    sources: Sequence[Bound], ask: Callable[[Bound], float], enough: float = math.inf, *, needed: bool = True
-) -> list[tuple[Bound, float]]:
-    """The answers of those that can answer, up to the first that is `enough`; where one is needed, a refusal if none can.
-
-    One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain.
-    """
-    answers: list[tuple[Bound, float]] = []
+    answers: list[tuple[Source, float]] = []
     refusal: NotPreciseEnough | None = None
     for source in sources:
         try:
-            answers.append((source, ask(source)))
+            answers.append((source, max(map(itemgetter(end), map(ask, source.curves)))))
         except NotPreciseEnough as refused:
             refusal = refusal or refused
             continue

@@ -111,6 +111,8 @@ class Schedule:
         union = sum((times * pair.infinite_mass for pair, times in self.parts), Fraction(0))
         if union == 0:
             return -math.inf, -math.inf
+        if self.log_finite_mass == -math.inf:
+            return 0.0, 0.0
         # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may
         # underflow
         small = union < Fraction(1, 2**60)

@@ -27,12 +27,15 @@ def must(say: str) -> PydanticCustomError:
     return PydanticCustomError("must", f"Input should {say}")
 
 
-def validate(model: type[T], entries: object, *, where: str, context: Any = None) -> T:
-    """The model that `entries` fill, or one refusal that lists everything wrong with them."""
+def validate(model: type[T], entries: object, *, where: str, within: str = "") -> T:
+    """The model that `entries` fill, or one refusal that lists everything wrong with them.
+
+    `where` names the file; `within`, written before every key, names the table that holds the entries.
+    """
     try:
-        return model.model_validate(entries, context=context)
+        return model.model_validate(entries)
     except ValidationError as wrong:
-        found = explain(wrong, model, where=f"{where}: ")
+        found = explain(wrong, model, where=f"{where}: {within}")
         raise found[0] if len(found) == 1 else SeveralProblems(where, found) from None
 
 
@@ -61,7 +64,7 @@ def _explain_one(
         joined = "" if not place or str(error)[:1] in "[: " else "."
         error.where = f"{where}{place}{joined}{error.where}"
         return error
-    must = re.sub(r"^\w+ should ", "", problem["msg"])
+    must = re.sub(r"^\w+ should ", "", problem["msg"].replace("be None", "be left out"))
     if must == problem["msg"]:
         return UnusableFile(f"{where}{place}", f"is wrong: {must}, got {value!r}", remedy)
     return InvalidSetting(place, value, must, remedy, where=where)
@@ -71,7 +74,7 @@ def _shorten(value: object) -> object:
     try:
         repr(value)
     except ValueError:  # Python does not print a number of thousands of digits
-        return ...
+        return "more digits than Python prints"
     return value
 
 

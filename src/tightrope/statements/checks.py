@@ -25,6 +25,7 @@ from tightrope.statements.model import (
 
 CLOSE = 1e-4  # relative: a rate that was rounded to a few digits, or up to a grid of floats
 SHARES_AGREE = 0.05  # relative: the size of a batch that several draws make up is known about so well
+SEE_DOCS = "docs/statements.md says what belongs there."
 CORRECT = "Correct one of them."
 WRITTEN_BY = "Pass a file written by tightrope statement."
 T = TypeVar("T")
@@ -60,7 +61,7 @@ def check_statement(entries: object, *, where: str = "statement") -> Statement:
         made = Statement.model_validate_json(json.dumps(entries))
         made.accounted, made.finding  # noqa: B018 # the settings check what a schema cannot say
     except ValidationError as wrong:
-        problems += explain(wrong, Statement, remedy="docs/statements.md says what belongs there.")
+        problems += explain(wrong, Statement, remedy=SEE_DOCS)
     except InvalidSetting as wrong:
         problems.append(wrong)
     problems += find_contradictions(entries)

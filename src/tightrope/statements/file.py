@@ -20,7 +20,7 @@ from tightrope.setting.run import Run
 from tightrope.setting.spelling import RELATION_SPELLINGS, SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table, placed
 from tightrope.setting.validate import ClosedTable, explain, must, validate
-from tightrope.statements.checks import find_contradictions
+from tightrope.statements.checks import SEE_DOCS, find_contradictions
 from tightrope.statements.make import Facts, declare, declare_as_accounted, state_run
 from tightrope.statements.model import (
     Count,
@@ -179,7 +179,7 @@ def read_statement(path: Path) -> Statement:
     try:
         read = model.model_validate(entries, context=path.parent)
     except ValidationError as wrong:
-        problems += explain(wrong, model, where=f"{path}: ")
+        problems += explain(wrong, model, where=f"{path}: ", remedy=SEE_DOCS)
     problems += _find_contradictions(entries, path)
     if problems:
         raise problems[0] if len(problems) == 1 else SeveralProblems(path, problems)
@@ -201,7 +201,7 @@ def read_registry_facts(path: Path) -> RegistryFacts:
     if "registry" not in entries:
         what = "Write a table [registry] with slug, curator and more: docs/statements.md."
         raise UnusableFile(f"{path}: registry", "is missing", what)
-    return validate(RegistryFacts, entries["registry"], where=f"{path}: registry")
+    return validate(RegistryFacts, entries["registry"], where=str(path), within="registry.")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

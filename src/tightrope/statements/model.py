@@ -281,7 +281,9 @@ class RegistryFacts(ClosedTable):
 
     slug: Annotated[str, AfterValidator(_check_slug)] = Field(description="It becomes part of an address.")
     curator: SomeWords = Field(description=ASKS_FOR_IT)
-    curator_type: Literal["Government", "Industry", "Nonprofit"] = Field(description=KNOWS_NO_OTHER)
+    curator_type: Literal["Government", "Industry", "Nonprofit"] = Field(
+        description="Say who publishes: Government, Industry or Nonprofit."
+    )
     intended_use: SomeWords = Field(description=ASKS_FOR_IT)
     region: SomeWords = Field(description=ASKS_FOR_IT)
     publication_date: Annotated[datetime.date, BeforeValidator(_read_date)] = Field(

@@ -2,15 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.numerics import check
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.tables import Problems, Table, placed
 from tightrope.sweeps.cells import (
     CELL_KEYS,
     CHOICES,
@@ -21,8 +22,6 @@ from tightrope.sweeps.cells import (
     find_needed_keys,
     key_of,
 )
-
-T = TypeVar("T")
 
 MOST_CELLS = 10**6  # all rows are held in memory, some 5 kB each
 LARGEST_WHOLE = 2**63 - 1  # what a column of whole numbers holds
@@ -84,47 +83,25 @@ class Grid:
         return _make_grid(Table(values, f"{file}: "))
 
 
-class _Problems:
-    """Everything wrong with a grid, each problem once however many blocks share it."""
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-        self.found: dict[str, InvalidSetting] = {}
-
-    def attempt(self, read: Callable[..., T], *arguments: Any) -> T | None:
-        """What was read, or None where it is refused."""
-        try:
-            return read(*arguments)
-        except InvalidSetting as problem:
-            self.found[str(problem)] = problem
-            return None
-
-    def refuse(self) -> None:
-        """Refuse the grid if anything was found."""
-        found = list(self.found.values())
-        if found:
-            raise found[0] if len(found) == 1 else SeveralProblems(self.place, found)
-
-
 def _make_grid(table: Table) -> Grid:
-    problems = _Problems(table.where.rstrip(": "))
+    problems, place = Problems(), table.where.rstrip(": ")
     shared = _read_values(table, (*CELL_KEYS, "grid"), problems)
-    blocks = problems.attempt(_find_blocks, table) or []
+    blocks = problems.tried(partial(_find_blocks, table)) or []
     own_values = [_read_values(block, CELL_KEYS, problems) for block in blocks]
-    problems.refuse()
+    problems.refuse(place)
     spans: list[Span] = []
     unused = set(shared)
     for block, own in zip(blocks, own_values, strict=True):
-        found = problems.attempt(_make_spans, block, {**_DEFAULTS, **shared, **own}) or []
+        found = problems.tried(partial(_make_spans, block, {**_DEFAULTS, **shared, **own})) or []
         used = {key for chosen, stated in found for key in (*chosen, *stated)}
         for key in sorted(own.keys() - used) if found else ():
-            problems.attempt(_refuse_unused, block, key)
+            problems.tried(partial(_refuse_unused, block, key))
         unused -= used
         spans += found
     for key in () if problems.found else sorted(unused):
-        problems.attempt(_refuse_unused, table, key)
-    problems.refuse()
-    return Grid(_make_cells(problems.place, spans))
+        problems.tried(partial(_refuse_unused, table, key))
+    problems.refuse(place)
+    return Grid(_make_cells(place, spans))
 
 
 def _find_blocks(table: Table) -> list[Table]:
@@ -137,9 +114,11 @@ def _find_blocks(table: Table) -> list[Table]:
     return [Table.of(block, table.place("grid", i)) for i, block in enumerate(blocks)]
 
 
-def _read_values(table: Table, known: Sequence[str], problems: _Problems) -> dict[str, list[Any]]:
-    problems.attempt(table.keep_to, known)
-    read = {key: problems.attempt(_list_values, table, key) for key in table.entries if key in CELL_KEYS}
+def _read_values(table: Table, known: Sequence[str], problems: Problems) -> dict[str, list[Any]]:
+    problems.tried(partial(table.keep_to, known))
+    read = {
+        key: problems.tried(partial(_list_values, table, key)) for key in table.entries if key in CELL_KEYS
+    }
     return {key: values for key, values in read.items() if values}
 
 

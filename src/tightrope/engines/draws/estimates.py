@@ -77,12 +77,16 @@ class Simulator:
         """delta at each epsilon >= 0; these are some of the `points` answers of one call."""
         beta = self.plan.beta / (points * len(self.schedules))
         asked = tuple(sorted(set(epsilons)))
-        found = {(s, epsilon): _known_delta(s, epsilon) for s in self.schedules for epsilon in asked}
+        found = {
+            (schedule, epsilon): known
+            for schedule in self.schedules
+            for epsilon in asked
+            if (known := _known_delta(schedule, epsilon)) is not None
+        }
         tasks: list[DrawTask] = []
         for schedule in self.schedules:
-            tasks += self._tasks(
-                schedule, tuple(at for at in asked if found[schedule, at] is None), len(tasks)
-            )
+            unknown = tuple(epsilon for epsilon in asked if (schedule, epsilon) not in found)
+            tasks += self._tasks(schedule, unknown, len(tasks))
         for totals in draw_all(tasks, self.spread, self.progress):
             columns = zip(totals.task.epsilons, *self._limits(totals, beta), strict=True)
             for epsilon, value, low, high in columns:
@@ -144,18 +148,16 @@ class Simulator:
         """delta and its limits at each epsilon of the task."""
         mean = np.minimum(totals.sums.sum(axis=0) / totals.draws, 1.0)
         sample = totals.counts, totals.sums, totals.squares
-        return scale_to_delta(
-            totals.task, mean, *find_limits(self.plan.interval, *sample, beta, totals.task.draws)
-        )
+        limits = find_limits(self.plan.interval, *sample, beta, totals.task.draws)
+        return scale_to_delta(totals.task, mean, *limits)
 
-    def _worst(self, found: "dict[Schedule, DrawnBounds | None]") -> DrawnBounds:
+    def _worst(self, found: dict[Schedule, DrawnBounds]) -> DrawnBounds:
         """The worst cover from above and as the value, the best witness from below."""
-        known = {schedule: bounds for schedule, bounds in found.items() if bounds is not None}
-        upper = max((known[schedule].upper for schedule in self.covers), default=0.0)
-        lower = max((known[schedule].lower for schedule in self.witnesses), default=0.0)
-        value = max((known[schedule].value for schedule in self.covers), default=0.0)
-        draws = min((bounds.draws for bounds in known.values() if bounds.draws), default=0)
-        interrupted = any(bounds.interrupted for bounds in known.values())
+        upper = max((found[schedule].upper for schedule in self.covers), default=0.0)
+        lower = max((found[schedule].lower for schedule in self.witnesses), default=0.0)
+        value = max((found[schedule].value for schedule in self.covers), default=0.0)
+        draws = min((bounds.draws for bounds in found.values() if bounds.draws), default=0)
+        interrupted = any(bounds.interrupted for bounds in found.values())
         return _bounds(value, min(lower, upper), upper, draws, interrupted)
 
 

@@ -11,10 +11,7 @@ from tightrope.numerics.tails import Floats
 
 LARGEST_LOG = 600.0  # of a likelihood ratio or a product of some: a double holds 709
 SPARE = 1.02  # candidates per mean need, so that a second round is rare
-LEAST_ROUND, LARGEST_ROUND = (
-    64,
-    1 << 14,
-)  # candidates at once: they stay in the cache, however few are accepted
+LEAST_ROUND, LARGEST_ROUND = 64, 1 << 14  # candidates at once, so that they stay in the cache
 
 
 def binomial_log_weights(rate: float, shift: float, order: int) -> Floats:

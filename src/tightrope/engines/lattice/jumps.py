@@ -150,6 +150,10 @@ class _Split:
         )
         return replace(self, steps=tuple(steps))
 
+    def tilt(self, c: float) -> tuple[list[_Tilted], list[_Tilted]]:
+        """The calm and the wild side of every step."""
+        return [step.calm.tilt(c) for step in self.steps], [step.wild.tilt(c) for step in self.steps]
+
     def cut(self, index: int, nodes: Floats) -> tuple[Cells, Cells]:
         """Calm and wild cells; the one that the threshold cuts in two keeps its enclosing nodes."""
         pair, threshold = self.steps[index].pair, self.threshold
@@ -203,55 +207,38 @@ class _CalmRuns(Runs):
         return self.split.cut(index, nodes)[0], None
 
 
-@dataclass(frozen=True)
-class _Odds:
-    """One part of the runs with a jump, tilted: `log_more` is times * ln(1 + wild moment / calm moment)."""
-
-    times: int
-    calm: _Tilted
-    wild: _Tilted
-
-    @property
-    def log_more(self) -> float:
-        return self.times * float(np.logaddexp(0.0, self.wild.log_moment - self.calm.log_moment))
-
-
 class _JumpRuns(Runs):
     """Runs with at least one jump."""
 
     def __init__(self, split: _Split, epsilon: float, tolerance: float) -> None:
         self.split, self.schedule = split.drop_rarest(epsilon, tolerance), split.schedule
+        self.times = np.array([step.times for step in split.steps], dtype=float)
         self.log_mass = self.cumulants(0.0)[0]
         self.log_infinite = split.schedule.log_infinite_mass[0]
 
-    def _odds(self, c: float) -> list[_Odds]:
-        return [_Odds(step.times, step.calm.tilt(c), step.wild.tilt(c)) for step in self.split.steps]
-
-    @staticmethod
-    def _count_jumps(odds: list[_Odds]) -> list[float]:
-        """Per part, the expected number of jumps in a tilted run that has one."""
-        log_more = [part.log_more for part in odds]
-        at_least_one = -math.expm1(-sum(log_more))
+    def _count_jumps(self, calm: list[_Tilted], wild: list[_Tilted]) -> tuple[float, Floats]:
+        """The sum of times * ln(1 + wild moment / calm moment), and the jumps to expect of each part."""
+        rarities = [jump.log_moment - rest.log_moment for rest, jump in zip(calm, wild, strict=True)]
+        log_more = np.logaddexp(0.0, rarities)  # each step's
+        total = float(self.times @ log_more)
+        at_least_one = -math.expm1(-total)
         if not at_least_one:
-            return [1.0] * len(odds)
-        pairs = zip(odds, log_more, strict=True)
-        return [part.times * -math.expm1(-more / part.times) / at_least_one for part, more in pairs]
+            return total, np.ones(len(calm))
+        return total, self.times * -np.expm1(-log_more) / at_least_one
 
     def expect_jumps(self, index: int, c: float) -> float:
-        return self._count_jumps(self._odds(c))[index]
+        _, counts = self._count_jumps(*self.split.tilt(c))
+        return float(counts[index])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
-        odds = self._odds(c)
-        counts = np.array(self._count_jumps(odds))
-        leaps = np.array([part.wild.mean - part.calm.mean for part in odds])
-        spreads = np.array([part.wild.variance for part in odds])
-        log_more = sum(part.log_more for part in odds)
-        log_moment = sum(part.times * part.calm.log_moment for part in odds)
-        log_moment += log_more + math.log(-math.expm1(-log_more)) if log_more > 0 else -math.inf
-        mean = sum(part.times * part.calm.mean for part in odds) + float(counts @ leaps)
-        variance = sum(part.times * part.calm.variance for part in odds) + float(
-            counts @ (spreads + leaps**2)
-        )
+        calm, wild = self.split.tilt(c)
+        total, counts = self._count_jumps(calm, wild)
+        leaps = np.array([jump.mean - rest.mean for rest, jump in zip(calm, wild, strict=True)])
+        log_moment = float(self.times @ [side.log_moment for side in calm])
+        log_moment += total + math.log(-math.expm1(-total)) if total > 0 else -math.inf
+        mean = float(self.times @ [side.mean for side in calm] + counts @ leaps)
+        variance = float(self.times @ [side.variance for side in calm])
+        variance += float(counts @ (np.array([side.variance for side in wild]) + leaps**2))
         variance -= float(counts @ leaps) ** 2 / max(float(counts.sum()), 1e-300)
         return log_moment, mean, max(variance, 0.0)
 

@@ -15,6 +15,14 @@ accountants are left as they are.
 import functools
 from typing import Any
 
+try:
+    from opacus import PrivacyEngine
+    from opacus.accountants import create_accountant, register_accountant
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
+    ) from missing
+
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.accountants import (
@@ -27,14 +35,6 @@ from tightrope.integrations.opacus.accountants import (
 from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.integrations.opacus.findings import SamplerMismatch, make_up_record
 from tightrope.integrations.opacus.statement import audit_training
-
-try:
-    from opacus import PrivacyEngine
-    from opacus.accountants import create_accountant, register_accountant
-except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
-    ) from missing
 
 __all__ = [
     "OpacusAccountant",

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from opacus.accountants import IAccountant
+
 from tightrope.accountants.certified import Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import BY_DEFAULT, privacy_curve
@@ -28,13 +30,6 @@ from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import SPLIT_NOISE, split_noise
-
-try:
-    from opacus.accountants import IAccountant
-except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
-    ) from missing
 
 STATE_KEY, STATE_VERSION = "tightrope", 1
 ANY_DELTA = 1e-6  # which theorems a bound rests on does not depend on it

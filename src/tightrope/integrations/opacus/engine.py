@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from opacus import PrivacyEngine
+from opacus.accountants import IAccountant
+
 from tightrope.accountants.certified import Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
@@ -21,14 +24,6 @@ from tightrope.setting.run import Step
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.other_batchings import split_noise
-
-try:
-    from opacus import PrivacyEngine
-    from opacus.accountants import IAccountant
-except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
-    ) from missing
 
 SAMPLER_KEY = "tightrope_sampler_state_dict"
 REFUSED_OPTIONS = {
