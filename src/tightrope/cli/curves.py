@@ -1,12 +1,9 @@
 """tightrope epsilon, delta and curve: what one run spends, by whichever accountant is asked."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
-
-import numpy as np
 
 from tightrope.accountants.accountant import Accountant, Progress
 from tightrope.accountants.certified import Certified
@@ -25,34 +22,6 @@ from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.relation import Relation, as_relation
-
-FAR_ENOUGH = 1e-10
-POINTS = 21
-_DRAWN = 241
-
-
-def usual_range(curves: Iterable[PrivacyCurve | RenyiCurve]) -> list[float]:
-    """Epsilons from 0 to a round number where every delta is negligible, or to 1 if none is known."""
-    last = max((e for c in curves if 0 < (e := c.epsilon(FAR_ENOUGH).upper) < math.inf), default=1.0)
-    unit = 10.0 ** math.floor(math.log10(last))
-    stop = next(digit * unit for digit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if digit * unit >= last)
-    return [float(f"{stop * i / (POINTS - 1):.12g}") for i in range(POINTS)]
-
-
-def fine_range(epsilons: Sequence[float]) -> list[float]:
-    """The same epsilons with enough between them for a smooth line."""
-    if len(epsilons) == 1:
-        return list(epsilons)
-    return [*epsilons, *np.linspace(min(epsilons), max(epsilons), _DRAWN).tolist()]
-
-
-def check_picture(plot: Path | None) -> Path | None:
-    """Refuse a picture that cannot be drawn before anything is computed."""
-    if plot is None:
-        return None
-    from tightrope.report.plot import check_target
-
-    return check_target(plot)
 
 
 @dataclass(frozen=True)
@@ -74,14 +43,14 @@ class CurveQuestion:
         """Where to ask when nobody says; brackets and the Rényi bound know where delta is negligible."""
         if not isinstance(curve, PrivacyCurve | RenyiCurve):
             curve = privacy_curve(self.stated.run, relation=self.relation, by=Renyi())
-        return usual_range([curve])
+        return show.usual_range([curve])
 
     def draw(self, curve: AnyCurve, epsilons: Sequence[float], target: Path) -> None:
         """Draw delta over the epsilons."""
         from tightrope.report.plot import draw_accountants, draw_curve
 
         title, assumed = run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation)
-        at = fine_range(epsilons)
+        at = show.fine_range(epsilons)
         if isinstance(curve, PrivacyCurve):
             draw_curve(curve, epsilons=at, to=target, title=title, assumed=assumed)
         else:
@@ -142,7 +111,7 @@ Range = Annotated[
     list[float] | None,
     opt.Points,
     opt.about(
-        f"start:stop:count or a list; by default {POINTS} points, to where delta is {FAR_ENOUGH:g}.",
+        f"start:stop:count or a list; by default {show.POINTS}, to where delta is {show.FAR_ENOUGH:g}.",
         opt.ANSWER,
     ),
 ]
@@ -163,7 +132,7 @@ def curve(
     json: opt.Json = False,
 ) -> None:
     """Bracket delta over a range of epsilons, for one run or for several from a file."""
-    target = check_picture(plot)
+    target = show.check_picture(plot)
     if runs is not None:
         from tightrope.cli.runs import read_runs, show_runs
 

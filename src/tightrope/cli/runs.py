@@ -10,7 +10,6 @@ from typing import Any
 from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
-from tightrope.cli.curves import fine_range, usual_range
 from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -189,7 +188,7 @@ def show_runs(
 
 
 def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:
-    return usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
+    return show.usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
 
 
 def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
@@ -205,7 +204,7 @@ def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], 
     titles = {run_in_short(asked.run) for asked, _ in curves}
     title = titles.pop() if len(titles) == 1 else ""  # what tells runs apart is in their names
     named = [(asked.name, curve) for asked, curve in curves]
-    draw_curves(watch_items(named, "Drawing"), epsilons=fine_range(at), to=target, title=title)
+    draw_curves(watch_items(named, "Drawing"), epsilons=show.fine_range(at), to=target, title=title)
     say(f"drew {target}")
 
 

@@ -4,7 +4,10 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import tightrope
 from tightrope.accountants.certified import Certified, find_games
@@ -14,7 +17,8 @@ from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import Approximation
-from tightrope.curve.renyi_curve import UpperBound
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.report.digits import ends, ends_from_logs
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spelled
@@ -26,6 +30,10 @@ from tightrope.theorems.evidence import Evidence
 
 DIGITS = 6
 SMALLEST_FLOAT = 1e-300  # below this a float loses digits: write delta from its logarithm
+
+FAR_ENOUGH = 1e-10
+POINTS = 21
+_DRAWN = 241
 
 Fact = tuple[str, str]
 Object = dict[str, Any]
@@ -214,3 +222,30 @@ def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:
 def write_numbers(theorems: Iterable[Evidence], shown: Sequence[Evidence]) -> str:
     """The numbers that these theorems have in the list that is shown."""
     return ", ".join(str(shown.index(theorem) + 1) for theorem in theorems) or "-"
+
+
+# Where curves are asked and drawn
+
+
+def usual_range(curves: Iterable[PrivacyCurve | RenyiCurve]) -> list[float]:
+    """Epsilons from 0 to a round number where every delta is negligible, or to 1 if none is known."""
+    last = max((e for c in curves if 0 < (e := c.epsilon(FAR_ENOUGH).upper) < math.inf), default=1.0)
+    unit = 10.0 ** math.floor(math.log10(last))
+    stop = next(digit * unit for digit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if digit * unit >= last)
+    return [float(f"{stop * i / (POINTS - 1):.12g}") for i in range(POINTS)]
+
+
+def fine_range(epsilons: Sequence[float]) -> list[float]:
+    """The same epsilons with enough between them for a smooth line."""
+    if len(epsilons) == 1:
+        return list(epsilons)
+    return [*epsilons, *np.linspace(min(epsilons), max(epsilons), _DRAWN).tolist()]
+
+
+def check_picture(plot: Path | None) -> Path | None:
+    """Refuse a picture that cannot be drawn before anything is computed."""
+    if plot is None:
+        return None
+    from tightrope.report.plot import check_target
+
+    return check_target(plot)

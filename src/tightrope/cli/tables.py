@@ -10,7 +10,6 @@ from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.renyi import Renyi
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.curves import check_picture, fine_range, usual_range
 from tightrope.cli.refusals import WORDS, Misused
 from tightrope.cli.terminal import Page, say, watch_rounds
 from tightrope.curve.bracket import Bracket
@@ -139,7 +138,7 @@ def compare(
     json: opt.Json = False,
 ) -> None:
     """Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo, on one run."""
-    target, neighbours, run = check_picture(plot), as_relation(relation), question.run
+    target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
     certified = question.certified(effort)
     by = certified if drawing is None else (certified, Renyi(), GaussianLimit(), drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
@@ -165,7 +164,7 @@ def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Compari
     ranged = [curve for curve in curves.values() if isinstance(curve, PrivacyCurve | RenyiCurve)][:1]
     title, assumed = run_in_short(question.run), assumed_in_short(question.run, relation)
     draw_accountants(
-        curves, epsilons=fine_range(usual_range(ranged)), to=target, title=title, assumed=assumed
+        curves, epsilons=show.fine_range(show.usual_range(ranged)), to=target, title=title, assumed=assumed
     )
 
 
