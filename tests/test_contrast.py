@@ -249,7 +249,9 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
         "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     )
     quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
-    assert "without-replacement, substitute: quick (envelope above, fixed directions below). The ends" in quick
+    assert (
+        "without-replacement, substitute: quick (envelope above, fixed directions below). The ends" in quick
+    )
     assert "--effort tight plays the substitution game, which narrows the bracket" in quick
     game = "tight (the substitution game besides envelope and fixed directions)"
     assert f"without-replacement, substitute: {game}. The ends" in tight

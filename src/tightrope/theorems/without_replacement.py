@@ -18,8 +18,9 @@ def _needs_spare_record_and_mirror(step: Step) -> str | None:
     sampling = step.sampling
     if isinstance(sampling, WithoutReplacement) and sampling.batch == sampling.population:
         return (
-            f"batch={sampling.batch} must be below population={sampling.population}, because the smaller neighbour has only "
-            f"{sampling.population - 1} records and must fill the batch too (use EveryRecord() if all records are used)"
+            f"{{batch={sampling.batch}}} must be below {{population={sampling.population}}}, because the smaller neighbour "
+            f"has only {sampling.population - 1} records and must fill the batch too (use {{EveryRecord}} if all records "
+            "are used)"
         )
     return needs_mirror(step.mechanism)
 
