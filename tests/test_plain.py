@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 import tightrope as tr
 from catalogue import CATALOGUE, Entry
-from tightrope.report.words import spelled
-from tightrope.setting.plain import part_of, plain_run, run_of
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
+from tightrope.report.words import spell
+from tightrope.setting.plain import (
+    MECHANISM_SPELLINGS,
+    RELATION_SPELLINGS,
+    SAMPLING_SPELLINGS,
+    part_of,
+    plain_run,
+    run_of,
+)
 from tightrope.setting.tables import Table
 
 GAUSSIAN = {
@@ -70,7 +76,7 @@ def test_floats_survive_json_and_toml_exactly(noise: float, rate: float, steps: 
 def test_every_kind_has_one_spelling() -> None:
     for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS):
         for name, what in table.items():
-            assert spelled(what) == name
+            assert spell(what) == name
 
 
 @pytest.mark.parametrize(

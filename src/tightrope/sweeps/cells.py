@@ -17,10 +17,9 @@ from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
-from tightrope.setting.plain import part_of
+from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS, part_of
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table
 
 Plain = str | int | float | None
