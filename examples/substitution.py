@@ -1,7 +1,7 @@
 """What fixed-size batches lose when a record is exchanged: the numbers of docs/findings/substitution.md.
 
-Each row of the grid is written as soon as it is known, and rows that are there already are kept: a run that was stopped goes
-on where it was. `--fresh` starts anew.
+Each row of the grid is written as soon as it is known, and rows that are there already are kept: work that
+was stopped goes on where it was. `--fresh` starts anew.
 """
 
 import argparse
@@ -41,7 +41,7 @@ FIGURE_4 = (0.05, 4.0, 1000)
 
 @dataclass(frozen=True)
 class Case:
-    """One setting at DELTA: remove's epsilon from below, both ends of the certified bracket, and the paper's envelope."""
+    """One setting at DELTA: remove's epsilon from below, both certified ends, and the paper's envelope."""
 
     rate: float
     noise: float
@@ -274,9 +274,10 @@ def in_between() -> str:
 PAGE = """# Substitution without replacement
 
 Batches of a fixed size, one record exchanged. Every number on this page is made by `make findings`
-(`examples/substitution.py`); the theory is in `theorems/proofs/substitution_game.md` and `substitution_triangles.md`.
-"Adaptive gain" is by how much the certified lower end, one adversary who chooses after seeing the earlier outputs, exceeds
-the upper end of REMOVE: where it is positive, the adversary provably beats every run of removals.
+(`examples/substitution.py`); the theory is in `theorems/proofs/substitution_game.md` and
+`substitution_triangles.md`. The certified lower end belongs to one adversary who chooses after seeing the
+earlier outputs. "Adaptive gain" is how far it exceeds the upper end of REMOVE: where it is positive, the
+adversary provably beats every run of removals.
 
 ## The paper's Fig. 4: noise 4, batches of 50 out of 1,000, 1,000 steps
 
@@ -284,9 +285,10 @@ the upper end of REMOVE: where it is positive, the adversary provably beats ever
 
 ## On a grid, delta 1e-5
 
-Median width of epsilon: {median:.2f} %. {wide} An adaptive adversary certainly beats REMOVE in {beaten} of {count} settings,
-by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end by {loose:.1f} % in the median and by
-{loosest:.0f} % at most. The paper's conjecture is wrong, and numerically it is a very good approximation.
+Median width of epsilon: {median:.2f} %. {wide} An adaptive adversary certainly beats REMOVE in {beaten} of
+{count} settings, by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end by
+{loose:.1f} % in the median and by {loosest:.0f} % at most. The paper's conjecture is wrong, and numerically
+it is a very good approximation.
 
 {grid}
 
@@ -294,18 +296,19 @@ by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end
 
 The conjecture: for Gaussian noise the curve under SUBSTITUTE is REMOVE's for epsilon >= 0.
 
-Fixed datasets: 5 records, batches of 4, noise 3, two steps. The shared records are 0 and the exchanged one is 1 or -1, so a
-step is the pair of Poisson sampling at rate 4/5 under SUBSTITUTE, which is composed here to an accuracy of 1e-8.
+Fixed datasets: 5 records, batches of 4, noise 3, two steps. The shared records are 0 and the exchanged one is
+1 or -1, so a step is the pair of Poisson sampling at rate 4/5 under SUBSTITUTE, which is composed here to an
+accuracy of 1e-8.
 
 {counterexample}
 
-Adaptive: the positive entries of "adaptive gain" above. After a removal that lost more than the whole epsilon, what remains
-is an order below 1, where an addition loses strictly more: the adversary switches.
+Adaptive: the positive entries of "adaptive gain" above. After a removal that lost more than the whole
+epsilon, what remains is an order below 1, where an addition loses strictly more: the adversary switches.
 
 ## Where triangles in between win
 
-Twenty steps at epsilon 0, both values certified from below. Near epsilon 0 and at low noise a record that is neither
-opposite nor equal to the others gains; at the epsilons of common deltas it does not matter.
+Twenty steps at epsilon 0, both values certified from below. Near epsilon 0 and at low noise a record that is
+neither opposite nor equal to the others gains; at the epsilons of common deltas it does not matter.
 
 {in_between}
 """
