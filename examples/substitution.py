@@ -1,7 +1,7 @@
 """What fixed-size batches lose when a record is exchanged: the numbers of docs/findings/substitution.md.
 
-Each row of the grid is written as soon as it is known, and rows that are there already are kept: a run that was stopped goes
-on where it was. `--fresh` starts anew.
+Each row of the grid is written as soon as it is known, and rows that are there already are kept: a run that
+was stopped goes on where it was. `--fresh` starts anew.
 """
 
 import argparse
@@ -17,7 +17,8 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.terminal import watch_items
-from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
+from tightrope.engines.game.above import Window
+from tightrope.engines.game.below import GameBelow, label_law, triangle_law
 from tightrope.engines.game.layout import USUAL
 from tightrope.engines.game.pooling import cover_triangles, largest_loss
 from tightrope.engines.game.substitution import ignore_progress
@@ -28,12 +29,9 @@ from tightrope.pairs.exchange import Exchange
 DELTA = 1e-5
 TIGHTLY = tr.Certified(effort=tr.TIGHT)
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
-LONG = (
-    (0.001, 0.8, 10_000),
-    (0.05, 2.0, 10_000),
-    (0.05, 4.0, 10_000),
-    (0.5, 6.0, 10_000),
-)  # a minute or two each
+# a minute or two each
+LONG = ((0.001, 0.8, 10_000), (0.05, 2.0, 10_000), (0.05, 4.0, 10_000), (0.5, 6.0, 10_000))
+BETWEEN = ((0.001, 0.5), (0.001, 0.8), (0.1, 0.8), (0.5, 0.8), (0.5, 1.0), (0.05, 2.0), (0.05, 4.0))
 POPULATION = 1000
 WIDE = 0.005  # the width of epsilon, relative to it, above which a case is named
 FIGURE_4 = (0.05, 4.0, 1000)
@@ -41,7 +39,7 @@ FIGURE_4 = (0.05, 4.0, 1000)
 
 @dataclass(frozen=True)
 class Case:
-    """One setting at DELTA: remove's epsilon from below, both ends of the certified bracket, and the paper's envelope."""
+    """One setting at DELTA: REMOVE's epsilon, both ends of the certified bracket, the paper's envelope."""
 
     rate: float
     noise: float
@@ -64,16 +62,15 @@ def run_of(rate: float, noise: float, steps: int) -> tr.Run:
     return tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
 
 
-def solved(rate: float, noise: float, steps: int) -> Case:
+def solve(rate: float, noise: float, steps: int) -> Case:
     """One row of the grid."""
     run = run_of(rate, noise, steps)
     remove = tr.epsilon(run, delta=DELTA, relation=tr.REMOVE)
     quick = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE)
     start = time.perf_counter()
     tight = tr.epsilon(run, delta=DELTA, relation=tr.SUBSTITUTE, by=TIGHTLY)
-    return Case(
-        rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, time.perf_counter() - start
-    )
+    seconds = time.perf_counter() - start
+    return Case(rate, noise, steps, remove.upper, tight.lower, tight.upper, quick.upper, seconds)
 
 
 def read(path: Path) -> dict[tuple[float, float, int], Case]:
@@ -100,7 +97,7 @@ def grid(path: Path) -> list[Case]:
         (key for key in wanted if key not in known), key=lambda key: key[2]
     )  # the quick ones first
     for key in watch_items(missing, "grid"):
-        known[key] = solved(*key)
+        known[key] = solve(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())
     return [known[key] for key in wanted]
@@ -148,16 +145,8 @@ def figure_4() -> str:
                 f"{100 * (bracket.lower / removed.upper - 1):.1f} %",
             ]
         )
-    heading = [
-        "epsilon",
-        "REMOVE",
-        "lower end",
-        "upper end",
-        "width",
-        "envelope",
-        "envelope / upper end",
-        "adaptive gain",
-    ]
+    heading = ["epsilon", "REMOVE", "lower end", "upper end", "width", "envelope"]
+    heading += ["envelope / upper end", "adaptive gain"]
     return f"{epsilons}\n\n{table(heading, rows)}"
 
 
@@ -225,22 +214,14 @@ def counterexample() -> str:
 def in_between() -> str:
     """delta(0) of 20 steps with and without the best triangle between remove and add."""
     rows = []
-    for rate, noise in (
-        (0.001, 0.5),
-        (0.001, 0.8),
-        (0.1, 0.8),
-        (0.5, 0.8),
-        (0.5, 1.0),
-        (0.05, 2.0),
-        (0.05, 4.0),
-    ):
+    for rate, noise in BETWEEN:
         square = 1 / noise**2
         exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
         between = cover_triangles(rate, square, USUAL.quality).best_between
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)
         reach = math.ceil(top / spacing)
-        window = PolicyWindow(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
+        window = Window(spacing=spacing, below=2 * reach, last=2 * reach, reach=reach, tilt=0.2)
         laws = [label_law(pair, spacing, reach) for pair in (exchange.remove, exchange.add)]
         two = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         if between is None:
@@ -250,16 +231,8 @@ def in_between() -> str:
         three = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)
-        rows.append(
-            [
-                f"{rate:g}",
-                f"{noise:g}",
-                shape,
-                f"{two:.5g}",
-                f"{three:.5g}",
-                f"{100 * (three / two - 1):.2f} %",
-            ]
-        )
+        gain = f"{100 * (three / two - 1):.2f} %"
+        rows.append([f"{rate:g}", f"{noise:g}", shape, f"{two:.5g}", f"{three:.5g}", gain])
     heading = [
         "rate",
         "noise",
@@ -274,9 +247,10 @@ def in_between() -> str:
 PAGE = """# Substitution without replacement
 
 Batches of a fixed size, one record exchanged. Every number on this page is made by `make findings`
-(`examples/substitution.py`); the theory is in `theorems/proofs/substitution_game.md` and `substitution_triangles.md`.
-"Adaptive gain" is by how much the certified lower end, one adversary who chooses after seeing the earlier outputs, exceeds
-the upper end of REMOVE: where it is positive, the adversary provably beats every run of removals.
+(`examples/substitution.py`); the theory is in `theorems/proofs/substitution_game.md` and
+`substitution_triangles.md`. "Adaptive gain" is by how much the certified lower end, one adversary who chooses
+after seeing the earlier outputs, exceeds the upper end of REMOVE: where it is positive, the adversary
+provably beats every run of removals.
 
 ## The paper's Fig. 4: noise 4, batches of 50 out of 1,000, 1,000 steps
 
@@ -284,9 +258,10 @@ the upper end of REMOVE: where it is positive, the adversary provably beats ever
 
 ## On a grid, delta 1e-5
 
-Median width of epsilon: {median:.2f} %. {wide} An adaptive adversary certainly beats REMOVE in {beaten} of {count} settings,
-by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end by {loose:.1f} % in the median and by
-{loosest:.0f} % at most. The paper's conjecture is wrong, and numerically it is a very good approximation.
+Median width of epsilon: {median:.2f} %. {wide} An adaptive adversary certainly beats REMOVE in {beaten} of
+{count} settings, by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end by
+{loose:.1f} % in the median and by {loosest:.0f} % at most. The paper's conjecture is wrong, and numerically
+it is a very good approximation.
 
 {grid}
 
@@ -294,18 +269,19 @@ by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end
 
 The conjecture: for Gaussian noise the curve under SUBSTITUTE is REMOVE's for epsilon >= 0.
 
-Fixed datasets: 5 records, batches of 4, noise 3, two steps. The shared records are 0 and the exchanged one is 1 or -1, so a
-step is the pair of Poisson sampling at rate 4/5 under SUBSTITUTE, which is composed here to an accuracy of 1e-8.
+Fixed datasets: 5 records, batches of 4, noise 3, two steps. The shared records are 0 and the exchanged one is
+1 or -1, so a step is the pair of Poisson sampling at rate 4/5 under SUBSTITUTE, which is composed here to an
+accuracy of 1e-8.
 
 {counterexample}
 
-Adaptive: the positive entries of "adaptive gain" above. After a removal that lost more than the whole epsilon, what remains
-is an order below 1, where an addition loses strictly more: the adversary switches.
+Adaptive: the positive entries of "adaptive gain" above. After a removal that lost more than the whole
+epsilon, what remains is an order below 1, where an addition loses strictly more: the adversary switches.
 
 ## Where triangles in between win
 
-Twenty steps at epsilon 0, both values certified from below. Near epsilon 0 and at low noise a record that is neither
-opposite nor equal to the others gains; at the epsilons of common deltas it does not matter.
+Twenty steps at epsilon 0, both values certified from below. Near epsilon 0 and at low noise a record that is
+neither opposite nor equal to the others gains; at the epsilons of common deltas it does not matter.
 
 {in_between}
 """

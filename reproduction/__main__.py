@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from reproduction.paper.item import Item, Made, Making, PaperClaim, PaperVerdict, load_items
 from reproduction.paper.page import page_text
 from tightrope import __version__
-from tightrope.errors import InvalidSetting, NotPreciseEnough, TightropeError
+from tightrope.errors import NotPreciseEnough, TightropeError
 from tightrope.files import write_whole
 from tightrope.numerics.columns import align
 
@@ -73,7 +73,7 @@ def published(papers: Papers, *, json: Json = False, markdown: Markdown = False)
     from reproduction.published.runs_file import read_papers
 
     if json and markdown:
-        raise InvalidSetting("--json and --markdown exclude each other. Choose one.")
+        raise TightropeError("--json and --markdown exclude each other", "Choose one.")
     stated = read_papers(papers)
     with bars() as bar:
         task = bar.add_task("Published runs", total=len(stated.runs))
@@ -90,12 +90,10 @@ def choose_items(names: list[str] | None) -> tuple[Item, ...]:
     """The items of these names, in the order of the paper; all of them without names."""
     known = {each.name: each for each in load_items()}
     if names == []:
-        raise InvalidSetting(
-            f"--item has no value. Name one or several of {', '.join(known)}, or leave it out."
-        )
+        raise TightropeError("--item has no value", f"Name some of {', '.join(known)}, or leave it out.")
     for name in names or ():
         if name not in known:
-            raise InvalidSetting(f"--item {name} is no part of the paper. Known are {', '.join(known)}.")
+            raise TightropeError(f"--item {name} is no part of the paper", f"Known are {', '.join(known)}.")
     return tuple(item for name, item in known.items() if names is None or name in names)
 
 
@@ -107,11 +105,10 @@ def make_folders(out: Path, page: Path, page_option: str) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise InvalidSetting(
-                f"{option}: {folder} cannot be made: {problem.strerror}. Choose another folder."
-            ) from None
+            said = f"{option}: {folder} cannot be made: {problem.strerror}"
+            raise TightropeError(said, "Choose another folder.") from None
     if page.is_dir():
-        raise InvalidSetting(f"--page must be a file, got the folder {str(page)!r}. Name a file in it.")
+        raise TightropeError(f"--page must be a file, got the folder {str(page)!r}", "Name a file in it.")
 
 
 def make_items(chosen: Sequence[Item], folder: Path, *, quick: bool) -> list[tuple[Item, Made]]:

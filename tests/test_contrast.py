@@ -23,7 +23,8 @@ def table() -> Contrast:
 
 
 def none_larger_than(claim: str) -> str:
-    return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {claim}."
+    larger = f"larger than the claimed {claim}"
+    return f"At this rate no other sampling or relation is certified to make epsilon {larger}."
 
 
 # ratios
@@ -212,8 +213,8 @@ def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
     assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {
         EXCHANGED: tr.QUICK
     }
-    note = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below); effort=TIGHT narrows"
-    assert note in str(table)
+    quick = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below)"
+    assert f"{quick}; effort=TIGHT narrows" in str(table)
     one_step = tr.contrast(FEW.parts[0][0], delta=1e-5)
     assert all(row.effort is None for row in one_step.rows)
     assert "quick" not in str(one_step)
@@ -248,10 +249,11 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
         "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     )
     quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
-    assert "without-replacement, substitute: quick (envelope above, fixed directions below). The ends" in quick
+    row = "without-replacement, substitute"
+    assert f"{row}: quick (envelope above, fixed directions below). The ends" in quick
     assert "--effort tight plays the substitution game, which narrows the bracket" in quick
     game = "tight (the substitution game besides envelope and fixed directions)"
-    assert f"without-replacement, substitute: {game}. The ends" in tight
+    assert f"{row}: {game}. The ends" in tight
     found = loaded(shell, f"{words} --effort tight")
     assert found["question"]["effort"] == "tight"
     assert [row["effort"] for row in found["rows"]].count("tight") == 1

@@ -12,7 +12,7 @@ from scipy import special
 
 import tightrope as tr
 from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
-from tightrope.engines.game.below import GameBelow, PolicyWindow, label_law, triangle_law
+from tightrope.engines.game.below import GameBelow, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
 from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
@@ -271,7 +271,7 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
     exchange = Exchange(noise, 0.2, 1.0 if noise is Noise.NORMAL else 0.5)
     steps, spacing, epsilon, draws = 20, 0.02, 0.5, 200_000
     reach = 150
-    window = PolicyWindow(spacing=spacing, below=400, last=400, reach=reach, tilt=1.0)
+    window = Window(spacing=spacing, below=400, last=400, reach=reach, tilt=1.0)
     pairs = [exchange.remove, exchange.add]
     laws = [label_law(pair, spacing, reach) for pair in pairs]
     choices: list[NDArray[np.int8]] = []

@@ -10,7 +10,7 @@ import pytest
 import tightrope as tr
 from tightrope.curve.bracket import Bracket
 from tightrope.report.digits import ends, ends_from_logs
-from tightrope.report.plot import check_target, draw_curve, power_ticks
+from tightrope.report.plot import check_target, draw_accountants, draw_curve, power_ticks
 
 GRID = np.linspace(0, 2, 9).tolist()
 
@@ -89,6 +89,23 @@ def test_both_ends_and_the_band_are_drawn_where_they_are(
     assert len(axes.collections) == 1
     assert axes.get_ylabel().startswith("failure probability")
     assert axes.get_xlabel().startswith("privacy loss")
+
+
+def test_a_bound_without_a_bracket_has_ticks_and_no_word_about_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    seen: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: seen.append(figure))
+    step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    bound = tr.privacy_curve(step, relation=tr.REMOVE, by=tr.Renyi())
+    draw_accountants({"renyi": bound}, epsilons=GRID, to=tmp_path / "curve.png")
+    axes = seen[0].axes[0]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == ""
+    assert len(axes.get_yticks()) > 1
 
 
 @pytest.mark.parametrize("epsilons", [[0.0], [3.0], [2.0, 3.0], [0.0, 3.0]], ids=str)

@@ -165,7 +165,9 @@ def find_transition(points: Sequence[NoisePoint]) -> Transition:
     flat = max((each for each in chords if slope(*each).upper < HALF), key=_batch, default=None)
     steep = min((each for each in chords if slope(*each).lower > HALF), key=_batch, default=None)
     if flat is None or steep is None or flat[0].batch >= steep[1].batch:
-        raise tr.NotPreciseEnough(f"{line.name}: the slope does not certainly pass {HALF:g} once")
+        raise tr.NotPreciseEnough(
+            f"{line.name}: the slope does not certainly pass {HALF:g} once", "Take more rates."
+        )
     low, high = flat[0].batch, steep[1].batch
     while high > low * CHORD:
         middle = round(math.sqrt(low * high))

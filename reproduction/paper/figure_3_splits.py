@@ -170,7 +170,9 @@ def find_intervals() -> tuple[LeadInterval, ...]:
         reach(REMOVE, (ADD, MIXED), 0.8, 1.0) == 1,
     ]
     if not all(certain):
-        raise tr.NotPreciseEnough("The outer ends of the intervals could not be certified.")
+        raise tr.NotPreciseEnough(
+            "The outer ends of the intervals could not be certified", "Take more cells."
+        )
     return (
         LeadInterval(ADD, 0.0, reach(ADD, (MIXED, REMOVE), 0.1, 1.0)),
         LeadInterval(MIXED, reach(MIXED, (ADD, REMOVE), 0.4, 0.0), reach(MIXED, (ADD, REMOVE), 0.4, 1.0)),

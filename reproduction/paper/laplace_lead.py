@@ -31,7 +31,9 @@ def find_lead(step: LaplaceStep, steps: int, cells: int) -> Lead:
     add_first = coarse.lead_of_add(10 * NEAR_0).lower > 0
     crossing = find_crossing(coarse, Lattice(step, steps, cells)) if add_first else None
     if not all(_proofs(coarse, crossing)):
-        raise tr.NotPreciseEnough(f"Who loses more is not certain at every epsilon for {steps} steps.")
+        raise tr.NotPreciseEnough(
+            f"Who loses more at every epsilon of {steps} steps is not certain", "Take more cells."
+        )
     return Lead(steps, crossing)
 
 

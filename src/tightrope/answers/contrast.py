@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -222,7 +223,8 @@ def _check_claim(claimed: object) -> Claim:
     if isinstance(claimed, tuple) and len(claimed) == 2:
         sampling, relation = claimed
         if any(sampling is kind for kind in get_args(Sampling)):
-            return sampling, as_relation(relation)
+            with suppress(InvalidSetting):  # the refusal below shows the whole claim
+                return sampling, as_relation(relation)
     remedy = "Write for example claimed=(Poisson, ADD_OR_REMOVE)."
     raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 

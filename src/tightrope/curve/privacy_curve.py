@@ -206,6 +206,8 @@ class PrivacyCurve(Curve[Bracket]):
         """
         high = 0.0 if logs.upper == -math.inf else min(math.nextafter(math.exp(logs.upper), 1.0), 1.0)
         low = math.nextafter(math.exp(logs.lower), 0.0) if logs.lower > -700 else 0.0
+        if logs.lower == 0:  # P and Q share no output: e^0 is 1 exactly
+            low = 1.0
         return self._bracket(min(low, high), high, logs.decision)
 
     def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:

@@ -240,6 +240,7 @@ def _draw_picture(
         figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
         axes = figure.add_subplot()
         draw(axes, bottom)
+        axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in drawn) else ([], []))
         _draw_frame(axes, at, bottom, top, drawn if bracketed is None else bracketed)
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
         if assumed:
@@ -282,7 +283,6 @@ def _draw_intervals(axes: "Axes", at: Floats, deltas: _LogDeltas, bottom: float,
 
 
 def _draw_frame(axes: "Axes", at: Floats, bottom: float, top: float, bracketed: Sequence[_LogDeltas]) -> None:
-    axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in bracketed) else ([], []))
     margin = 0.0 if at.size > 1 else 1.0
     axes.set_xlim(at[0] - margin, at[-1] + margin)
     axes.set_ylim(bottom, top)
@@ -350,7 +350,9 @@ def _multiple(log10: float) -> str:
 
 
 def _width_in_words(bracketed: Sequence[_LogDeltas]) -> str:
-    """How far apart the ends are, which the eye often cannot tell."""
+    """How far apart the ends are, which the eye often cannot tell; nothing where there are no brackets."""
+    if not bracketed:
+        return ""
     if not any(deltas.shown.any() for deltas in bracketed):
         return "nothing is lost"
     widest = max(deltas.widest for deltas in bracketed)

@@ -38,9 +38,10 @@ EXP_REL_ERROR = 1e-12  # of exponentials whose exponents, and those of the windo
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Remaining epsilons from 0 to last spacings; losses up to reach spacings either way; the tilt."""
+    """Remaining epsilons from -below to last spacings; losses up to reach spacings either way; the tilt."""
 
     spacing: float
+    below: int = 0
     last: int
     reach: int
     tilt: float
@@ -48,7 +49,12 @@ class Window:
     @property
     def size(self) -> int:
         """The length of the FFTs."""
-        return fft.next_fast_len(self.last + 2 * self.reach + 1, real=True)
+        return fft.next_fast_len(self.below + self.last + 1 + 2 * self.reach, real=True)
+
+    @property
+    def remaining(self) -> Floats:
+        """Every remaining epsilon."""
+        return np.arange(-self.below, self.last + 1, dtype=float) * self.spacing
 
     @cached_property
     def losses(self) -> Floats:
@@ -91,13 +97,7 @@ class Profile:
             return math.inf
         if i == 0:
             return 0.0
-        low, high = (i - 1) * self.spacing, i * self.spacing
-        while high - low > 1e-12 * high:
-            middle = (low + high) / 2
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if self.log_upper(middle) > log_delta else (low, middle)
-        return high
+        return bisect(self.log_upper, log_delta, (i - 1) * self.spacing, i * self.spacing, 1e-12)
 
     def atoms(self) -> LossAtoms:
         """A loss law that dominates: V read as the curve of one step."""
@@ -108,6 +108,18 @@ class Profile:
         held = masses > 0
         losses = np.arange(-(len(values) - 1), len(values)) * self.spacing
         return LossAtoms(losses[held], np.log(masses[held]), float(self.log_curve[-1]), ABOVE)
+
+
+def bisect(
+    log_upper: Callable[[float], float], log_delta: float, low: float, high: float, rel_error: float
+) -> float:
+    """The epsilon between a bound above delta at `low` and one that is not at `high`, from above."""
+    while high - low > rel_error * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if log_upper(middle) > log_delta else (low, middle)
+    return high
 
 
 def lattice_masses(tables: Floats, spacing: float) -> Floats:
@@ -202,9 +214,8 @@ class GameAbove:
     def _tilted_gains(self) -> Floats:
         """The one-step curves at every r of the window; beyond the last loss each is constant."""
         w = self.window
-        places = np.arange(w.last + 1)
-        gains = self.tables[:, w.reach + np.minimum(places, w.reach)]
-        return np.asarray(gains * np.exp(w.tilt * (places * w.spacing)) * (1 + EXP_REL_ERROR))
+        gains = self.tables[:, w.reach + np.minimum(np.arange(w.last + 1), w.reach)]
+        return np.asarray(gains * np.exp(w.tilt * w.remaining) * (1 + EXP_REL_ERROR))
 
     def _best(self, spectra: Complexes, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""

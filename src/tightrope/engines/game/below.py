@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.cells import cut
-from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Progress, wrapped_spectra
+from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Progress, Window, wrapped_spectra
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
@@ -132,31 +132,10 @@ class PolicyValue:
         return max(float(np.max(reach, initial=-np.inf)) * (1 - 1e-14) - 1e-13, 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyWindow:
-    """Remaining epsilons from -below to last spacings; labels up to reach either way; the tilt."""
-
-    spacing: float
-    below: int
-    last: int
-    reach: int
-    tilt: float
-
-    @property
-    def size(self) -> int:
-        """The length of the FFTs."""
-        return fft.next_fast_len(self.below + self.last + 1 + 2 * self.reach, real=True)
-
-    @property
-    def remaining(self) -> Floats:
-        """Every remaining epsilon of the window."""
-        return np.arange(-self.below, self.last + 1, dtype=float) * self.spacing
-
-
 class GameBelow:
     """The game of one policy, which chooses among a few laws, on one window."""
 
-    def __init__(self, laws: Sequence[LabelLaw], window: PolicyWindow) -> None:
+    def __init__(self, laws: Sequence[LabelLaw], window: Window) -> None:
         self.window = w = window
         kernels = [
             np.stack([law.kernel(w.reach, w.spacing, w.tilt, dual=dual) for law in laws])

@@ -241,7 +241,7 @@ def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) 
     >>> 3 < seconds_to_play(game, accuracy=1e-3) < 50
     True
     """
-    if not game.exchange.is_covered:
+    if not game.exchange.is_covered or (delta is not None and delta <= 0):
         return math.inf
     planner = Planner(game)
     log_delta = USUAL_LOG_DELTA if delta is None else math.log(delta)

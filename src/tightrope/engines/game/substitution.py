@@ -8,7 +8,7 @@ advance is worst when it comes first.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import fft
@@ -16,15 +16,8 @@ from scipy import fft
 from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.face import LogBounds
-from tightrope.engines.game.above import GameAbove, Profile, Progress, Window
-from tightrope.engines.game.below import (
-    GameBelow,
-    LabelLaw,
-    PolicyValue,
-    PolicyWindow,
-    label_law,
-    triangle_law,
-)
+from tightrope.engines.game.above import GameAbove, Profile, Progress, Window, bisect
+from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
@@ -67,10 +60,7 @@ class BlockProfile:
             low, high = high, 2 * high
             if high > len(self.side.masses) * self.spacing:
                 return math.inf
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.log_upper(middle) > log_delta else (low, middle)
-        return high
+        return bisect(self.log_upper, log_delta, low, high, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -129,43 +119,35 @@ class Substitution:
 
     def play(self, rung: int, accuracy: float) -> Place:
         """Both ends at one rung of the ladder."""
-        return _play(_Question(self.game, rung, grains_for(accuracy), self.progress))
+        return _play(_Player(self.game, rung, grains_for(accuracy), self.progress))
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What is played; who watches makes no difference to the answer."""
+class _Player:
+    """Plays one question; who watches makes no difference to the answer."""
 
     game: Game
     rung: int
     grains: tuple[Grain, ...]
     progress: Progress = field(compare=False)
 
+    @cached_property
+    def planner(self) -> Planner:
+        return Planner(self.game)
 
-@lru_cache(maxsize=KEPT_PLACES)
-def _play(question: _Question) -> Place:
-    """Both ends at one rung; kept, because a game takes seconds and a curve's questions come one by one."""
-    return _Player(question).place()
-
-
-class _Player:
-    """Plays one question."""
-
-    def __init__(self, question: _Question) -> None:
-        self.game, self.grains, self.progress = question.game, question.grains, question.progress
-        self.exchange = question.game.exchange
-        self.planner = Planner(question.game)
-        self.layout = self.planner.layout(question.rung, question.grains, self._count_curves)
+    @cached_property
+    def layout(self) -> Layout:
+        return self.planner.layout(self.rung, self.grains, self._count_curves)
 
     def place(self) -> Place:
         """The cover's value above, if there is a cover, and the policy's below."""
-        return Place(self.layout, self._above() if self.exchange.is_covered else None, self._below())
+        return Place(self.layout, self._above() if self.game.exchange.is_covered else None, self._below())
 
     def _cover(self, quality: Quality) -> TriangleCover:
-        return cover_triangles(self.exchange.rate, self.exchange.square, quality)
+        return cover_triangles(self.game.exchange.rate, self.game.exchange.square, quality)
 
     def _count_curves(self, quality: Quality) -> int:
-        return self._cover(quality).size if self.exchange.is_covered else 1
+        return self._cover(quality).size if self.game.exchange.is_covered else 1
 
     def _above(self) -> Profile | BlockProfile:
         layout, times = self.layout, self.game.times
@@ -227,15 +209,21 @@ class _Player:
         # nothing lies beyond this window, so a steeper tilt costs nothing and leaves more digits
         tilt = max(layout.tilt, min(layout.saddle / 2, LARGEST_EXPONENT / (layout.end + below + largest)))
         first, last, reach = (math.ceil(end / layout.spacing) for end in (below, layout.end, largest))
-        window = PolicyWindow(spacing=layout.spacing, below=first, last=last, reach=reach + 1, tilt=tilt)
+        window = Window(spacing=layout.spacing, below=first, last=last, reach=reach + 1, tilt=tilt)
         return GameBelow(self._laws(reach + 1), window).play(self.game.times, self.progress)
 
     def _laws(self, reach: int) -> list[LabelLaw]:
         """What the adversary may play: remove, add, and the best triangle between if it beats both."""
-        exchange, spacing = self.exchange, self.layout.spacing
+        exchange, spacing = self.game.exchange, self.layout.spacing
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
         if exchange.is_covered:
             between = self._cover(self.grains[0].quality).best_between
             if between is not None:
                 laws.append(triangle_law(between, exchange.rate, exchange.square, spacing))
         return laws
+
+
+@lru_cache(maxsize=KEPT_PLACES)
+def _play(player: _Player) -> Place:
+    """Both ends at one rung; kept, because a game takes seconds and a curve's questions come one by one."""
+    return player.place()
