@@ -129,7 +129,7 @@ def test_every_kind_has_one_spelling() -> None:
         ({**GAUSSIAN, "steps": 1.5}, ["steps must be a whole number, got 1.5"]),
         ({**GAUSSIAN, "steps": -3}, ["steps must be at least 0, got -3"]),
         ({**GAUSSIAN, "steps": 10**16}, ["steps must be at most 1e+15"]),
-        ({**FIXED, "batch": 2000}, ["batch must be at most population, got batch=2000 and population=1000"]),
+        ({**FIXED, "batch": 2000}, ["batch must be at most population=1000, got 2000"]),
         ({**FINITE, "observed": [0.5]}, ["observed must be of total 1"]),
         ({**FINITE, "observed": [0.5, "x"]}, ["observed[1] must be a real number, got 'x'"]),
         ({**FINITE, "observed": 0.5}, ["observed must be a sequence of probabilities, got 0.5"]),
