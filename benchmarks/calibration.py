@@ -1,19 +1,20 @@
-"""From a target to the noise, by Tightrope and two peers: time, and noise beyond the certified optimum, all within one run.
+"""From a target to the noise, by Tightrope and two peers: time, and noise beyond the certified optimum.
 
-The points lie on Fig. 2 of the paper: Gaussian noise, Poisson sampling, ADD_OR_REMOVE, 10,000 steps, delta 1e-6. Every
-measurement is made in a process of its own on one thread, in CPU seconds, after a warm-up on another target and without
-imports; the contestants take turns at each point. Only ratios within one run are worth quoting, and nothing here is a test.
+The points lie on Fig. 2 of the paper: Gaussian noise, Poisson sampling, ADD_OR_REMOVE, 10,000 steps,
+delta 1e-6. Each measurement has a process of its own on one thread and counts CPU seconds, after a warm-up on
+another target and without imports; the contestants take turns at each point. Only ratios within one run are
+worth quoting, and nothing here is a test.
 """
 
 import argparse
 import importlib.util
 import logging
-import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median, median_low
 from typing import TypeVar
 
 import numpy as np
@@ -71,7 +72,7 @@ class Line:
         return self.tightrope.noise / self.tightrope.misses_below - 1
 
     def excess(self, peer: Answer) -> float:
-        """The peer's noise beyond Tightrope's, relative to it; within the certified gap below it there is no telling."""
+        """The peer's noise beyond Tightrope's, relative to it; within the certified gap it says nothing."""
         return peer.noise / self.tightrope.noise - 1
 
     def is_unsafe(self, peer: Answer) -> bool:
@@ -97,7 +98,7 @@ def ask_tightrope(target: Target, repeats: int) -> Answer:
 
 
 def ask_pld(target: Target, noise_about: float) -> Answer:
-    """dp_accounting's calibration with its PLD accountant at the default discretisation, over its default interval; once."""
+    """dp_accounting's calibration: its PLD accountant, default discretisation and interval; timed once."""
     import dp_accounting as peer
     from dp_accounting.pld import PLDAccountant
 
@@ -118,7 +119,7 @@ def ask_pld(target: Target, noise_about: float) -> Answer:
 
 
 def ask_opacus(target: Target, repeats: int) -> Answer:
-    """Opacus's calibration with its Renyi accountant at the default orders, to its default tolerance of 0.01 in epsilon."""
+    """Opacus's calibration: its Renyi accountant, default orders, default tolerance of 0.01 in epsilon."""
     warnings.simplefilter("ignore")  # that the best order is the largest or smallest one
     from opacus.accountants.utils import get_noise_multiplier
 
@@ -145,7 +146,7 @@ def _timed(ask: Callable[[Target], T], target: Target, repeats: int) -> tuple[T,
         start = time.process_time()
         answer = ask(target)
         seconds.append(time.process_time() - start)
-    return answer, statistics.median_low(seconds)
+    return answer, median_low(seconds)
 
 
 # Running and showing it.
@@ -196,7 +197,8 @@ def summary(lines: Sequence[Line]) -> list[str]:
     pace = len(lines) / sum(line.tightrope.seconds for line in lines)
     widest = max(line.gap for line in lines)
     said = [
-        f"Tightrope: {pace:.0f} calibrations a second, each certainly safe and at most {widest:.1e} above the optimum."
+        f"Tightrope: {pace:.0f} calibrations a second, each certainly safe "
+        f"and at most {widest:.1e} above the optimum."
     ]
     for name in lines[0].peers:
         said += [
@@ -218,11 +220,12 @@ def compared(name: str, both: Sequence[tuple[Line, Answer]]) -> list[str]:
     in_all = sum(peer.seconds for _, peer in both) / sum(line.tightrope.seconds for line, _ in both)
     least, where = min((line.time_ratio(peer), str(line.target)) for line, peer in both)
     return [
-        f"{name} time / Tightrope time: {in_all:.1f} in all; per target median {statistics.median(ratios):.1f} "
+        f"{name} time / Tightrope time: {in_all:.1f} in all; per target median {median(ratios):.1f} "
         f"(aim {AIMS[name]:g}), smallest {least:.2f} ({where}), largest {max(ratios):.0f}; "
         f"Tightrope is slower in {sum(ratio < 1 for ratio in ratios)} of {len(both)}.",
-        f"{name} noise beyond Tightrope's: median {statistics.median(excesses):+.4f} %, smallest {min(excesses):+.4f} %, "
-        f"largest {max(excesses):+.4f} %; certainly too little in {unsafe} of {len(both)}.",
+        f"{name} noise beyond Tightrope's: median {median(excesses):+.4f} %, "
+        f"smallest {min(excesses):+.4f} %, largest {max(excesses):+.4f} %; "
+        f"certainly too little in {unsafe} of {len(both)}.",
     ]
 
 
@@ -260,15 +263,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ", ".join(f"{name} {version}" for name, version in versions(*packages).items())
         + "; CPU time on one thread"
     )
-    print(
-        f"Gaussian, Poisson sampling, ADD_OR_REMOVE, {STEPS:,} steps, delta {DELTA:g}: the smallest noise for an epsilon"
-    )
+    run = f"Gaussian, Poisson sampling, ADD_OR_REMOVE, {STEPS:,} steps, delta {DELTA:g}"
+    print(f"{run}: the smallest noise for an epsilon")
     print("\n" + aligned(table(lines)) + "\n")
     print("\n".join(summary(lines)))
     if not with_opacus:
-        print(
-            "Opacus is not installed: to compare with it, pip install opacus (which brings PyTorch) and run this again."
-        )
+        print("Opacus is not installed: to compare with it, pip install opacus (it brings PyTorch).")
     return 0
 
 

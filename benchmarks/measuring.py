@@ -20,7 +20,7 @@ def on_one_thread() -> None:
 
 
 def forget() -> None:
-    """Empty what tightrope's modules keep between questions, so that the next one is answered from nothing."""
+    """Empty the caches of tightrope's modules, so that the next question is answered from nothing."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "tightrope":
             for value in vars(module).values():

@@ -1,7 +1,7 @@
 """What accounting costs in the training loop of examples/opacus_after.py, as a share of one step.
 
-The calls of the accounting hook are timed inside the real loop, one by one, and set against the steps around them: two
-noisy totals, with and without a hook, would differ by more than the hook costs. Wall time; nothing here is a test.
+Each call of the accounting hook is timed inside the real loop and set against the steps around it: two noisy
+totals, with and without a hook, would differ by more than the hook costs. Wall time; nothing here is a test.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Tightrope and dp_accounting side by side: time, epsilon and error on one grid, all within one run.
 
-Every measurement is made in a process of its own on one thread, in CPU seconds, after a warm-up on another question and
-without imports. Times depend on the machine; only ratios within one run are worth quoting, and nothing here is a test.
+Each measurement has a process of its own on one thread and counts CPU seconds, after a warm-up on another
+question and without imports. Times depend on the machine: only ratios within one run are worth quoting, and
+nothing here is a test.
 """
 
 import argparse
@@ -59,7 +60,7 @@ QUICK_DELTAS = (1e-6, 1e-20)
 
 @dataclass(frozen=True)
 class Answer:
-    """One epsilon: its upper end, its lower end if there is one, the seconds it took; or why there is none."""
+    """One epsilon: upper end, lower end if there is one, seconds it took; or why there is none."""
 
     seconds: float = math.nan
     upper: float = math.nan
@@ -82,7 +83,7 @@ class Line:
         return math.nan if peer.refusal or self.tightrope.refusal else peer.seconds / self.tightrope.seconds
 
     def error(self, peer: Answer) -> float:
-        """By how much the peer's epsilon is certainly off: above the bracket, or (negative, not a valid guarantee) below it."""
+        """How far the peer's epsilon is certainly off: above the bracket, or below it (negative, unsafe)."""
         if peer.refusal or self.tightrope.refusal:
             return math.nan
         lower, upper = self.tightrope.lower or 0.0, self.tightrope.upper
@@ -96,7 +97,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Queries:
-    """Seconds of one delta(epsilon) on a curve that has answered before: beside what it was asked, and elsewhere."""
+    """Seconds of one delta(epsilon) on a curve that has answered before: close by, and elsewhere."""
 
     nearby: float = math.nan
     elsewhere: float = math.nan
@@ -124,7 +125,7 @@ def ask_tightrope(case: Case, deltas: Sequence[float], repeats: int) -> list[Ans
 
 
 def ask_pld(case: Case, deltas: Sequence[float], repeats: int) -> list[Answer]:
-    """dp_accounting's pessimistic connect-the-dots at its default discretisation, a fresh accountant each time."""
+    """dp_accounting's pessimistic connect-the-dots, default discretisation, a fresh accountant each time."""
     from dp_accounting.pld import PLDAccountant
 
     return _ask_peer(PLDAccountant, case, deltas, repeats)
@@ -157,7 +158,7 @@ def _ask_peer(
 
 
 def query_curve(case: Case, repeats: int) -> Queries:
-    """One curve, first asked at delta 1e-6, then for delta close by and at epsilons of deltas from 1e-2 to 1e-12."""
+    """One curve, first asked at delta 1e-6, then close by and at epsilons of deltas from 1e-2 to 1e-12."""
     try:
         goals = [_curve(case).epsilon(10.0**-power).upper for power in (2, 4, 8, 10, 12)]
         forget()  # the curve below has answered one question, not these
@@ -200,7 +201,7 @@ def _median(ask: Callable[[], Answer], repeats: int) -> Answer:
 def measure(
     options: argparse.Namespace,
 ) -> tuple[list[Line], dict[Case, Queries], dict[Case, Answer], Answer]:
-    """The grid, the queries on existing curves, the growth with the number of steps, and the peer below its floor."""
+    """The grid, queries on existing curves, growth with the number of steps, and the peer below its floor."""
     grid, deltas = (QUICK_GRID, QUICK_DELTAS) if options.quick else (GRID, DELTAS)
     growing = [case for case in GROWING if not options.quick or case.steps in (100, 10_000, 1_000_000)]
     work = len(grid) + len(growing)
@@ -317,14 +318,16 @@ def summary(lines: Sequence[Line], floor: Answer) -> list[str]:
         slower = sum(ratio < 1 for ratio, _ in ratios)
         middle = statistics.median(ratio for ratio, _ in ratios)
         said.append(
-            f"{name} time / Tightrope time: median {middle:.1f}, smallest {least:.2f} ({where.case}, delta {where.delta:g}); "
+            f"{name} time / Tightrope time: median {middle:.1f}, "
+            f"smallest {least:.2f} ({where.case}, delta {where.delta:g}); "
             f"Tightrope is slower in {slower} of {len(ratios)}."
         )
         errors = [line.error(getattr(line, side)) for line in lines]
         below, answered = sum(error < 0 for error in errors), sum(not math.isnan(error) for error in errors)
         excess = statistics.median(error for error in errors if not math.isnan(error))
         said.append(
-            f"{name} epsilon: median error {excess:+.1e}; below the certified lower end in {below} of {answered}."
+            f"{name} epsilon: median error {excess:+.1e}; "
+            f"below the certified lower end in {below} of {answered}."
         )
     below_floor = floor.refusal or f"{floor.upper:g}"
     said.append(
@@ -404,9 +407,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         + "; CPU time on one thread"
     )
-    print(
-        f"Gaussian, Poisson sampling, ADD_OR_REMOVE. Tightrope: two-sided, accuracy {ACCURACY:g}; peers: upper end only."
-    )
+    worth = f"Tightrope: two-sided, accuracy {ACCURACY:g}; peers: upper end only"
+    print(f"Gaussian, Poisson sampling, ADD_OR_REMOVE. {worth}.")
     print("\nTime of one epsilon from nothing\n" + aligned(times_table(lines)))
     print(
         "\nEpsilon, width relative to epsilon, and how far the peers' epsilons lie outside the bracket\n"

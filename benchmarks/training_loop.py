@@ -1,8 +1,9 @@
-"""A training loop that asks for epsilon after every step: what the bookkeeping costs, by Tightrope and two peers.
+"""What it costs a training loop to ask for epsilon after every step, with Tightrope and two peers.
 
-Gaussian noise, Poisson sampling, ADD_OR_REMOVE, delta 1e-6. Tightrope runs all rounds; the peers, which would take an hour,
-run the first few and are then asked at some lengths by a fresh accountant. CPU seconds on one thread, without imports, each
-measurement in a process of its own. Only ratios within one run are worth quoting, and nothing here is a test.
+Gaussian noise, Poisson sampling, ADD_OR_REMOVE, delta 1e-6. Tightrope runs all rounds. The peers would take
+an hour, so they run the first few, and fresh accountants of theirs are asked at some lengths. CPU seconds on
+one thread, without imports, each measurement in a process of its own. Only ratios within one run are worth
+quoting, and nothing here is a test.
 """
 
 import argparse
@@ -61,7 +62,7 @@ class Checked:
 
 
 def run_ledger(setting: Setting) -> tuple[Loop, Checked]:
-    """Every round: record one step, ask for epsilon. Afterwards the answers are compared with those of one-shot runs."""
+    """Every round: record one step, ask for epsilon. Then compare the answers with those of one-shot runs."""
     ledger, sampling = tr.Ledger(relation=tr.ADD_OR_REMOVE), tr.Poisson(rate=setting.rate)
     seconds, answers = [], []
     for _ in range(ROUNDS):
@@ -79,7 +80,7 @@ def run_ledger(setting: Setting) -> tuple[Loop, Checked]:
 
 
 def run_peer(name: str, setting: Setting, rounds: int) -> Loop:
-    """The first rounds with one accountant, whose mean stands for all; then a fresh accountant after k steps at once."""
+    """The first rounds with one accountant, whose mean stands for all; then fresh ones after k steps each."""
     import dp_accounting as peer
     from dp_accounting.pld import PLDAccountant
     from dp_accounting.rdp import RdpAccountant
@@ -163,17 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items()
     )
     print(f"{said}; CPU time on one thread")
-    print(
-        f"One step recorded and epsilon at delta {DELTA:g} asked, {ROUNDS:,} times; then one such round after k steps"
-    )
+    print(f"{ROUNDS:,} rounds of one step and its epsilon at delta {DELTA:g}; then one round after k steps")
     print("\n" + aligned(table(loops)) + "\n")
-    print(
-        f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds. Tightrope ran every round."
-    )
+    print(f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds.")
+    print("Tightrope ran every round.")
     for setting, found in checks.items():
-        print(
-            f"{setting}: the ledger's bracket is the one-shot run's bit for bit after {found.same} of {found.rounds} step counts."
-        )
+        same = f"after {found.same} of {found.rounds} step counts"
+        print(f"{setting}: the ledger's bracket is the one-shot run's bit for bit {same}.")
     return 0
 
 

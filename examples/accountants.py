@@ -1,6 +1,7 @@
-"""How much looser Rényi accounting is, and where the Gaussian limit is too small: docs/findings/accountants.md.
+"""How much looser Rényi accounting is, and where the Gaussian limit is too small.
 
-The runs are those of accountants.toml; their rows are kept in accountants.csv, so that a run that was stopped goes on.
+It writes docs/findings/accountants.md. The runs are those of accountants.toml; their rows are kept in
+accountants.csv, so that work that was stopped goes on.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def number(value: object) -> float:
 
 
 def excess(answers: Mapping[str, Mapping[str, object]]) -> tuple[float, float, float, float, float]:
-    """Both certified ends, the Rényi bound over the upper end less 1, the limit, and the limit over the nearer end less 1."""
+    """Both certified ends, how far the Rényi bound exceeds them, the limit, how far it misses them."""
     lower, upper = number(answers["certified"]["lower"]), number(answers["certified"]["upper"])
     bound, limit = number(answers["renyi"]["upper"]), number(answers["gaussian-limit"]["value"])
     off = limit / lower - 1 if limit < lower else limit / upper - 1 if limit > upper else 0.0
@@ -108,23 +109,23 @@ def wang() -> str:
 PAGE = """# Other accountants beside the certified one
 
 Every number on this page is made by `make accountants` (`examples/accountants.py`); the runs are those of
-`examples/accountants.toml`. "Above it" is the Rényi bound over the upper end of the certified bracket, less 1: what the
-conversion from moments costs. "Off by" is the Gaussian limit over the nearer end of the bracket, less 1: **where it is
-negative, the limit promises more privacy than there is.**
+`examples/accountants.toml`. "Above it" is the Rényi bound over the upper end of the certified bracket, less
+1: what the conversion from moments costs. "Off by" is the Gaussian limit over the nearer end of the bracket,
+less 1: **where it is negative, the limit promises more privacy than there is.**
 
 ## Poisson sampling, Gaussian noise, ADD_OR_REMOVE
 
-The Rényi bound is {poisson_median} above the certified epsilon in the median, {poisson_least} at best and {poisson_most} at
-worst. The Gaussian limit is too small in {small} of {count} settings, by up to {smallest}: at low rates and small deltas, where
-single batches that hold the record decide and no limit has set in.
+The Rényi bound is {poisson_median} above the certified epsilon in the median, {poisson_least} at best and
+{poisson_most} at worst. The Gaussian limit is too small in {small} of {count} settings, by up to {smallest}:
+at low rates and small deltas, where single batches that hold the record decide and no limit has set in.
 
 {poisson}
 
 ## Batches without replacement, one record exchanged
 
-The certified bracket is the quick one, whose upper end is the envelope; the Rényi bound here is that of the envelope's own
-moments, {exchanged_median} above it in the median. The published bounds start from the moments of the unsampled step, which
-costs them a factor: noise 4, batches of 50 out of 1,000, 1,000 steps,
+The certified bracket is the quick one, whose upper end is the envelope. The Rényi bound is that of the
+envelope's own moments, {exchanged_median} above it in the median. The published bounds start from the moments
+of the unsampled step, which costs them a factor: noise 4, batches of 50 out of 1,000, 1,000 steps,
 
 {wang}
 

@@ -1,4 +1,4 @@
-"""Runs over which the laws are tested: every mechanism and sampling, rates 1e-5 to 1, noise 0.3 to 10, 1 to 10^6 steps."""
+"""Runs over which the laws are tested: every mechanism and sampling, rates from 1e-5, noise 0.3 to 10."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tightrope.setting.sampling import Sampling
 
 @dataclass(frozen=True)
 class Entry:
-    """A run with a name and epsilons at which its curves say something. It has a theorem under ADD and REMOVE."""
+    """A run with a theorem under ADD and REMOVE, its name, and epsilons at which its curves say something."""
 
     name: str
     run: tr.Run

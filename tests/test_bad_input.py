@@ -173,7 +173,7 @@ def test_a_run_is_made_of_steps(parts: Any) -> None:
         tr.Run(parts)
 
 
-@pytest.mark.parametrize("value", [None, "ADD", "ADD", 0, tr.Relation], ids=repr)
+@pytest.mark.parametrize("value", [None, "ADD", "both", 0, tr.Relation], ids=repr)
 def test_an_unknown_relation_is_refused(value: Any) -> None:
     with pytest.raises(
         tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE"
@@ -212,7 +212,7 @@ ASKED_BY: dict[str, Ask] = {
 @pytest.mark.parametrize("name", ASKED_BY)
 @pytest.mark.parametrize("value", [None, "certified", 1e-3, tr.TIGHT, tr.Certified], ids=repr)
 def test_what_is_no_accountant_is_refused_by_every_answer(name: str, value: Any) -> None:
-    with pytest.raises(tr.InvalidSetting, match="by must be .*Certified") as refusal:
+    with pytest.raises(tr.InvalidSetting, match=r"by must be .*Certified") as refusal:
         ASKED_BY[name](value)
     assert f"got {value!r}" in str(refusal.value)
 

@@ -1,4 +1,4 @@
-"""Calibrated values are safe, close to a value that certainly is not, and refused with a true reason where there is none."""
+"""Calibrated values are safe and close to one that is not; a refusal gives a true reason."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def check_both_sides(
     relation: tr.Relation,
     closest: float = PROMISED,
 ) -> None:
-    """The value meets the target by an answer of its own; the one beyond misses it by one too, and is close."""
+    """The value meets the target by an answer of its own; the one beyond misses it so, and is close."""
     assert found.run == run_at(found.value)
     assert tr.epsilon(run_at(found.value), delta=delta, relation=relation).upper <= epsilon
     assert tr.delta(run_at(found.value), epsilon=epsilon, relation=relation).upper <= delta
@@ -121,7 +121,7 @@ def test_smallest_noise_is_safe_and_closest_wherever_one_looks(
     def run(noise: float) -> tr.Run:
         return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=rate)) * steps
 
-    # few steps have brackets as wide as the accuracy, 1e-3, allows: value and beyond cannot be closer than those
+    # few steps have brackets as wide as the accuracy of 1e-3 allows: value and beyond cannot be closer
     check_both_sides(found, run, epsilon, delta, relation, closest=PROMISED if steps > 200 else 5e-4)
 
 
@@ -175,12 +175,12 @@ def test_without_replacement_needs_exactly_twice_the_noise(batch: int, epsilon: 
 
 
 def test_calibrations_invert_each_other() -> None:
-    question = {"epsilon": 2.0, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
+    question: Any = {"epsilon": 2.0, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
     sampling = tr.Poisson(rate=0.01)
-    noise = tr.smallest_noise(sampling, steps=1000, **question).value  # type: ignore[arg-type]
-    steps = tr.most_steps(tr.Step(tr.Gaussian(noise_multiplier=noise), sampling), **question)  # type: ignore[arg-type]
+    noise = tr.smallest_noise(sampling, steps=1000, **question).value
+    steps = tr.most_steps(tr.Step(tr.Gaussian(noise_multiplier=noise), sampling), **question)
     assert steps.value == 1000
-    rate = tr.largest_rate(tr.Gaussian(noise_multiplier=noise), steps=1000, **question).value  # type: ignore[arg-type]
+    rate = tr.largest_rate(tr.Gaussian(noise_multiplier=noise), steps=1000, **question).value
     assert rate == pytest.approx(0.01, rel=3e-5)
 
 
@@ -430,7 +430,7 @@ EXCHANGED = tr.Step(tr.Gaussian(noise_multiplier=4), FIXED_SIZE)
 
 
 def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
-    """Both sides hold, whoever asks again with the same effort; and neither is contradicted by the other effort."""
+    """Both sides hold when asked again with the same effort, and the other effort contradicts neither."""
     assert found.beyond is not None
     for harder in (effort, tr.TIGHT):
         spent = tr.epsilon(
@@ -450,11 +450,11 @@ def wide(found: tr.Calibration[Any], run: Any, effort: tr.Effort) -> None:
 
 def test_the_most_steps_are_safe_with_either_effort_and_more_with_the_greater() -> None:
     goal: Any = {"epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
-    quick, tight = (
-        tr.most_steps(EXCHANGED, **goal),
-        tr.most_steps(EXCHANGED, **goal, by=tr.Certified(effort=tr.TIGHT)),
-    )
-    assert quick.value < tight.value < tight.beyond == tight.value + 1 <= quick.beyond  # type: ignore[operator]
+    quick = tr.most_steps(EXCHANGED, **goal)
+    tight = tr.most_steps(EXCHANGED, **goal, by=tr.Certified(effort=tr.TIGHT))
+    assert quick.value < tight.value
+    assert quick.beyond is not None
+    assert tight.beyond == tight.value + 1 <= quick.beyond
     wide(quick, lambda steps: EXCHANGED * steps, tr.QUICK)
     wide(tight, lambda steps: EXCHANGED * steps, tr.TIGHT)
 

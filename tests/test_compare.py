@@ -1,4 +1,4 @@
-"""One question, four accountants: what they return, how they stand to each other, and the Gaussian limit's own numbers."""
+"""One question, four accountants: what they return, how they compare, the numbers of the Gaussian limit."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ def limit(run: tr.Run, relation: tr.Relation = tr.ADD_OR_REMOVE) -> tr.GaussianL
     return tr.privacy_curve(run, relation=relation, by=tr.GaussianLimit())
 
 
-# -- one argument -----------------------------------------------------------------------------------------------------
+# -- one argument --------------------------------------------------------------------------------------------
 
 
 EVERY_ACCOUNTANT: tuple[tr.Accountant[Any, Any], ...] = (
@@ -87,7 +87,7 @@ def test_a_question_without_a_theorem_is_refused_by_all(by: tr.Accountant[Any, A
         tr.epsilon(laplace(1, poisson(0.1), 3), delta=1e-5, relation=tr.SUBSTITUTE, by=by)
 
 
-# -- the Gaussian limit -----------------------------------------------------------------------------------------------
+# -- the Gaussian limit --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rate", "noise", "steps"), [(0.01, 1.0, 1000), (1e-3, 0.8, 10_000), (0.3, 5.0, 40)])
@@ -110,7 +110,7 @@ def test_unsampled_gaussians_are_their_own_limit() -> None:
 
 
 def test_the_envelope_of_normals_shares_what_its_chi_squared_divergence_tends_to() -> None:
-    """Both are the same to leading order in the rate: the published formula and twice the half of chi squared."""
+    """The published formula and twice the half of chi squared agree to leading order in the rate."""
     run = gaussian(2, batch(1, 100_000), 1)
     (analysis,) = analyse(run, tr.SUBSTITUTE, tr.TIGHT)
     mu = limiting_mu(analysis.covers[0].schedules[0])  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_bad_input_to_the_limit() -> None:
     assert limit(ANCHOR).log_delta(np.array([0.5, 1.0])).shape == (2,)
 
 
-# -- side by side -----------------------------------------------------------------------------------------------------
+# -- side by side --------------------------------------------------------------------------------------------
 
 
 def test_all_accountants_on_one_run() -> None:
@@ -227,6 +227,6 @@ def test_nothing_to_compare() -> None:
 
 @over(ALL_GAUSSIAN)
 def test_the_limit_and_the_bound_enclose_nothing_by_themselves(entry: Entry) -> None:
-    """A law that needs no trust in either: Rényi is above the certified lower end, the limit may lie on either side."""
+    """Needs no trust in either: Rényi is above the certified lower end, the limit may lie on either side."""
     bracket = tr.epsilon(entry.run, delta=1e-5, relation=tr.ADD_OR_REMOVE)
     assert tr.epsilon(entry.run, delta=1e-5, relation=tr.ADD_OR_REMOVE, by=tr.Renyi()).upper >= bracket.lower

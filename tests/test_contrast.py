@@ -9,8 +9,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, answered, loaded
-from tightrope.answers.contrast import Contrast
-from tightrope.answers.verdict import verdict_on
+from tightrope.answers.contrast import Contrast, judge_claim
 
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
@@ -24,7 +23,8 @@ def table() -> Contrast:
 
 
 def none_larger_than(claim: str) -> str:
-    return f"At this rate no other sampling or relation is certified to make epsilon larger than the claimed {claim}."
+    larger = f"larger than the claimed {claim}"
+    return f"At this rate no other sampling or relation is certified to make epsilon {larger}."
 
 
 # ratios
@@ -127,7 +127,7 @@ def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: st
 
 def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
     def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
-        return verdict_on(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
+        return judge_claim(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
             "epsilon is "
         )[1]
 
@@ -158,12 +158,12 @@ def test_one_mistake_is_named_before_two() -> None:
         (tr.Poisson, tr.REMOVE): tr.Bracket(2, 2),
         (tr.WithoutReplacement, tr.REMOVE): tr.Bracket(5, 5),
     }
-    assert verdict_on((tr.Poisson, tr.ADD), found) == "If one record is removed, epsilon is 2.00, not 1.00."
+    assert judge_claim((tr.Poisson, tr.ADD), found) == "If one record is removed, epsilon is 2.00, not 1.00."
 
 
 def test_overlapping_brackets_are_no_mismatch() -> None:
     answers = {POISSON: tr.Bracket(1, 1.2), FIXED: tr.Bracket(1.2, 5)}
-    assert verdict_on(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
+    assert judge_claim(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
 
 
 def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> None:
@@ -213,8 +213,8 @@ def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
     assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {
         EXCHANGED: tr.QUICK
     }
-    note = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below); effort=TIGHT narrows"
-    assert note in str(table)
+    quick = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below)"
+    assert f"{quick}; effort=TIGHT narrows" in str(table)
     one_step = tr.contrast(FEW.parts[0][0], delta=1e-5)
     assert all(row.effort is None for row in one_step.rows)
     assert "quick" not in str(one_step)
@@ -249,12 +249,11 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
         "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     )
     quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
-    assert (
-        "without-replacement, substitute: quick (envelope above, fixed directions below). The ends" in quick
-    )
+    row = "without-replacement, substitute"
+    assert f"{row}: quick (envelope above, fixed directions below). The ends" in quick
     assert "--effort tight plays the substitution game, which narrows the bracket" in quick
     game = "tight (the substitution game besides envelope and fixed directions)"
-    assert f"without-replacement, substitute: {game}. The ends" in tight
+    assert f"{row}: {game}. The ends" in tight
     found = loaded(shell, f"{words} --effort tight")
     assert found["question"]["effort"] == "tight"
     assert [row["effort"] for row in found["rows"]].count("tight") == 1

@@ -494,7 +494,7 @@ def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose
         assert truth.lower <= found.upper
 
 
-# -- infinite losses --------------------------------------------------------------------------------------------------
+# -- infinite losses -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [1, 2, 300])

@@ -1,4 +1,4 @@
-"""Batches without replacement under SUBSTITUTE: the envelope that covers every exchange, and the directions below it."""
+"""Batches without replacement under SUBSTITUTE: the envelope above, the directions below."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ def quick(run: tr.Run, accuracy: float = 1e-3) -> tr.PrivacyCurve:
     return tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=accuracy, effort=tr.QUICK))
 
 
-# one step ------------------------------------------------------------------------------------------------------------
+# one step ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("noise", "rate", "scale"), SETTINGS)
@@ -121,7 +121,7 @@ def test_an_envelope_is_its_own_reverse() -> None:
         assert back == pytest.approx(-math.expm1(-epsilon) + math.exp(-epsilon) * there, rel=1e-12)
 
 
-# finite supports -----------------------------------------------------------------------------------------------------
+# finite supports --------------------------------------------------------------------------------------------
 
 
 def remove_pair(run: tr.Run) -> Pair:
@@ -163,7 +163,7 @@ def test_a_pair_that_does_not_mirror_itself_has_no_envelope() -> None:
         quick(finite([0.5, 0.5], [0.25, 0.75], batch(1, 10), 2))
 
 
-# composition ---------------------------------------------------------------------------------------------------------
+# composition ------------------------------------------------------------------------------------------------
 
 ANCHORS = [  # noise, batch, population, steps, delta, epsilon of the envelope, of removing
     (4, 50, 1000, 1000, 1e-5, 4.26291, 3.69994),
@@ -189,7 +189,7 @@ def test_the_paper_s_figure_4() -> None:
 
 
 def by_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) -> float:
-    """delta of the composed envelope on a plain lattice of losses, each mass shared so that its mean stays."""
+    """delta of the composed envelope on a lattice of losses, each mass shared so that its mean stays."""
     law, shift = (stats.norm if noise is Noise.NORMAL else stats.laplace), 2 / scale
     x = np.linspace(shift / 2, shift + 14, 4_000_001)
     loss = np.log1p(
@@ -301,7 +301,7 @@ def test_the_transform_is_as_good_as_it_says(noise: Noise, rate: float, scale: f
         assert bound(60.0) < 0.999
 
 
-# laws ----------------------------------------------------------------------------------------------------------------
+# laws -------------------------------------------------------------------------------------------------------
 
 LAWS = [
     (gaussian(2, batch(1, 10), 6), (0.0, 0.3, 2.0)),
@@ -375,7 +375,7 @@ def test_mixed_runs_compose() -> None:
     assert 0 < removing.lower < removing.upper < 1
 
 
-# effort, reasons and refusals ----------------------------------------------------------------------------------------
+# effort, reasons and refusals -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("effort", ["QUICK", None, 1, True])

@@ -51,11 +51,11 @@ ZERO = tr.Bracket(-math.inf, -math.inf)
 
 
 def fresh(run: tr.Run, relation: tr.Relation, epsilon: float) -> tr.Bracket:
-    """ln delta from a new curve: within its accuracy, an answer may depend on what the curve was asked before."""
+    """ln delta from a new curve: within its accuracy, an answer may depend on earlier questions."""
     return tr.privacy_curve(run, relation=relation).log_delta(epsilon)
 
 
-# -- the bracket ------------------------------------------------------------------------------------------------------
+# -- the bracket ---------------------------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -138,7 +138,7 @@ def test_epsilon_is_exactly_zero_where_delta_at_zero_is_small_enough(
             assert epsilon_at(entry.run, relation, delta) == tr.Bracket(0.0, 0.0)
 
 
-# -- composition ------------------------------------------------------------------------------------------------------
+# -- composition ---------------------------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -175,7 +175,7 @@ def test_steps_that_reveal_nothing_change_nothing(entry: Entry, relation: tr.Rel
     assert fresh(entry.run + TRIVIAL, relation, epsilon) == fresh(entry.run, relation, epsilon)
 
 
-# -- more private is not certainly less private -----------------------------------------------------------------------
+# -- more private is not certainly less private --------------------------------------------------------------
 
 
 def quieter(mechanism: Mechanism) -> Mechanism:
@@ -238,7 +238,7 @@ def test_more_noise_a_lower_rate_or_fewer_steps_certainly_lose_less_when_the_cha
         assert log_delta(private, relation, epsilon).upper < loss.lower, private
 
 
-# -- directions -------------------------------------------------------------------------------------------------------
+# -- directions ----------------------------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -371,7 +371,7 @@ def test_a_negative_epsilon_is_the_other_direction_at_its_opposite(
     assert relative_width(found) <= COARSE
 
 
-# -- settings that mean the same --------------------------------------------------------------------------------------
+# -- settings that mean the same -----------------------------------------------------------------------------
 
 MECHANISMS: list[Mechanism] = [
     tr.Gaussian(noise_multiplier=1.5),
@@ -476,7 +476,7 @@ def test_finite_brackets_hold_the_exact_fraction(
     assert found.relative_width <= COARSE
 
 
-# -- implied mu: theorem A's free law ---------------------------------------------------------------------------------
+# -- implied mu: theorem A's free law ------------------------------------------------------------------------
 
 
 def largest_mu_below(log_bound: float, epsilon: float) -> mpf:
@@ -497,7 +497,7 @@ def test_implied_mu_does_not_fall_as_epsilon_grows(entry: Entry) -> None:
         assert mp.log(implied) <= mpf(log_delta(entry.run, tr.REMOVE, high, FINE).upper)
 
 
-# -- any question at all ----------------------------------------------------------------------------------------------
+# -- any question at all -------------------------------------------------------------------------------------
 
 NOISES = st.sampled_from([0.3, 0.5, 0.8, 1.0, 2.0, 4.0, 10.0])
 ANY_MECHANISM: st.SearchStrategy[Mechanism] = st.one_of(
@@ -536,7 +536,7 @@ def test_any_question_is_answered_honestly_or_refused_by_name(
     assert above is None or above.lower <= math.log(delta)
 
 
-# -- arrays -----------------------------------------------------------------------------------------------------------
+# -- arrays --------------------------------------------------------------------------------------------------
 
 
 @over((GAUSSIAN[5], GAUSSIAN[11], LAPLACE[3], FINITE[1]))

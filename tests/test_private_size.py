@@ -90,14 +90,14 @@ def test_epsilon_falls_as_the_population_grows(
     assert all(small.lower > large.upper for small, large in pairwise(found))
 
 
-# -- the whole procedure, by adding up every outcome -------------------------------------------------------------------
+# -- the whole procedure, by adding up every outcome ---------------------------------------------------------
 
 TRUTH, COST, BETA, DELTA, PLANNED = 0.9, 0.5, 0.02, 0.08, 6
 ANSWERS = ((TRUTH, 1 - TRUTH), (1 - TRUTH, TRUTH))
 
 
 def training(records: int, larger: bool) -> tuple[float, float]:
-    """One randomized response on one record out of `records`, of which the larger dataset has one that says yes."""
+    """Randomized response on one record out of `records`, one of which says yes in the larger dataset."""
     rate = 1 / records if larger else 0.0
     no, yes = ANSWERS
     return ((1 - rate) * no[0] + rate * yes[0], (1 - rate) * no[1] + rate * yes[1])
@@ -156,7 +156,7 @@ def test_composing_the_release_costs_less_than_adding_it() -> None:
         float(whole)
 
 
-# -- OpenDP ------------------------------------------------------------------------------------------------------------
+# -- OpenDP --------------------------------------------------------------------------------------------------
 
 
 def test_opendp_exceeds_the_true_size_as_often_as_the_law_says() -> None:
@@ -191,7 +191,7 @@ def test_without_opendp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         private_size(10, epsilon=1, beta=0.1)
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------------
+# -- refusals ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

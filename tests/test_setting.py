@@ -29,7 +29,7 @@ COUNTS = st.integers(0, 5)
 RUNS = st.lists(st.tuples(st.sampled_from(STEPS), COUNTS), max_size=5).map(lambda parts: tr.Run(tuple(parts)))
 
 
-# -- arithmetic -------------------------------------------------------------------------------------------------------
+# -- arithmetic ----------------------------------------------------------------------------------------------
 
 
 @given(one=RUNS, other=RUNS, third=RUNS)
@@ -136,7 +136,7 @@ def test_relations_know_their_branches() -> None:
     ]
 
 
-# -- which questions have an answer -----------------------------------------------------------------------------------
+# -- which questions have an answer --------------------------------------------------------------------------
 
 EXAMPLES: dict[type[Any], Mechanism] = {
     tr.Gaussian: tr.Gaussian(noise_multiplier=1),
@@ -153,7 +153,7 @@ QUESTIONS = list(itertools.product(EXAMPLES, SAMPLINGS, RELATIONS.values()))
 
 
 def promised(mechanism: type[object], sampling: type[object], relation: tr.Relation) -> bool:
-    """What the issues ask for: everything except an exchanged record with Poisson batches of other than Gaussian noise."""
+    """Everything except an exchanged record in Poisson batches with noise that is not Gaussian."""
     return relation is not tr.SUBSTITUTE or sampling is not tr.Poisson or mechanism is tr.Gaussian
 
 
@@ -194,7 +194,7 @@ def test_refuted_beliefs_are_rows_with_their_counterexample() -> None:
     assert all(belief.standing is tr.REFUTED and "False: " in belief.statement for belief in beliefs)
 
 
-@pytest.mark.parametrize("evidence", lookup.every_theorem(), ids=lambda e: e.name)
+@pytest.mark.parametrize("evidence", lookup.list_theorems(), ids=lambda e: e.name)
 def test_every_theorem_has_a_statement_a_reference_and_a_proof_note_that_names_it(evidence: Evidence) -> None:
     note = Path(lookup.__file__).parent / evidence.proof
     assert evidence.statement.endswith(".")
@@ -203,11 +203,11 @@ def test_every_theorem_has_a_statement_a_reference_and_a_proof_note_that_names_i
 
 
 def test_names_of_theorems_are_unique() -> None:
-    names = [evidence.name for evidence in lookup.every_theorem()]
+    names = [evidence.name for evidence in lookup.list_theorems()]
     assert len(set(names)) == len(names)
 
 
-# -- what an answer carries -------------------------------------------------------------------------------------------
+# -- what an answer carries ----------------------------------------------------------------------------------
 
 
 @over(CATALOGUE)
@@ -258,7 +258,7 @@ def test_trusting_conjectures_changes_no_answer_that_is_proved() -> None:
     assert tr.delta(run, epsilon=1, relation=tr.ADD_OR_REMOVE) == proved
 
 
-# -- contrast ---------------------------------------------------------------------------------------------------------
+# -- contrast ------------------------------------------------------------------------------------------------
 
 
 def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> None:
@@ -299,7 +299,7 @@ def test_contrast_keeps_other_parts_of_a_mixed_run() -> None:
     assert table.row(tr.EveryRecord, tr.ADD).run == gaussian(2, EVERY, 10) + laplace(3, EVERY, 2)
 
 
-# -- brackets ---------------------------------------------------------------------------------------------------------
+# -- brackets ------------------------------------------------------------------------------------------------
 
 
 @given(lower=st.floats(1e-300, 1e300), gap=st.floats(0, 1))
@@ -325,7 +325,7 @@ def test_a_bracket_holds_what_lies_between_its_ends(ends: tuple[float, float], v
 
 @pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE], ids=repr)
 def test_a_copied_relation_is_the_relation_itself(relation: tr.Relation) -> None:
-    """How far a neighbour moves the sum is decided by identity: a copy that is not the relation would halve SUBSTITUTE."""
+    """Identity decides how far a neighbour moves the sum: a copy of the relation would halve SUBSTITUTE."""
     assert copy.deepcopy(relation) is relation
     assert copy.copy(relation) is relation
     assert pickle.loads(pickle.dumps(relation)) is relation

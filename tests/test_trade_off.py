@@ -1,4 +1,4 @@
-"""What attacks achieve: closed forms, brute force over all likelihood tests, and laws of trade-off functions."""
+"""What attacks achieve: closed forms, all likelihood tests by brute force, laws of trade-off functions."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ def attack_on(run: tr.Run, relation: tr.Relation, accuracy: float = 1e-3) -> Tra
     return curve(run, relation, accuracy).trade_off()
 
 
-# -- closed forms -----------------------------------------------------------------------------------------------------
+# -- closed forms --------------------------------------------------------------------------------------------
 
 
 @ANY_WAY
@@ -127,7 +127,7 @@ def test_one_sampled_gaussian_step_is_attacked_best_by_a_threshold_on_its_output
         assert attack.true_positive_rate(above).relative_width <= 1e-7
 
 
-# -- all likelihood tests ---------------------------------------------------------------------------------------------
+# -- all likelihood tests ------------------------------------------------------------------------------------
 
 
 def laws_of(mechanism: tr.RandomizedResponse | tr.Finite) -> tuple[list[Fraction], list[Fraction]]:
@@ -157,7 +157,7 @@ def outcomes(run: tr.Run, relation: tr.Relation) -> list[tuple[Fraction, Fractio
 
 
 def most_hits(pairs: list[tuple[Fraction, Fraction]], rate: Fraction) -> Fraction:
-    """The true positive rate of the likelihood test of that false positive rate: likeliest outputs first, the last in part."""
+    """True positive rate of the likelihood test at that false positive rate: likeliest outputs first."""
     hits = Fraction(0)
     for p, q in sorted(pairs, key=lambda pair: pair[0] / pair[1] if pair[1] else math.inf, reverse=True):
         part = min(Fraction(1), rate / q) if q else Fraction(1)
@@ -222,11 +222,11 @@ def test_advantage_is_the_total_variation(run: tr.Run, relation: tr.Relation) ->
     assert half.lower <= (1 + distance) / 2 <= half.upper
 
 
-# -- two sampled Laplace steps, where a peer combines the directions wrongly -------------------------------------------
+# -- two sampled Laplace steps, where a peer combines the directions wrongly ---------------------------------
 
 
 def coarse_hits(relation: tr.Relation, rate: float) -> float:
-    """The best test of Laplace(1) at rate 1/2, twice, that sees each output rounded to a fine grid on [0, 1]."""
+    """The best test of Laplace(1) at rate 1/2, twice, that sees outputs rounded to a fine grid on [0, 1]."""
     grid = np.linspace(0, 1, 1201)
 
     def lower(x: Floats) -> Floats:
@@ -255,7 +255,7 @@ def test_two_sampled_laplace_steps_are_attacked_best_by_removing(
     assert 1 - reached == pytest.approx(found.upper, abs=2e-5)
 
 
-# -- laws -------------------------------------------------------------------------------------------------------------
+# -- laws ----------------------------------------------------------------------------------------------------
 
 GRID = (0.0, 1e-9, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 1.0)
 
@@ -339,7 +339,7 @@ def test_what_a_curve_was_asked_before_does_not_matter_beyond_its_accuracy() -> 
         assert intersect(attack_on(run, tr.REMOVE).true_positive_rate(rate), found)
 
 
-# -- the ends ---------------------------------------------------------------------------------------------------------
+# -- the ends ------------------------------------------------------------------------------------------------
 
 
 @ANY_WAY
@@ -386,11 +386,11 @@ def test_certain_attacks() -> None:
     assert attack.attack_success(1e-9).upper == 1
 
 
-# -- curves known only roughly ----------------------------------------------------------------------------------------
+# -- curves known only roughly -------------------------------------------------------------------------------
 
 
 class Rough:
-    """The Gaussian curve of mu = 1, each value known up to errors of its own, and nothing known beyond `farthest`."""
+    """The Gaussian curve of mu = 1, each value with errors of its own, nothing known beyond `farthest`."""
 
     log_infinite_mass = -math.inf, -math.inf
 
@@ -446,7 +446,7 @@ def test_what_cannot_be_certified_is_refused_and_the_rest_is_not() -> None:
         attack.true_positive_rate(1e-300)
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
+# -- words ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.5, math.nan, math.inf, "0.1", None, True])

@@ -16,7 +16,7 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.analysis import Analysis
+from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
 
 FINEST_ACCURACY = 1e-9

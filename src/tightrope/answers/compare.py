@@ -20,7 +20,7 @@ from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import align
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
+from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 
 AnyAccountant = Accountant[Any, Any]
 AnyCurve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve

@@ -137,7 +137,7 @@ class FlowerAccountant:
         table, expected = Table.of(state, "state: "), self._identity()
         table.keep_to((*expected, "parts"))
         for key, value in expected.items():
-            if table.wanted(key, "Pass what state_dict() returned.") != value:
+            if table.need(key, "Pass what state_dict() returned.") != value:
                 remedy = "It was written by another accountant: make one with that configuration."
                 raise table.refusal(key, f"{value!r}", remedy)
         spent = Ledger(relation=self._spent.relation, by=self._spent.by)

@@ -8,8 +8,8 @@ from typing import Any
 from tightrope.accountants.names import ACCOUNTANTS, find_accountant
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
 
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS

@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
-from tightrope.answers.verdict import written
+from tightrope.answers.contrast import write_brackets
 from tightrope.audit.claims.proven import Proven, proven, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
@@ -74,7 +74,7 @@ class Audit:
     def in_words(self, words: Words) -> str:
         """The sentence as a front end says it."""
         at = f"at delta {self.delta:g} under {words.name(self.relation.name)}"
-        claim = f"{_describe(self.run)}, epsilon {written([self.claimed])[0]} {at}"
+        claim = f"{_describe(self.run)}, epsilon {write_brackets([self.claimed])[0]} {at}"
         told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
         return " ".join(filter(None, told))
 
@@ -82,7 +82,7 @@ class Audit:
         if self.verdict is Verdict.MATCHES:
             return self._tell_agreement()
         if self.finding.sampling is not None and math.isfinite(self.truly.upper):
-            truly, claimed = written([self.truly, self.claimed])
+            truly, claimed = write_brackets([self.truly, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
             return f"So epsilon is{sure} {truly}, not {claimed}."
         most = round_to(self.truly.upper, 4, down=False)
@@ -101,7 +101,7 @@ class Audit:
             return (
                 "That agrees with what was accounted, as far as the batches tell: with confidence "
                 f"{CONFIDENCE:g} the rate lies between {low:.4g} and {high:.4g}, and epsilon "
-                f"{written([self.truly])[0]}."
+                f"{write_brackets([self.truly])[0]}."
             )
         if self.truly.upper > self.claimed.upper:
             return (
@@ -116,7 +116,7 @@ class Audit:
     def _tell_nearest(self) -> str:
         if self.without_replacement is None:
             return ""
-        return f"If it were without replacement, epsilon would be {written([self.without_replacement])[0]}."
+        return f"If it were without replacement, epsilon would be {write_brackets([self.without_replacement])[0]}."
 
     def __str__(self) -> str:
         notes = [f"Note: {note}" for note in self.finding.notes]
