@@ -9,8 +9,8 @@ from typing import Any
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.curve.privacy_curve import ComposedCurve
-from tightrope.engines.choose import Composition
+from tightrope.engines.composition import Composition
+from tightrope.engines.face import ComposedCurve
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import RELATIONS

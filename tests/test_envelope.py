@@ -19,12 +19,12 @@ from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
 from tightrope.curve.privacy_curve import ComposedCover, ComposedWitness
 from tightrope.engines.cells import cut
-from tightrope.engines.choose import Composition
-from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.contour.envelope import EnvelopeTransform
+from tightrope.engines.composition import Composition
+from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
+from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.finite_pair import FinitePair

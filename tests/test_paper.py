@@ -9,7 +9,7 @@ import tightrope as tr
 from catalogue import gaussian, laplace, log_delta, poisson, response
 from oracle_cases import Case, load
 from precise import mpf
-from tightrope.engines.choose import Composition
+from tightrope.engines.composition import Composition
 from tightrope.engines.face import LogBounds
 from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule

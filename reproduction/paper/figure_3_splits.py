@@ -14,8 +14,8 @@ import numpy as np
 import tightrope as tr
 from reproduction.paper.item import Making
 from reproduction.paper.numbers import overlap
-from tightrope.engines.choose import Composition  # a fixed split is no run of the public interface
-from tightrope.numerics.tails import Floats
+from tightrope.engines.composition import Composition  # a fixed split is no run of the public interface
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
 

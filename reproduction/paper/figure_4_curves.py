@@ -11,7 +11,7 @@ from reproduction.paper.item import Making
 from reproduction.paper.numbers import overlap
 
 # the envelope's own curve, from both sides, is no answer of the public interface
-from tightrope.engines.choose import Composition
+from tightrope.engines.composition import Composition
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair

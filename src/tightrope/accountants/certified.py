@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
-from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedCurve, ComposedWitness, PrivacyCurve
-from tightrope.engines.choose import Composition
+from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness, PrivacyCurve
+from tightrope.engines.composition import Composition
+from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game

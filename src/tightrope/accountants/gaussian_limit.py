@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
-from tightrope.engines.choose import Composition
+from tightrope.engines.composition import Composition
+from tightrope.engines.face import Progress
 from tightrope.engines.gaussian_limit import limiting_mu, limiting_schedule
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK

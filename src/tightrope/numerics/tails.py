@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Floats = NDArray[np.float64]
+from tightrope.numerics.floats import Floats
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
