@@ -29,8 +29,8 @@ from catalogue import (
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
 from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
 from tightrope.engines.cells import Cells, cut
+from tightrope.engines.choose import compose
 from tightrope.engines.closed_forms import OneFormula, sum_full_batches
-from tightrope.engines.composition import Composition
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
@@ -444,7 +444,7 @@ KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
 @over(CATALOGUE)
 @ONE_WAY
 def test_errors_are_named_non_negative_and_account_for_the_width(entry: Entry, relation: tr.Relation) -> None:
-    composition = Composition(schedule_of(entry.run, relation))
+    composition = compose(schedule_of(entry.run, relation))
     for epsilon in entry.epsilons[:3]:
         log_delta(entry.run, relation, epsilon)  # fails first, and once, where there is no answer
         found = composition.log_bounds(epsilon, COARSE)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness, PrivacyCurve
-from tightrope.engines.composition import Composition
+from tightrope.engines.choose import compose
 from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -137,7 +137,7 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 
 def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        return Composition(schedule)
+        return compose(schedule)
     from tightrope.engines.game.substitution import Substitution  # only where there is a game to play
 
     return Substitution(schedule, progress)

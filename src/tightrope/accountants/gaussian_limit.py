@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
-from tightrope.engines.composition import Composition
+from tightrope.engines.choose import compose
 from tightrope.engines.face import Progress
 from tightrope.engines.gaussian_limit import limiting_mu, limiting_schedule
 from tightrope.pairs.schedule import Schedule
@@ -32,5 +32,5 @@ class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
             question=f"{run!r} under {relation.name}",
             mu=mu,
             because=(CENTRAL_LIMIT,),
-            limit=Composition(limiting_schedule(mu)),
+            limit=compose(limiting_schedule(mu)),
         )

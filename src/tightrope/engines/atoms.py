@@ -6,8 +6,7 @@ from enum import Enum
 import numpy as np
 
 from tightrope.engines.cells import Cells
-from tightrope.numerics.floats import Floats
-from tightrope.numerics.tails import log_sum
+from tightrope.numerics.floats import Floats, log_sum
 
 
 class Side(Enum):

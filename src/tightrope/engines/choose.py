@@ -1,31 +1,17 @@
-"""Which engine composes a schedule: a table, fastest first."""
+"""Which engine composes a schedule: a table, fastest first, and the curve that asks down the table."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from tightrope.engines.closed_forms import EndPoint, OneFormula, sum_full_batches
+from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import Engine
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.pairs.schedule import Schedule
 
 FEW_STEPS = 200  # so few are quick on a lattice, and the contour is asked with less patience
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineRow:
-    """One line of the table: which schedules an engine applies to, and how closely it is asked.
-
-    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
-    asked again with more patience.
-    """
-
-    make: Callable[[Schedule], Engine]
-    applies: Callable[[Schedule], bool]
-    tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
-    rounding_is_final: bool = False
 
 
 def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> EngineRow:
@@ -67,3 +53,8 @@ TABLE = (
     EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True),
     EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always),
 )
+
+
+def compose(schedule: Schedule) -> Composition:
+    """The curve of a schedule."""
+    return Composition(schedule, TABLE)

@@ -6,8 +6,7 @@ import numpy as np
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.outcomes import ExactOutcomes
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import HALF_LOG_2PI, mills_ratio
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, mills_ratio
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Noise, ShiftPair

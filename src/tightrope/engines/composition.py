@@ -1,15 +1,22 @@
-"""The curve of a composed schedule: bounds from the engines of the table, and the way back from delta to epsilon."""
+"""The curve of a composed schedule: bounds from the engines of the table, and from delta back to epsilon."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.engines.choose import TABLE, EngineRow
 from tightrope.engines.closed_forms import EndPoint, one_step_bounds
-from tightrope.engines.face import NO_HINT, NOTHING, Engine, EngineDeclines, Hint, LocalBounds, LogBounds
+from tightrope.engines.face import (
+    NO_HINT,
+    NOTHING,
+    Engine,
+    EngineDeclines,
+    Hint,
+    LocalBounds,
+    LogBounds,
+)
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.errors import NotPreciseEnough
@@ -21,6 +28,20 @@ KEPT_LOCALS = 8
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineRow:
+    """One line of the table: which schedules an engine applies to, and how closely it is asked.
+
+    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
+    asked again with more patience.
+    """
+
+    make: Callable[[Schedule], Engine]
+    applies: Callable[[Schedule], bool]
+    tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
+    rounding_is_final: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,10 +59,10 @@ class Crossing:
 
 
 class Composition:
-    """The curve of one schedule of pairs, for epsilon >= 0."""
+    """The curve of one schedule of pairs, for epsilon >= 0, by the engines of a table."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, table: Sequence[EngineRow]) -> None:
+        self.schedule, self.table = schedule, table
         # beyond the largest loss nothing needs a search
         self._highest = schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
         self._made: dict[EngineRow, Engine] = {}
@@ -130,7 +151,7 @@ class Composition:
 
     def _engines(self) -> Iterator[tuple[EngineRow, Engine]]:
         """The engines that apply, in the table's order, each made when it is first asked."""
-        for row in TABLE:
+        for row in self.table:
             if row not in self._made and row.applies(self.schedule):
                 self._made[row] = row.make(self.schedule)
             if row in self._made:

@@ -7,8 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.tails import laplace_log_upper, log_of_difference, log_of_sum, normal_log_upper
+from tightrope.numerics.floats import (
+    UNIT_ROUNDOFF,
+    Floats,
+    laplace_log_upper,
+    log_of_difference,
+    log_of_sum,
+    normal_log_upper,
+)
 from tightrope.pairs.pair import Pair
 
 

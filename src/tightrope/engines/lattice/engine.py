@@ -26,8 +26,7 @@ from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep,
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.tails import log_complement
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_complement
 from tightrope.pairs.schedule import Schedule
 
 LONGEST = 1 << 22  # lattice points in one period: about a second

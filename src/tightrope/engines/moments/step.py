@@ -28,8 +28,7 @@ from scipy import special
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.transform import GainNodes
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.tails import log_sum
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair

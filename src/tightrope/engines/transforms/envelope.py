@@ -31,8 +31,7 @@ from tightrope.engines.transforms.transform import (
     shifted_share,
     weigh,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.tails import HALF_LOG_2PI
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.shift_pair import Envelope, Noise, log_mixed_ratio
 
 MOST_CELLS = 300_000
