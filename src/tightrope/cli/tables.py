@@ -175,7 +175,7 @@ def _show_comparison(page: Page, table: comparing.Comparison) -> None:
     for row in table.rows:
         cells: list[str] = []
         for i, answer in enumerate(row.epsilons):
-            cells += [show.answer_in_short(answer), table.beside_certified(row, i)]
+            cells += [show.answer_in_short(answer), table.locate(row, i)]
         rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
     page.table(rows)
     brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]
