@@ -11,8 +11,7 @@ from typing import get_args
 import numpy as np
 
 from tightrope.accountants.accountant import Progress
-from tightrope.accountants.certified import Certified, find_games
-from tightrope.answers.spend import BY_DEFAULT
+from tightrope.accountants.certified import BY_DEFAULT, Certified, find_games
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough

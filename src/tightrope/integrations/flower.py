@@ -4,9 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check

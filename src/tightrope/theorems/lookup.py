@@ -5,9 +5,8 @@ from typing import get_args
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics.columns import align
-from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation

@@ -18,9 +18,9 @@ def _needs_spare_record_and_mirror(step: Step) -> str | None:
     sampling = step.sampling
     if isinstance(sampling, WithoutReplacement) and sampling.batch == sampling.population:
         return (
-            f"batch={sampling.batch} must be below population={sampling.population}, because the smaller "
+            f"{{batch={sampling.batch}}} must be below {{population={sampling.population}}}, because the smaller "
             f"neighbour has only {sampling.population - 1} records and must fill the batch too "
-            "(use EveryRecord() if all records are used)"
+            "(use {EveryRecord} if all records are used)"
         )
     return needs_mirror(step.mechanism)
 

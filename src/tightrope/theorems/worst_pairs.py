@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
-from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import SUBSTITUTE, Relation
-from tightrope.setting.sampling import Sampling, WithoutReplacement
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
 
 def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
@@ -18,7 +18,14 @@ def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
     Only this function decides it. A record that joins or leaves moves the sum by at most 1. One that takes
     another's place, because one was exchanged or a batch of fixed size was full, moves it by 2.
     """
-    return 2 if relation is SUBSTITUTE or isinstance(sampling, WithoutReplacement) else 1
+    if relation is SUBSTITUTE:
+        return 2
+    match sampling:
+        case WithoutReplacement():
+            return 2
+        case EveryRecord() | Poisson():
+            return 1
+    assert_never(sampling)  # a new sampling must say here what a neighbour does to its batches
 
 
 @dataclass(frozen=True)
@@ -88,5 +95,5 @@ def needs_mirror(mechanism: Mechanism) -> str | None:
         return None
     return (
         "a record that is exchanged, or pushed out of a full batch, can go either way, so the declared pair "
-        "must lose as much in both orders (give `observed` and `alternative` that mirror each other)"
+        "must lose as much in both orders (give {observed} and {alternative} that mirror each other)"
     )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.contrast import write_brackets
-from tightrope.answers.spend import BY_DEFAULT, epsilon
 from tightrope.audit.claims.proven import Proven, proven, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
@@ -148,7 +147,7 @@ def audit(
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader), as_relation(relation)
-    claimed = epsilon(accounted, delta=delta, relation=neighbours, by=by)
+    claimed = by.curve(accounted, neighbours).epsilon(delta)
     truly = proven(accounted, finding, delta=delta, relation=neighbours, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
     verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
@@ -204,7 +203,7 @@ def _draw_afresh(
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return epsilon(resample(run, sampling), delta=delta, relation=relation, by=by)
+        return by.curve(resample(run, sampling), relation).epsilon(delta)
     except (NoTheorem, NotPreciseEnough):
         return None
 

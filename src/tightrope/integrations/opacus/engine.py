@@ -7,10 +7,9 @@ from typing import Any
 from opacus import PrivacyEngine
 from opacus.accountants import IAccountant
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.findings import drop_lower_end
