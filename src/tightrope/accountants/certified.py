@@ -16,8 +16,8 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
+from tightrope.theorems.table import Analysis
 
 FINEST_ACCURACY = 1e-9
 

@@ -15,8 +15,8 @@ from tightrope.files import as_path, write_whole
 from tightrope.numerics import check
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
-from tightrope.setting.plain import RELATION_SPELLINGS, Plain, plain_run, run_of, spell
-from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.plain import Plain, plain_run, run_of, spell
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.tables import Table, place_refusals
