@@ -103,7 +103,7 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
     term = math.exp(exponent)
     total = -math.expm1(epsilon) + term
     log_delta = math.log(total)
-    # the exponent, its exponential, the other term, the sum and the logarithm are each right to a unit or two
+    # exponent, exponential, the other term, sum and logarithm are each right to a unit or two
     return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
 
 
