@@ -161,7 +161,7 @@ class ShiftPair(Pair):
         """Whether the noise is normal."""
         return self.observed.noise is Noise.NORMAL
 
-    @property
+    @cached_property
     def gaussian_separation(self) -> float | None:
         """How far apart two single normals are; None for genuine mixtures and for Laplace noise."""
         return self.pure_separation if self.has_normal_noise else None
