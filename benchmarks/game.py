@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from tightrope.engines.game.layout import seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles
 from tightrope.engines.game.substitution import Substitution
-from tightrope.pairs.distribution import Noise
+from tightrope.pairs.shift_pair import Noise
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.schedule import Schedule
 

@@ -16,7 +16,7 @@ import pytest
 import tightrope
 from shell import Shell
 from tightrope.errors import NotPreciseEnough
-from tightrope.theorems.lookup import every_theorem
+from tightrope.theorems.lookup import list_theorems
 
 HEADLINE = "--noise 0.8 --sampling poisson --rate 0.001 --steps 10000"
 FIXED_SIZE = "--noise 0.8 --sampling without-replacement --batch 1 --population 1000 --steps 10000"
@@ -205,7 +205,7 @@ def test_theorems_print_everything_in_the_table(shell: Shell) -> None:
     page = answered(shell, "theorems --markdown")
     found = loaded(shell, "theorems")
     named = {entry["name"] for entry in found["theorems"] + found["refuted_beliefs"]}
-    for evidence in every_theorem():
+    for evidence in list_theorems():
         assert f"{evidence.name} ({evidence.standing.value}: {evidence.reference})" in out
         assert evidence.statement in out
         assert f"### {evidence.name}\n\n{evidence.statement}\n" in page

@@ -9,8 +9,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, answered, loaded
-from tightrope.answers.contrast import Contrast
-from tightrope.answers.verdict import verdict_on
+from tightrope.answers.contrast import Contrast, judge_claim
 
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
@@ -128,7 +127,7 @@ def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: st
 
 def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
     def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
-        return verdict_on(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
+        return judge_claim(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
             "epsilon is "
         )[1]
 
@@ -159,12 +158,12 @@ def test_one_mistake_is_named_before_two() -> None:
         (tr.Poisson, tr.REMOVE): tr.Bracket(2, 2),
         (tr.WithoutReplacement, tr.REMOVE): tr.Bracket(5, 5),
     }
-    assert verdict_on((tr.Poisson, tr.ADD), found) == "If one record is removed, epsilon is 2.00, not 1.00."
+    assert judge_claim((tr.Poisson, tr.ADD), found) == "If one record is removed, epsilon is 2.00, not 1.00."
 
 
 def test_overlapping_brackets_are_no_mismatch() -> None:
     answers = {POISSON: tr.Bracket(1, 1.2), FIXED: tr.Bracket(1.2, 5)}
-    assert verdict_on(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
+    assert judge_claim(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
 
 
 def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> None:

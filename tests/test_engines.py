@@ -38,10 +38,9 @@ from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.theorems.lookup import analyse
 
 COARSE = 1e-3

@@ -26,12 +26,11 @@ from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
-from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse

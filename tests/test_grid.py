@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tightrope as tr
-from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, key_of, read_value, write_value
+from tightrope.sweeps.answer import answer
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, key_of, read_value, write_value
 from tightrope.sweeps.grid import MOST_CELLS, Grid
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "grid.toml"

@@ -49,11 +49,10 @@ from tightrope.engines.draws.tilts import PLAIN, TILTED, Drawing, choose_tilts
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, Interval, draws_needed
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
 from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.theorems.lookup import analyse

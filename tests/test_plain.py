@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 import tightrope as tr
 from catalogue import CATALOGUE, Entry
-from tightrope.report.words import spelled
-from tightrope.setting.plain import part_of, plain_run, run_of
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
+from tightrope.report.words import spell
+from tightrope.setting.plain import (
+    MECHANISM_SPELLINGS,
+    RELATION_SPELLINGS,
+    SAMPLING_SPELLINGS,
+    part_of,
+    plain_run,
+    run_of,
+)
 from tightrope.setting.tables import Table
 
 GAUSSIAN = {
@@ -70,7 +76,7 @@ def test_floats_survive_json_and_toml_exactly(noise: float, rate: float, steps: 
 def test_every_kind_has_one_spelling() -> None:
     for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS):
         for name, what in table.items():
-            assert spelled(what) == name
+            assert spell(what) == name
 
 
 @pytest.mark.parametrize(
@@ -123,7 +129,7 @@ def test_every_kind_has_one_spelling() -> None:
         ({**GAUSSIAN, "steps": 1.5}, ["steps must be a whole number, got 1.5"]),
         ({**GAUSSIAN, "steps": -3}, ["steps must be at least 0, got -3"]),
         ({**GAUSSIAN, "steps": 10**16}, ["steps must be at most 1e+15"]),
-        ({**FIXED, "batch": 2000}, ["batch must be at most population, got batch=2000 and population=1000"]),
+        ({**FIXED, "batch": 2000}, ["batch must be at most population=1000, got 2000"]),
         ({**FINITE, "observed": [0.5]}, ["observed must be of total 1"]),
         ({**FINITE, "observed": [0.5, "x"]}, ["observed[1] must be a real number, got 'x'"]),
         ({**FINITE, "observed": 0.5}, ["observed must be a sequence of probabilities, got 0.5"]),

@@ -38,9 +38,8 @@ from tightrope.engines.moments.step import (
     log_psi,
 )
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
-from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
 
 ALL_RELATIONS = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
 DELTAS = (0.3, 1e-2, 1e-5, 1e-9, 1e-30)

@@ -293,7 +293,7 @@ def test_bad_arguments_are_refused_by_name(options: dict[str, object], message: 
 
 def test_other_bad_questions_are_refused_by_name() -> None:
     with pytest.raises(
-        InvalidSetting, match="batch must be at most population, got batch=11 and population=10"
+        InvalidSetting, match="batch must be at most population=10, got 11"
     ):
         WithoutReplacementSampler(records=10, batch=11, steps=1)
     unseeded = PoissonSampler(records=10, rate=0.5, steps=1)

@@ -194,7 +194,7 @@ def test_refuted_beliefs_are_rows_with_their_counterexample() -> None:
     assert all(belief.standing is tr.REFUTED and "False: " in belief.statement for belief in beliefs)
 
 
-@pytest.mark.parametrize("evidence", lookup.every_theorem(), ids=lambda e: e.name)
+@pytest.mark.parametrize("evidence", lookup.list_theorems(), ids=lambda e: e.name)
 def test_every_theorem_has_a_statement_a_reference_and_a_proof_note_that_names_it(evidence: Evidence) -> None:
     note = Path(lookup.__file__).parent / evidence.proof
     assert evidence.statement.endswith(".")
@@ -203,7 +203,7 @@ def test_every_theorem_has_a_statement_a_reference_and_a_proof_note_that_names_i
 
 
 def test_names_of_theorems_are_unique() -> None:
-    names = [evidence.name for evidence in lookup.every_theorem()]
+    names = [evidence.name for evidence in lookup.list_theorems()]
     assert len(set(names)) == len(names)
 
 

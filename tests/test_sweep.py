@@ -25,7 +25,8 @@ from pieces import (
     safe_rows,
 )
 from tightrope import parallel
-from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, answer, write_value
+from tightrope.sweeps.answer import answer
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, write_value
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied, in_parallel, sweep
 

@@ -9,8 +9,8 @@ import tightrope as tr
 from reproduction.markdown import markdown_table
 from reproduction.paper.item import AGREES, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
 from reproduction.paper.numbers import save_rows
+from tightrope.setting.plain import spell
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import spelled
 
 NOISES = (0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 8.0)
 RATES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.9)
@@ -42,7 +42,7 @@ class SweptRun:
         return tr.Step(tr.Gaussian(noise_multiplier=self.noise), self.sampling) * self.steps
 
     def __str__(self) -> str:
-        sampling = f"{spelled(type(self.sampling))}, rate {self.sampling.rate:g}"
+        sampling = f"{spell(type(self.sampling))}, rate {self.sampling.rate:g}"
         return f"noise {self.noise:g}, {sampling}, {self.steps:,} steps"
 
 
@@ -156,7 +156,7 @@ def make(making: Making) -> Made:
 
 def _row(found: SweptPoints) -> list[object]:
     run = found.setting
-    described = [spelled(type(run.sampling)), f"{run.noise:g}", f"{run.sampling.rate:g}", run.steps]
+    described = [spell(type(run.sampling)), f"{run.noise:g}", f"{run.sampling.rate:g}", run.steps]
     left_open = [len(found.undecided), len(found.refused)]
     return [*described, found.points, found.proved, found.finer, found.equal, *left_open, 0]
 
@@ -251,10 +251,10 @@ def _span(epsilons: Sequence[float]) -> str:
 def _by_steps(outcomes: Sequence[SweptPoints]) -> str:
     counted = ("settings", "points", "proved", "equal (epsilon 0)", "undecided", "refused", "contradicted")
     rows = [["sampling", "steps", *counted]]
-    keys = sorted({(spelled(type(found.setting.sampling)), found.setting.steps) for found in outcomes})
+    keys = sorted({(spell(type(found.setting.sampling)), found.setting.steps) for found in outcomes})
     for sampling, steps in keys:
         among = [
-            f for f in outcomes if (spelled(type(f.setting.sampling)), f.setting.steps) == (sampling, steps)
+            f for f in outcomes if (spell(type(f.setting.sampling)), f.setting.steps) == (sampling, steps)
         ]
         total = _total(among)
         counts = (total.settings, total.points, total.proved, total.equal, total.undecided, total.refused, 0)

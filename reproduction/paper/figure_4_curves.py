@@ -15,7 +15,7 @@ from tightrope.engines.choose import Composition
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
-from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
+from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 from tightrope.theorems.worst_pairs import step_laws
 
 NOISE, BATCH, POPULATION, STEPS, DELTA = 4.0, 50, 1000, 1000, 1e-5

@@ -19,12 +19,12 @@ from reproduction.published.runs_file import (
     SHUFFLE,
     PublishedRun,
 )
-from tightrope.answers.verdict import written
+from tightrope.answers.contrast import write_brackets
 from tightrope.curve.bracket import Bracket, round_to
 from tightrope.numerics.columns import align
 from tightrope.report.digits import ends
+from tightrope.setting.plain import spell
 from tightrope.setting.relation import SUBSTITUTE, Relation
-from tightrope.setting.spelling import spelled
 
 _WIDTH = 110
 _DIGITS = 5
@@ -99,13 +99,13 @@ def _accounted(found: RecheckedRun) -> str:
         return "-"
     (_, first), *others = found.accounted.items()
     return "; ".join(
-        [_in_short(first), *(f"{spelled(relation)} {_in_short(each)}" for relation, each in others)]
+        [_in_short(first), *(f"{spell(relation)} {_in_short(each)}" for relation, each in others)]
     )
 
 
 def _in_short(bracket: Bracket) -> str:
     if bracket.relative_width < _ONE_NUMBER:
-        return written([bracket])[0]
+        return write_brackets([bracket])[0]
     return " to ".join(ends(bracket, _DIGITS - 1))
 
 
@@ -208,7 +208,7 @@ def _question(run: PublishedRun) -> str:
     noise = NOT_STATED if run.noise_multiplier is None else f"{run.noise_multiplier:.10g}"
     steps = "steps not stated" if run.steps is None else run.steps.how
     rate = "" if run.rate is None or run.accounted == "every-record" else f" at rate {_rate(run)}"
-    relation = "relation not stated" if run.relation is None else spelled(run.relation)
+    relation = "relation not stated" if run.relation is None else spell(run.relation)
     return f"noise multiplier {noise}; {run.accounted or 'sampling not stated'}{rate}; {steps}; {relation}"
 
 
@@ -222,7 +222,7 @@ def _answers(found: RecheckedRun) -> str:
     if not found.accounted:
         return "Not computed."
     epsilons = " and ".join(
-        f"[{', '.join(ends(each, _DIGITS))}] under {spelled(relation)}"
+        f"[{', '.join(ends(each, _DIGITS))}] under {spell(relation)}"
         for relation, each in found.accounted.items()
     )
     kindest = "" if len(found.accounted) == 1 else ", under the smaller of the two"
@@ -234,7 +234,7 @@ def _answers(found: RecheckedRun) -> str:
         ClaimStanding.UNKNOWN: "",
     }[found.standing]
     small = () if found.standing is ClaimStanding.TOO_SMALL else found.too_small_under
-    others = f" Under {' and '.join(map(spelled, small))} it would be too small." if small else ""
+    others = f" Under {' and '.join(map(spell, small))} it would be too small." if small else ""
     return f"Certified: epsilon in {epsilons}; {verdict}.{others}"
 
 
@@ -253,7 +253,7 @@ def _proofs(found: RecheckedRun) -> str:
     told = []
     for relation, each in found.implemented.items():
         known = _in_words(each.epsilon)
-        answer = f"epsilon is {known} under {spelled(relation)}" if known else ""
+        answer = f"epsilon is {known} under {spell(relation)}" if known else ""
         answer += f", provided that {each.provided}" if each.provided else ""
         answer += f" ({', '.join(evidence.name for evidence in each.because)})" if each.because else ""
         why_not = f"no {'upper end' if known else 'bound'}: {each.why_not}" if each.why_not else ""
@@ -273,11 +273,11 @@ def plain_run(found: RecheckedRun) -> dict[str, Any]:
     return {
         **{name: _plain(getattr(run, name)) for name in stated},
         "claimed_as_printed": run.claimed_epsilon.text,
-        "certified_as_accounted": {spelled(each): _plain(end) for each, end in found.accounted.items()},
+        "certified_as_accounted": {spell(each): _plain(end) for each, end in found.accounted.items()},
         "standing": found.standing.name.lower(),
         "excess": found.excess,
         "proved_as_implemented": {
-            spelled(relation): {
+            spell(relation): {
                 "epsilon": _plain(each.epsilon),
                 "theorems": [evidence.name for evidence in each.because],
                 "provided": each.provided,
@@ -295,7 +295,7 @@ def _plain(value: object) -> Any:
         case Bracket():
             return {"lower": _plain(value.lower), "upper": _plain(value.upper)}
         case Relation():
-            return spelled(value)
+            return spell(value)
         case float() | Fraction():
             return "infinity" if math.isinf(value) else float(value)
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):

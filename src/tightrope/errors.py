@@ -1,7 +1,7 @@
-"""Everything Tightrope refuses to do: refusals as data, which each front end puts into its own words.
+"""Refusals as data, which each front end puts into its own words.
 
-Texts of a refusal name arguments and settings in braces: "{rate}", "{effort=TIGHT}", "{ADD_OR_REMOVE}". Python prints
-them as they stand; the command line prints --rate, --effort tight and add-or-remove.
+The texts name arguments and settings in braces: "{rate}", "{effort=TIGHT}", "{ADD_OR_REMOVE}". Python prints
+them bare; the command line prints --rate, --effort tight and add-or-remove.
 """
 
 import re
@@ -12,16 +12,16 @@ _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 
 
 def write_value(value: object) -> str:
-    """The value as Python writes it; Python refuses to write whole numbers of thousands of digits."""
+    """The value as Python writes it."""
     try:
         return repr(value)
-    except ValueError:
+    except ValueError:  # Python refuses to write whole numbers of thousands of digits
         return "a number of thousands of digits"
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a front end writes an argument or setting, an argument with its value, and a value that was given."""
+    """How a front end writes a name, an argument with its value, and a value that was given."""
 
     name: Callable[[str], str] = str
     assign: Callable[[str, str], str] = "{}={}".format
@@ -60,9 +60,8 @@ class TightropeError(Exception):
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        return " ".join(
-            filter(None, (f"{words.fill(self.what).removesuffix('.')}.", words.fill(self.remedy)))
-        )
+        what = f"{words.fill(self.what).removesuffix('.')}."
+        return " ".join(filter(None, (what, words.fill(self.remedy))))
 
     def __str__(self) -> str:
         return self.in_words(PYTHON)
@@ -82,7 +81,7 @@ def _restore(
 class InvalidSetting(TightropeError, ValueError):
     """An argument that cannot describe a private release.
 
-    `where` is the place in a file that the argument was read from; it is written before the argument.
+    `where` is the place in a file that the argument was read from. It is printed before the argument.
 
     >>> print(InvalidSetting("rate", 7, "be in [0, 1]", "Pass a probability."))
     rate must be in [0, 1], got 7. Pass a probability.
@@ -124,7 +123,7 @@ class UnusableFile(InvalidSetting):
 
 
 class SeveralProblems(InvalidSetting):
-    """Everything wrong with one file, so that it can be corrected in one go.
+    """Everything wrong with one file, so that one edit can correct it.
 
     >>> wrong = (InvalidSetting("rate", 7, "be in [0, 1]"), UnusableFile("steps", "is missing"))
     >>> print(SeveralProblems("runs.toml", wrong))
@@ -140,9 +139,8 @@ class SeveralProblems(InvalidSetting):
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        heading = (
-            f"{self.where}{self.path} has {len(self.problems)} problem{'s' * (len(self.problems) != 1)}:"
-        )
+        count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
+        heading = f"{self.where}{self.path} has {count}:"
         return "\n  ".join([heading, *(problem.in_words(words) for problem in self.problems)])
 
 
@@ -166,4 +164,4 @@ class NotPreciseEnough(TightropeError, ArithmeticError):
 
 
 class WorkerDied(TightropeError):
-    """The process that worked on a piece was killed or crashed each time it was tried."""
+    """The process that worked on a piece was killed or crashed, again after every retry."""

@@ -16,7 +16,7 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.analysis import Analysis
+from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
 
 FINEST_ACCURACY = 1e-9
@@ -96,12 +96,19 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             return Gap(relative_width, self.accuracy, "that is how close the substitution game gets")
         from tightrope.engines.game.layout import seconds_to_play  # only where there is a game to play
 
-        seconds = max((seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games), default=math.inf)
+        seconds = max(
+            (seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games), default=math.inf
+        )
         if not math.isfinite(seconds):
-            return Gap(relative_width, self.accuracy, "no tighter upper bound than the envelope is known here")
+            return Gap(
+                relative_width, self.accuracy, "no tighter upper bound than the envelope is known here"
+            )
         why = "the envelope above and the fixed directions below do not meet"
         remedy = "{effort=TIGHT} plays the substitution game, which narrows the bracket"
         return Gap(relative_width, self.accuracy, why, remedy, seconds)
+
+
+BY_DEFAULT = Certified()  # the one default of every answer
 
 
 def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:

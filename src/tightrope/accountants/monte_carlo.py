@@ -18,7 +18,7 @@ from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.analysis import Analysis
+from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
 
 MOST_DRAWS = 10**12  # a year of work; more is a slip of the pen

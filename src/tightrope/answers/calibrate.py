@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 from tightrope.accountants.accountant import Progress
-from tightrope.accountants.certified import FINEST_ACCURACY, Certified
+from tightrope.accountants.certified import BY_DEFAULT, FINEST_ACCURACY, Certified
 from tightrope.answers.frontier import Frontier, V
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tightrope.accountants.accountant import Accountant, Progress
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
-from tightrope.answers.spend import BY_DEFAULT, privacy_curve
+from tightrope.answers.spend import privacy_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -20,7 +20,7 @@ from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import align
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.theorems.moments import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
+from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 
 AnyAccountant = Accountant[Any, Any]
 AnyCurve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve

@@ -1,38 +1,61 @@
 """The same noise, rate and steps under every sampling and relation: what a mismatch would cost."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import get_args
 
 import numpy as np
 
 from tightrope.accountants.accountant import Progress
-from tightrope.accountants.certified import Certified, find_games
-from tightrope.answers.spend import BY_DEFAULT
-from tightrope.answers.verdict import Claim, verdict_on
+from tightrope.accountants.certified import BY_DEFAULT, Certified, find_games
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import align
 from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, Relation, as_relation
+from tightrope.setting.relation import (
+    ADD,
+    ADD_OR_REMOVE,
+    RELATIONS,
+    REMOVE,
+    SUBSTITUTE,
+    Relation,
+    as_relation,
+)
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
-_ONE_NUMBER = 5e-3  # relative width up to which a ratio is written as one number
+Claim = tuple[type[Sampling], Relation]
+
+_SAMPLED: dict[type[Sampling], str] = {
+    EveryRecord: "every record joins every batch",
+    Poisson: "batches are Poisson sampled",
+    WithoutReplacement: "batches are drawn without replacement",
+}
+_RELATED = {
+    ADD: "one record is added",
+    REMOVE: "one record is removed",
+    ADD_OR_REMOVE: "one record is added or removed",
+    SUBSTITUTE: "one record is exchanged for another",
+}
+_ONE_NUMBER = 5e-3  # relative width up to which a bracket is written as one number
+_USUAL_DECIMALS = 2
+# more decimals tell close numbers apart, fewer suit wide brackets
+_DECIMALS = (*range(_USUAL_DECIMALS, 16), *reversed(range(_USUAL_DECIMALS)))
 
 
 @dataclass(frozen=True)
 class ContrastRow:
     """One sampling x relation: an epsilon per delta, or why there is none.
 
-    `ratios` are those epsilons divided by the claimed ones, [0, inf] where nothing is known: 0 / 0 or infinity / infinity.
-    There are none where this row or the claimed one was refused, or nothing was claimed. `effort` is there where it
-    matters: with another one the brackets would be others.
+    `ratios` are these epsilons divided by the claimed ones. A ratio of 0 to 0 or of infinity to infinity
+    is [0, inf]. There are no ratios if this row or the claimed one was refused, or if nothing was claimed.
+    `effort` is None where it does not matter.
     """
 
     sampling: type[Sampling]
@@ -48,7 +71,7 @@ class ContrastRow:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Rows of `contrast`; prints as a table of certified upper ends, their ratios to the claimed ones, and the verdict."""
+    """The rows of `contrast`. Prints as a table of upper ends and ratios, with the verdict below."""
 
     run: Run
     deltas: tuple[float, ...]
@@ -69,9 +92,12 @@ class Contrast:
         'If batches are drawn without replacement, epsilon is 15.25, not 0.95.'
         """
         if self.claimed is None:
-            return "Nothing was claimed: the steps do not share one sampling. Pass for example claimed=(Poisson, ADD_OR_REMOVE)."
+            return (
+                "Nothing was claimed: the steps do not share one sampling. "
+                "Pass for example claimed=(Poisson, ADD_OR_REMOVE)."
+            )
         known = {(row.sampling, row.relation): row.epsilons[0] for row in self.rows if row.refusal is None}
-        said = verdict_on(self.claimed, known)
+        said = judge_claim(self.claimed, known)
         return said if len(self.deltas) == 1 else f"{said.removesuffix('.')} (delta {self.deltas[0]:g})."
 
     def __str__(self) -> str:
@@ -84,7 +110,7 @@ class Contrast:
         return "\n".join([align([heading, *body]), note, *self._notes(), self.verdict])
 
     def _notes(self) -> list[str]:
-        """What is open where the theory leaves a gap."""
+        """How hard each row was worked for, where that matters."""
         return [
             f"{row.sampling.__name__} under {row.relation.name} is {row.effort.meaning}"
             f"{'; effort=TIGHT narrows the bracket' if row.effort is QUICK else ''}."
@@ -96,32 +122,28 @@ class Contrast:
         if row.refusal is not None:
             return [row.why_not] * len(self.deltas)
         return [
-            _show(epsilon) + beside
+            f"{_round_up(epsilon.upper)}{beside}"
             for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)
         ]
 
     def ratios_in_words(self, row: ContrastRow) -> list[str]:
-        """What to write beside each epsilon of a row: " (16.1x)", " (claimed)", or nothing where no ratio is known.
-
-        Where little is known both ends are said: " (16.1x to 17.2x)".
-        """
+        """What to write beside each epsilon: " (16.1x)", " (16.1x to 17.2x)", " (claimed)" or nothing."""
         if (row.sampling, row.relation) == self.claimed:
             return [" (claimed)"] * len(row.epsilons)
-        return [_times(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
+        return [_write_ratio(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
 
 
-def _times(ratio: Bracket) -> str:
+def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
     return (
-        f" ({lower} to {upper})" if ratio.relative_width > _ONE_NUMBER and lower != upper else f" ({upper})"
+        f" ({upper})" if ratio.relative_width <= _ONE_NUMBER or lower == upper else f" ({lower} to {upper})"
     )
 
 
-def _show(bracket: Bracket) -> str:
-    """The upper end to four decimals, rounded up."""
-    return f"{math.ceil(bracket.upper * 1e4) / 1e4:.4f}" if math.isfinite(bracket.upper) else "infinite"
+def _round_up(value: float) -> str:
+    return f"{math.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"
 
 
 def contrast(
@@ -132,17 +154,16 @@ def contrast(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Contrast:
-    """epsilon at each delta for the same mechanisms, rates and numbers of steps under every sampling x relation.
+    """epsilon at each delta for the same mechanisms, rates and steps under every sampling x relation.
 
-    `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE); by default
-    the run's own sampling, if its steps share one, under ADD_OR_REMOVE. The effort of `by` matters for one row,
-    WithoutReplacement under SUBSTITUTE, which takes seconds to minutes if it is TIGHT.
+    `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE).
+    The default is the run's own sampling under ADD_OR_REMOVE, if its steps share one. The effort of `by`
+    matters for one row only: WithoutReplacement under SUBSTITUTE takes seconds to minutes if it is TIGHT.
     """
     run = as_run(run)
     claim = _own_claim(run) if claimed is None else _check_claim(claimed)
-    deltas = tuple(
-        check.open_probability(delta=d) for d in np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
-    )
+    asked = np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
+    deltas = tuple(check.open_probability(delta=each) for each in asked)
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     if not isinstance(by, Certified):
@@ -175,10 +196,21 @@ def _row(
         return ContrastRow(sampling, relation, run, (), refusal, "not certified")
 
 
-def _resample_run(run: Run, sampling: type[Sampling]) -> Run:
-    return Run(
-        tuple((Step(step.mechanism, _resample(step.sampling, sampling)), times) for step, times in run)
-    )
+def _resample_run(run: Run, kind: type[Sampling]) -> Run:
+    return Run(tuple((Step(step.mechanism, _resample(step.sampling, kind)), times) for step, times in run))
+
+
+def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
+    """The same rate under another scheme."""
+    if kind is EveryRecord:
+        return EveryRecord()
+    if isinstance(sampling, kind):
+        return sampling
+    if kind is Poisson:
+        return Poisson(rate=sampling.rate)
+    # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
+    exact = Fraction(repr(sampling.rate))
+    return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
 
 
 def _own_claim(run: Run) -> Claim | None:
@@ -197,24 +229,21 @@ def _check_claim(claimed: object) -> Claim:
 
 
 def _add_ratios(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
+    if row.epsilons is claimed:  # a number is exactly once itself, however little is known about it
+        return replace(row, ratios=tuple(Bracket(1.0, 1.0) for _ in claimed))
     if not (row.epsilons and claimed):
         return row
-    same = row.epsilons is claimed  # a number is exactly once itself, however little is known about it
-    pairs = zip(row.epsilons, claimed, strict=True)
-    return replace(
-        row, ratios=tuple(Bracket(1.0, 1.0) if same else _ratio(epsilon, claim) for epsilon, claim in pairs)
-    )
+    return replace(row, ratios=tuple(map(_divide, row.epsilons, claimed)))
 
 
-def _ratio(epsilon: Bracket, claim: Bracket) -> Bracket:
-    """All ratios of a number in one bracket and one in the other; 0 / 0 and infinity / infinity can be anything."""
-    return Bracket(
-        _quotient(epsilon.lower, claim.upper, 0.0), _quotient(epsilon.upper, claim.lower, math.inf)
-    )
+def _divide(epsilon: Bracket, claim: Bracket) -> Bracket:
+    """All ratios of a number in one bracket to one in the other; 0 / 0 can be anything."""
+    lower = _quotient(epsilon.lower, claim.upper, outwards=0.0)
+    return Bracket(lower, _quotient(epsilon.upper, claim.lower, outwards=math.inf))
 
 
-def _quotient(above: float, below: float, outwards: float) -> float:
-    if (above == 0 and below == 0) or (math.isinf(above) and math.isinf(below)):
+def _quotient(above: float, below: float, *, outwards: float) -> float:
+    if above == below and (above == 0 or math.isinf(above)):
         return outwards
     if above == 0 or math.isinf(below):
         return 0.0
@@ -223,14 +252,76 @@ def _quotient(above: float, below: float, outwards: float) -> float:
     return math.nextafter(above / below, outwards)  # one unit in the last place for the division
 
 
-def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
-    """The same rate under another scheme."""
-    if kind is EveryRecord:
-        return EveryRecord()
-    if isinstance(sampling, kind):
-        return sampling
-    if kind is Poisson:
-        return Poisson(rate=sampling.rate)
-    # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-    exact = Fraction(repr(sampling.rate))
-    return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
+def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
+    """The mismatch between claim and practice that a reader must know about, in one sentence.
+
+    `answers` are the epsilons known. Another sampling under the same relation comes first, then another
+    relation, then both; among these the largest epsilon. EveryRecord is not offered as the true sampling,
+    because its rate is another one.
+
+    >>> answers = {(Poisson, ADD): Bracket(0.5, 0.5), (WithoutReplacement, ADD): Bracket(2.0, 2.0)}
+    >>> judge_claim((Poisson, ADD), answers)
+    'If batches are drawn without replacement, epsilon is 2.00, not 0.50.'
+    >>> judge_claim((WithoutReplacement, ADD), answers)
+    'At this rate no other sampling or relation is certified to make epsilon larger than the claimed 2.00.'
+    """
+    sampling, relation = claimed
+    if claimed not in answers:
+        case = f"{_SAMPLED[sampling]} and {_RELATED[relation]}"
+        return f"The claim cannot be judged: no epsilon is certified if {case}."
+    claim = answers[claimed]
+    worse = [
+        (other, epsilon)
+        for other, epsilon in answers.items()
+        if epsilon.lower > claim.upper and (other[0] is not EveryRecord or sampling is EveryRecord)
+    ]
+    if not worse:
+        least = f"{'one, ' if _is_wide(claim) else ''}{write_brackets([claim])[0]}"
+        return (
+            "At this rate no other sampling or relation is certified to make epsilon larger than "
+            f"the claimed {least}."
+        )
+    (true_sampling, true_relation), epsilon = max(
+        worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower)
+    )
+    truth = [_SAMPLED[true_sampling]] if true_sampling is not sampling else []
+    truth += [_RELATED[true_relation]] if true_relation is not relation else []
+    larger, smaller = write_brackets([epsilon, claim])
+    return f"If {' and '.join(truth)}, epsilon is {larger}, not {smaller}."
+
+
+def write_brackets(brackets: list[Bracket]) -> list[str]:
+    """Each bracket as the number that both its ends round to, or as two where it is wide; no two alike."""
+    for decimals in _DECIMALS:
+        texts = [_write_range(b) if _is_wide(b) else _round(b, decimals) for b in brackets]
+        if all(texts) and len(set(texts)) == len(texts):
+            return texts
+    return [_write_range(bracket) for bracket in brackets]
+
+
+def _is_wide(bracket: Bracket) -> bool:
+    """Whether one number would say more than is known."""
+    return bracket.relative_width > _ONE_NUMBER or not any(
+        _round(bracket, decimals) for decimals in _DECIMALS
+    )
+
+
+def _round(bracket: Bracket, decimals: int) -> str:
+    """The number to so many decimals; empty if the ends disagree or fewer than two of its digits show."""
+    if bracket.lower == bracket.upper and (bracket.upper == 0 or math.isinf(bracket.upper)):
+        return "infinity" if bracket.upper else "0"
+    text = f"{bracket.upper:.{decimals}f}"
+    return text if f"{bracket.lower:.{decimals}f}" == text and float(text) >= 10.0 ** (1 - decimals) else ""
+
+
+def _write_range(bracket: Bracket) -> str:
+    """Both ends, rounded outwards to as many decimals as their distance is worth."""
+    if math.isinf(bracket.upper):
+        return f"at least {_quantize(bracket.lower, _USUAL_DECIMALS, ROUND_FLOOR)}"
+    decimals = min(max(_USUAL_DECIMALS - round(math.log10(bracket.width)), 0), 15) if bracket.width else 15
+    lower = _quantize(bracket.lower, decimals, ROUND_FLOOR)
+    return f"between {lower} and {_quantize(bracket.upper, decimals, ROUND_CEILING)}"
+
+
+def _quantize(value: float, decimals: int, rounding: str) -> str:
+    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding):f}"

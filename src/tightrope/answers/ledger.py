@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import most_steps
 from tightrope.answers.sealed_json import SealedJson
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
@@ -16,12 +15,11 @@ from tightrope.files import as_path, write_whole
 from tightrope.numerics import check
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
-from tightrope.setting.plain import Plain, plain_run, run_of
+from tightrope.setting.plain import RELATION_SPELLINGS, Plain, plain_run, run_of, spell
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import RELATION_SPELLINGS, spelled
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.tables import Table, place_refusals
 
 LEDGER_FILE = SealedJson(format="tightrope-ledger", version=2)
 
@@ -155,8 +153,8 @@ class Ledger:
         table = _read(as_path(path))
         table.keep_to(_KEYS)
         relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
-        accuracy: Any = table.wanted("accuracy", "It is the relative width in delta, for example 0.001.")
-        with placed(table.where):
+        accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
+        with place_refusals(table.where):
             ledger = Ledger(relation=relation, by=Certified(accuracy=accuracy, effort=effort))
         ledger.record(run_of(table, "parts"))
         ledger._last = _last(table, list(ledger._times))
@@ -167,7 +165,7 @@ class Ledger:
 
     def _content(self) -> Plain:
         return {
-            "relation": spelled(self._relation),
+            "relation": spell(self._relation),
             "accuracy": self._by.accuracy,
             "effort": self._by.effort.value,
             "parts": plain_run(self.run),
@@ -206,7 +204,7 @@ def _read(path: Path) -> Table:
 def _last(table: Table, steps: list[Step]) -> Step | None:
     """The step recorded last; None exactly where nothing is recorded."""
     remedy = "It is the place in parts, from 0, of the step recorded last; null without parts."
-    index = table.wanted("last", remedy)
+    index = table.need("last", remedy)
     if not steps and index is None:
         return None
     if type(index) is not int or not 0 <= index < len(steps):

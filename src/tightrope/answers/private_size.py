@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from tightrope.accountants.certified import Certified
-from tightrope.answers.spend import BY_DEFAULT
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.spend import epsilon as spend
 from tightrope.curve.bracket import round_to
 from tightrope.errors import InvalidSetting, TightropeError

@@ -40,7 +40,7 @@ class SealedJson:
         """The content of the file and its version; what is not whole, of another kind or edited is refused."""
         table = Table.of(_parse(Path(path)), f"{path}: ")
         table.choice("format", {self.format: None})
-        version = table.wanted("version", f"Only version {self.version} is understood here.")
+        version = table.need("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or not 1 <= version <= self.version:
             known = f"{self.version}, the newest understood here" + ", or an older one" * (self.version > 1)
             raise table.refusal("version", known, "Use the tightrope that wrote it, or a later one.")

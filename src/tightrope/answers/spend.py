@@ -3,7 +3,7 @@
 from typing import Any, TypeVar, overload
 
 from tightrope.accountants.accountant import Accountant, Progress
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
@@ -12,8 +12,6 @@ from tightrope.setting.run import Run, Step, as_run
 
 CurveT = TypeVar("CurveT")
 AnswerT = TypeVar("AnswerT")
-
-BY_DEFAULT = Certified()  # the one default of every answer
 
 
 @overload

@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
 from tightrope.accountants.monte_carlo import MonteCarlo
-from tightrope.accountants.names import ACCOUNTANTS
+from tightrope.accountants.names import find_accountant
 from tightrope.cli.refusals import Misused
 from tightrope.engines.draws.tilts import Drawing
 from tightrope.numerics.confidence import Interval
@@ -303,7 +303,7 @@ class AccountantOptions(DrawOptions):
         refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
         if self.accountant == Certified.name:
             return Certified(accuracy=accuracy, effort=Effort(self.effort))
-        return ACCOUNTANTS[self.accountant]()
+        return find_accountant(self.accountant)()
 
 
 USUAL_ACCOUNTANT = AccountantOptions()

@@ -18,11 +18,10 @@ from tightrope.files import read_text
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
-from tightrope.setting.plain import PART_KEYS, part_of, plain_run, run_of
+from tightrope.setting.plain import PART_KEYS, RELATION_SPELLINGS, part_of, plain_run, run_of
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.setting.spelling import RELATION_SPELLINGS
-from tightrope.setting.tables import Problems, Table, placed
+from tightrope.setting.tables import Problems, Table, place_refusals
 from tightrope.theorems.evidence import Evidence
 
 _FILE_KEYS = ("relation", "accuracy", "epsilons", "run")
@@ -56,7 +55,7 @@ def read_runs(path: Path) -> RunsFile:
     """Read the file; a refusal lists each problem with its place, counted from 0: runs.toml: run[1].rate."""
     table = Table.of(_parse(path), f"{path}: ")
     problems = Problems()
-    tried = problems.tried
+    tried = problems.attempt
     tried(lambda: table.keep_to(_FILE_KEYS))
     if "relation" in table.entries:
         tried(lambda: table.choice("relation", RELATION_SPELLINGS))
@@ -86,7 +85,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def _accuracy(table: Table) -> float:
     stated: Any = table.entries.get("accuracy", Certified.accuracy)
-    with placed(table.where):
+    with place_refusals(table.where):
         return Certified(accuracy=stated).accuracy
 
 
@@ -97,7 +96,7 @@ def _epsilons(table: Table) -> tuple[float, ...] | None:
     values = table.items("epsilons", remedy)
     if not values:
         raise table.refusal("epsilons", "a list of at least one number", remedy)
-    with placed(table.where):
+    with place_refusals(table.where):
         return tuple(check.real(remedy=remedy, **{f"epsilons[{i}]": value}) for i, value in enumerate(values))
 
 
@@ -133,7 +132,7 @@ def _run(entry: Table) -> Run:
 def _relation(entry: Table, file: Table) -> Relation:
     if "relation" not in entry.entries and "relation" not in file.entries:
         choices = ", ".join(RELATION_SPELLINGS)
-        entry.wanted("relation", f"State it in the run, or once above all runs: one of {choices}.")
+        entry.need("relation", f"State it in the run, or once above all runs: one of {choices}.")
     return (entry if "relation" in entry.entries else file).choice("relation", RELATION_SPELLINGS)
 
 
@@ -166,12 +165,12 @@ def show_runs(
     by = Certified(accuracy=file.accuracy, effort=Effort(effort))
     curves: list[tuple[NamedRun, PrivacyCurve]] = []
     for asked in file.runs:
-        with placed(f"{file.path}: {asked.name}: "):
+        with place_refusals(f"{file.path}: {asked.name}: "):
             curves.append((asked, privacy_curve(asked.run, relation=asked.relation, by=by)))
     at = list(epsilons or file.epsilons or _usual_range(curves))
     answered: list[AnsweredRun] = []
     for asked, curve in watch_items(curves, "Bracketing delta"):
-        with placed(f"{file.path}: {asked.name}: "):
+        with place_refusals(f"{file.path}: {asked.name}: "):
             answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
     if target is not None:
         _draw(curves, at, target)

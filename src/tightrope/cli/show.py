@@ -21,7 +21,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.report.digits import ends, ends_from_logs
-from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spelled
+from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spell
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
@@ -77,17 +77,17 @@ def question_object(asked: RunOptions, relation: Relation | None, by: object = N
 
 def mechanism_object(mechanism: Mechanism) -> Object:
     """Kind and parameters."""
-    return {"kind": spelled(type(mechanism)), **dataclasses.asdict(mechanism)}
+    return {"kind": spell(type(mechanism)), **dataclasses.asdict(mechanism)}
 
 
 def sampling_object(sampling: Sampling) -> Object:
     """Kind, parameters and rate."""
-    return {"kind": spelled(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate}
+    return {"kind": spell(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate}
 
 
 def relation_object(relation: Relation) -> Object:
     """Kind and meaning."""
-    return {"kind": spelled(relation), "meaning": relation.meaning}
+    return {"kind": spell(relation), "meaning": relation.meaning}
 
 
 # Answers

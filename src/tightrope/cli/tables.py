@@ -17,11 +17,11 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.errors import TightropeError
 from tightrope.report.theorem_page import matrix_rows, theorem_page
-from tightrope.report.words import assumed_in_short, run_in_short, spelled
+from tightrope.report.words import assumed_in_short, run_in_short, spell
+from tightrope.setting.plain import SAMPLING_SPELLINGS
 from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.spelling import SAMPLING_SPELLINGS
 from tightrope.theorems.evidence import REFUTED, Evidence
-from tightrope.theorems.lookup import every_theorem, support_matrix
+from tightrope.theorems.lookup import list_theorems, support_matrix
 
 # contrast
 
@@ -50,7 +50,7 @@ def contrast(
     if json:
         answer = {
             "question": show.question_object(question, None, by),
-            "claimed": {"sampling": spelled(claimed[0]), "relation": str(claimed[1])},
+            "claimed": {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
             "rows": [_contrast_object(row, table.deltas) for row in table.rows],
             "verdict": table.verdict,
             "theorems": [show.theorem_object(theorem) for theorem in theorems],
@@ -89,7 +89,7 @@ def _show_refusals(page: Page, rows: Sequence[tuple[str, TightropeError | None]]
 
 
 def _name(row: contrasting.ContrastRow) -> str:
-    return f"{spelled(row.sampling)}, {row.relation}"
+    return f"{spell(row.sampling)}, {row.relation}"
 
 
 def _contrast_cells(
@@ -99,14 +99,14 @@ def _contrast_cells(
     brackets = [f"{show.answer_in_short(bracket)}{beside}" for bracket, beside in found]
     numbers = show.write_numbers(show.find_theorems(row.epsilons), theorems)
     refused = ["refused"] * len(table.deltas)
-    return [spelled(row.sampling), str(row.relation), *(brackets or refused), numbers]
+    return [spell(row.sampling), str(row.relation), *(brackets or refused), numbers]
 
 
 def _contrast_object(row: contrasting.ContrastRow, deltas: tuple[float, ...]) -> show.Object:
     ratios: list[Any] = [show.bracket_object(ratio) for ratio in row.ratios] or [None] * len(row.epsilons)
     answered = zip(deltas, row.epsilons, ratios, strict=True) if row.refusal is None else ()
     return {
-        "sampling": spelled(row.sampling),
+        "sampling": spell(row.sampling),
         "relation": str(row.relation),
         "brackets": [
             {
@@ -218,14 +218,14 @@ def theorems(
     if markdown:
         print(theorem_page(), end="")
         return
-    holds = [evidence for evidence in every_theorem() if evidence.standing is not REFUTED]
+    holds = [evidence for evidence in list_theorems() if evidence.standing is not REFUTED]
     refuted = support_matrix().refuted_beliefs
     if json:
         cells = [
             {
-                "mechanism": spelled(mechanism),
-                "sampling": spelled(sampling),
-                "relation": spelled(relation),
+                "mechanism": spell(mechanism),
+                "sampling": spell(sampling),
+                "relation": spell(relation),
                 "theorems": [evidence.name for evidence in found],
             }
             for mechanism, sampling, relation, found in support_matrix().cells

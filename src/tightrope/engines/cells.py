@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Mixture, log_mixed_ratio
 from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, Mixture, ShiftPair, log_mixed_ratio
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 from tightrope.engines.closed_forms import EndPoint, OneFormula, full_batch
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import NO_HINT, NOTHING, Engine, EngineDeclines, Hint, LocalBounds, LogBounds
-from tightrope.engines.lattice.engine import LatticeEngine
-from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
+from tightrope.engines.planning import NEGLIGIBLE, Plan
+from tightrope.engines.saddle import epsilon_estimate
 from tightrope.engines.search import find_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
@@ -45,6 +45,18 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
     )
 
 
+def _lattice(schedule: Schedule, longest: int) -> Engine:
+    from tightrope.engines.lattice.engine import LatticeEngine  # and SciPy's FFT: most questions need neither
+
+    return LatticeEngine(schedule, longest=longest)
+
+
+def _jumps(schedule: Schedule, longest: int) -> Engine:
+    from tightrope.engines.lattice.jumps import BigJumpEngine
+
+    return BigJumpEngine(schedule, longest=longest)
+
+
 def _always(schedule: Schedule) -> bool:
     return True
 
@@ -57,11 +69,11 @@ TABLE = (
     EngineRow(make=EndPoint, applies=lambda schedule: schedule.is_bounded),
     _contour(1_500_000, lambda schedule: schedule.steps < FEW_STEPS),
     _contour(10_000_000, lambda schedule: schedule.steps >= FEW_STEPS),
-    EngineRow(make=partial(LatticeEngine, longest=1 << 17), applies=_always, rounding_is_final=True),
-    EngineRow(make=partial(BigJumpEngine, longest=1 << 19), applies=_always),
+    EngineRow(make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True),
+    EngineRow(make=partial(_jumps, longest=1 << 19), applies=_always),
     _contour(50_000_000, _always),
-    EngineRow(make=partial(LatticeEngine, longest=1 << 22), applies=_always, rounding_is_final=True),
-    EngineRow(make=partial(BigJumpEngine, longest=1 << 22), applies=_always),
+    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True),
+    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always),
 )
 
 
@@ -114,6 +126,14 @@ class Composition:
         if isinstance(found, NotPreciseEnough):
             raise found
         return found
+
+    def estimate(self, log_delta: float, accuracy: float) -> tuple[float, float] | None:
+        """About epsilon(delta) and its saddle's tilt; None where there is no telling."""
+        try:
+            plan = Plan(self.schedule, log_delta + math.log(accuracy) + NEGLIGIBLE)
+            return epsilon_estimate(plan, log_delta)
+        except EngineDeclines:
+            return None
 
     def settle(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, no loss exceeds epsilon, or P and Q share no outcome."""

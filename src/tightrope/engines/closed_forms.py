@@ -8,10 +8,9 @@ from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hin
 from tightrope.engines.outcomes import ExactOutcomes
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import mills_ratio
-from tightrope.pairs.distribution import Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OVERFLOW = -30.0  # mills_ratio is a plain float above this

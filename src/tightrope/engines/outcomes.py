@@ -117,7 +117,7 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
 def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:
     """H_order(P || Q) of the composed finite pairs, in exact arithmetic; `order` is e^epsilon.
 
-    >>> from tightrope.pairs.distribution import FiniteSupport
+    >>> from tightrope.pairs.finite_pair import FiniteSupport
     >>> from tightrope.pairs.finite_pair import FinitePair
     >>> half = Fraction(1, 2)
     >>> coin = FinitePair(FiniteSupport((Fraction(3, 4), Fraction(1, 4))), FiniteSupport((half, half)))

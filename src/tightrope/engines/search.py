@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tightrope.engines.closed_forms import EndPoint, one_step_bounds
-from tightrope.engines.face import EngineDeclines, Hint, LocalBounds, LogBounds
-from tightrope.engines.planning import NEGLIGIBLE, Plan
-from tightrope.engines.saddle import epsilon_estimate
+from tightrope.engines.face import Hint, LocalBounds, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.schedule import Schedule
 
-ROUGH = (
-    0.1  # the accuracy of the first solution: where few steps matter, a fine lattice there would be wasted
-)
+# The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
+ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
-PERHAPS_ZERO = 0.1  # an estimate up to here may be off so far that epsilon is 0
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -28,6 +24,9 @@ class Searched(Protocol):
     @property
     def schedule(self) -> Schedule:
         """What is composed."""
+
+    def estimate(self, log_delta: float, accuracy: float) -> tuple[float, float] | None:
+        """About epsilon(delta) and its saddle's tilt; None where there is no telling."""
 
     def settle(self, epsilon: float) -> LogBounds | None:
         """Bounds that need no engine, where there are any."""
@@ -70,31 +69,19 @@ def find_epsilon(curve: Searched, delta: float, accuracy: float) -> tuple[float,
     if delta < schedule.infinite_mass * (1 - 1e-12):
         return math.inf, math.inf
     goal = Goal(math.log(delta), accuracy, schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF))
-    estimate = _estimate(schedule, goal)
-    if (estimate is None or estimate[0] < PERHAPS_ZERO) and _log_union_bound(schedule) <= goal.log_delta:
+    if _log_union_bound(schedule) <= goal.log_delta:
         return 0.0, 0.0
     if schedule.is_bounded:  # costs nothing to try, and settles small deltas
         found = _solve(curve, EndPoint(schedule), goal.highest * (1 - 1e-6), goal, accuracy)
         if found.width <= accuracy and found.lower > 0:
             return found.lower, found.upper
-    found = _refine(curve, *(estimate or (1.0, 1.0)), goal)
+    found = _refine(curve, *(curve.estimate(goal.log_delta, accuracy) or (1.0, 1.0)), goal)
     if found.lower == 0 and _meets_at_zero(curve, goal):
         return 0.0, 0.0
     if not found.is_enough(accuracy):
-        raise NotPreciseEnough(
-            f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}",
-            "Ask for a coarser {accuracy}.",
-        )
+        what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
+        raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
     return found.lower, found.upper
-
-
-def _estimate(schedule: Schedule, goal: Goal) -> tuple[float, float] | None:
-    """About the epsilon and its saddle's tilt; None where there is no telling."""
-    try:
-        plan = Plan(schedule, goal.log_delta + math.log(goal.accuracy) + NEGLIGIBLE)
-        return epsilon_estimate(plan, goal.log_delta)
-    except EngineDeclines:
-        return None
 
 
 def _log_union_bound(schedule: Schedule) -> float:
@@ -105,8 +92,6 @@ def _log_union_bound(schedule: Schedule) -> float:
 
 def _meets_at_zero(curve: Searched, goal: Goal) -> bool:
     """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""
-    if _log_union_bound(curve.schedule) <= goal.log_delta:
-        return True
     for wanted in (goal.accuracy, ROUGH):
         with suppress(NotPreciseEnough):
             return curve.log_bounds(0.0, wanted).upper <= goal.log_delta

@@ -1,8 +1,7 @@
 """A certified accountant where dp_accounting expects one of its own."""
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import TightropeError
 from tightrope.integrations.dp_events import (

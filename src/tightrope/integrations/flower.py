@@ -4,9 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -138,7 +137,7 @@ class FlowerAccountant:
         table, expected = Table.of(state, "state: "), self._identity()
         table.keep_to((*expected, "parts"))
         for key, value in expected.items():
-            if table.wanted(key, "Pass what state_dict() returned.") != value:
+            if table.need(key, "Pass what state_dict() returned.") != value:
                 remedy = "It was written by another accountant: make one with that configuration."
                 raise table.refusal(key, f"{value!r}", remedy)
         spent = Ledger(relation=self._spent.relation, by=self._spent.by)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tightrope.accountants.certified import Certified
-from tightrope.answers.spend import BY_DEFAULT
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 

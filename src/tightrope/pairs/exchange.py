@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 
 LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the curves of the cover are not resolved
 

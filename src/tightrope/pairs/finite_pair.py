@@ -6,8 +6,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tightrope.pairs.distribution import FiniteSupport
 from tightrope.pairs.pair import Pair
+
+
+@dataclass(frozen=True)
+class FiniteSupport:
+    """Exact probabilities of finitely many outputs."""
+
+    masses: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        total = sum(self.masses)
+        if total != 1:  # the nearest floats to a distribution rarely sum to exactly 1
+            object.__setattr__(self, "masses", tuple(mass / total for mass in self.masses))
+
+    def mixed_with(self, other: "FiniteSupport", rate: Fraction) -> "FiniteSupport":
+        """(1 - rate) self + rate other."""
+        return FiniteSupport(
+            tuple((1 - rate) * a + rate * b for a, b in zip(self.masses, other.masses, strict=True))
+        )
 
 
 @dataclass(frozen=True)

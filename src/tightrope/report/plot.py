@@ -16,7 +16,7 @@ from tightrope.curve.curve import Curve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import write_whole
-from tightrope.setting.tables import placed
+from tightrope.setting.tables import place_refusals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +120,7 @@ def draw_curves(
     target, at = check_target(to), _sort(epsilons)
     found: list[tuple[str, _LogDeltas]] = []
     for name, curve in curves:
-        with placed(f"{name}: "):
+        with place_refusals(f"{name}: "):
             found.append((name, _LogDeltas.of(curve, at)))
     if not found:
         raise InvalidSetting("curves", [], "hold at least one curve", "Pass pairs of a name and a curve.")

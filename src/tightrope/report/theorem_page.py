@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tightrope.report.words import spelled
+from tightrope.report.words import spell
 from tightrope.setting.relation import RELATIONS
 from tightrope.theorems.evidence import REFUTED, Evidence
-from tightrope.theorems.lookup import every_theorem, support_matrix
+from tightrope.theorems.lookup import list_theorems, support_matrix
 
 _PROOFS = "../src/tightrope/theorems/"
 
@@ -24,7 +24,7 @@ the worst case of one step: delta(epsilon) is the hockey-stick divergence of P f
 
 def theorem_page() -> str:
     """Write the page: which questions have an answer, each theorem, and the beliefs that are false."""
-    everything = every_theorem()
+    everything = list_theorems()
     holds = [evidence for evidence in everything if evidence.standing is not REFUTED]
     false = [evidence for evidence in everything if evidence.standing is REFUTED]
     sections = [
@@ -44,8 +44,8 @@ def matrix_rows(named: Callable[[Evidence], str]) -> list[list[str]]:
     # relations come in the order of RELATIONS
     for mechanism, sampling, _, evidence in support_matrix().cells:
         names = ", ".join(map(named, evidence)) or "none"
-        found.setdefault((spelled(mechanism), spelled(sampling)), []).append(names)
-    heading = ["mechanism", "sampling", *(spelled(relation) for relation in RELATIONS.values())]
+        found.setdefault((spell(mechanism), spell(sampling)), []).append(names)
+    heading = ["mechanism", "sampling", *(spell(relation) for relation in RELATIONS.values())]
     return [heading, *([*question, *names] for question, names in found.items())]
 
 

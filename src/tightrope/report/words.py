@@ -1,10 +1,10 @@
 """Settings in the words a reader types and reads."""
 
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.plain import spell as spell  # readers of words find it here too
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.setting.spelling import spelled as spelled  # readers of words find it here too
 
 
 def mechanism_in_words(mechanism: Mechanism) -> str:
@@ -17,7 +17,7 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
         case Gaussian() | Laplace():
             bounds = "the norm" if isinstance(mechanism, Gaussian) else "the size"
             scale = f"(noise scale / C, where C bounds {bounds} of a record)"
-            return f"{spelled(type(mechanism))}, noise multiplier {mechanism.noise_multiplier!r} {scale}"
+            return f"{spell(type(mechanism))}, noise multiplier {mechanism.noise_multiplier!r} {scale}"
         case RandomizedResponse():
             truth = mechanism.truth_probability
             return f"randomized-response, the true bit is reported with probability {truth!r}"
@@ -49,7 +49,7 @@ def relation_in_words(relation: Relation) -> str:
     >>> relation_in_words(REMOVE)
     "remove, D' has one record fewer than D"
     """
-    return f"{spelled(relation)}, {relation.meaning}"
+    return f"{spell(relation)}, {relation.meaning}"
 
 
 def run_in_short(run: Run) -> str:
@@ -76,7 +76,7 @@ def assumed_in_short(run: Run, relation: Relation) -> str:
     'sampling: Poisson, rate 0.001;  relation: remove'
     """
     samplings = dict.fromkeys(_sampling_in_short(step.sampling) for step, _ in run)
-    return f"sampling: {' and '.join(samplings) or 'none'};  relation: {spelled(relation)}"
+    return f"sampling: {' and '.join(samplings) or 'none'};  relation: {spell(relation)}"
 
 
 def _mechanism_in_short(mechanism: Mechanism) -> str:

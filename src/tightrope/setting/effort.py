@@ -6,9 +6,9 @@ from tightrope.errors import InvalidSetting
 
 
 class Effort(Enum):
-    """QUICK takes what closed theory gives at once. TIGHT also plays out what an adversary could do, which takes longer.
+    """QUICK takes what closed theory gives at once. TIGHT also plays a game against the worst adversary.
 
-    It matters only for batches drawn without replacement under SUBSTITUTE; every other question has one answer.
+    It matters only for batches without replacement under SUBSTITUTE: every other question has one answer.
     """
 
     QUICK = "quick"
@@ -22,7 +22,7 @@ class Effort(Enum):
 
     @property
     def meaning(self) -> str:
-        """What the two ends are then, in words.
+        """What the two ends are, in words.
 
         >>> QUICK.meaning
         'quick (envelope above, fixed directions below)'

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
-_MORE_NOISE = (
-    "Without noise nothing is private: pass a finite noise scale above 0, in units of the clipping norm C."
-)
-LEAST_NOISE, MOST_NOISE = 1e-6, 1e9
+LEAST_NOISE, MOST_NOISE = 1e-6, 1e9  # beyond, floats cannot tell it from no noise or infinitely much
 
 
-def _noise(value: float) -> float:
-    """A noise multiplier that double precision can tell from none, and from infinitely much."""
-    noise = check.positive(remedy=_MORE_NOISE, noise_multiplier=value)
+def _check_noise(value: float) -> float:
+    remedy = "Without noise nothing is private: pass a finite scale above 0, in units of the clipping norm C."
+    noise = check.positive(remedy=remedy, noise_multiplier=value)
     if not LEAST_NOISE <= noise <= MOST_NOISE:
         must = f"be between {LEAST_NOISE:g} and {MOST_NOISE:g}"
         remedy = "It is the noise scale divided by the clipping norm C: check the units."
@@ -33,30 +30,28 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", _noise(self.noise_multiplier))
+        object.__setattr__(self, "noise_multiplier", _check_noise(self.noise_multiplier))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace:
-    """Adds Laplace noise of scale s to a one-dimensional sum of records in [-C, C]; `noise_multiplier` is s / C."""
+    """Adds Laplace noise of scale s to a sum of numbers in [-C, C]; `noise_multiplier` is s / C."""
 
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", _noise(self.noise_multiplier))
+        object.__setattr__(self, "noise_multiplier", _check_noise(self.noise_multiplier))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse:
-    """Reports one bit, "does any sampled record say 1?", truthfully with `truth_probability`, else flipped."""
+    """Reports whether any sampled record says 1: the truth with `truth_probability`, else the opposite."""
 
     truth_probability: float
 
     def __post_init__(self) -> None:
-        value = check.probability(
-            remedy="It is the probability of the true answer: 1/2 is perfectly private, 1 has no privacy.",
-            truth_probability=self.truth_probability,
-        )
+        remedy = "It is the probability of the true answer: 1/2 is perfectly private, 1 has no privacy."
+        value = check.probability(remedy=remedy, truth_probability=self.truth_probability)
         object.__setattr__(self, "truth_probability", value)
 
 

@@ -1,17 +1,36 @@
-"""A run as plain data and back: what JSON and TOML hold."""
+"""Settings as people write them: printed names, and a run as the plain data that JSON and TOML hold."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from tightrope.errors import UnusableFile
-from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.relation import RELATIONS, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, spelled
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.tables import Table, place_refusals
 
 Plain = dict[str, object]
+
+MECHANISM_SPELLINGS: dict[str, type[Mechanism]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "randomized-response": RandomizedResponse,
+    "finite": Finite,
+}
+SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {
+    "every-record": EveryRecord,
+    "poisson": Poisson,
+    "without-replacement": WithoutReplacement,
+}
+RELATION_SPELLINGS: dict[str, Relation] = {str(relation): relation for relation in RELATIONS.values()}
+
+_SPELLINGS = {
+    what: name
+    for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS)
+    for name, what in table.items()
+}
 
 _EXAMPLES = {
     "noise_multiplier": "0.8",
@@ -26,6 +45,16 @@ _EXAMPLES = {
 PART_KEYS = ("mechanism", "sampling", *_EXAMPLES)
 
 
+def spell(what: type[Mechanism] | type[Sampling] | Relation) -> str:
+    """The printed name of a kind of mechanism or sampling, or of a relation.
+
+    >>> from tightrope import ADD_OR_REMOVE
+    >>> spell(WithoutReplacement), spell(ADD_OR_REMOVE)
+    ('without-replacement', 'add-or-remove')
+    """
+    return _SPELLINGS[what]
+
+
 def plain_run(run: Run) -> list[Plain]:
     """One flat table per part, in the order of the run.
 
@@ -35,9 +64,9 @@ def plain_run(run: Run) -> list[Plain]:
     """
     return [
         {
-            "mechanism": spelled(type(step.mechanism)),
+            "mechanism": spell(type(step.mechanism)),
             **_parameters(step.mechanism),
-            "sampling": spelled(type(step.sampling)),
+            "sampling": spell(type(step.sampling)),
             **_parameters(step.sampling),
             "steps": times,
         }
@@ -49,29 +78,30 @@ def run_of(table: Table, key: str) -> Run:
     """The run whose parts are listed under `key`."""
     parts = table.items(key, "List one table per part, each with mechanism, sampling and steps.")
     runs = [part_of(Table.of(part, table.place(key, i))) for i, part in enumerate(parts)]
-    with placed(f"{table.where}{key}: "):
+    with place_refusals(f"{table.where}{key}: "):
         return Run(tuple(part for run in runs for part in run))
 
 
 def part_of(table: Table) -> Run:
-    """One step with its multiplicity; every key of its mechanism and its sampling is stated, and no other.
+    """One step with its multiplicity. The table states every key of its mechanism and sampling, and no other.
 
-    >>> part_of(Table({"mechanism": "laplace", "noise_multiplier": 4, "sampling": "every-record", "steps": 5}, "run: "))
+    >>> part = {"mechanism": "laplace", "noise_multiplier": 4, "sampling": "every-record", "steps": 5}
+    >>> part_of(Table(part, "run: "))
     Run(5 x Step(Laplace(noise_multiplier=4.0), EveryRecord()))
     """
     table.keep_to(PART_KEYS)
     mechanism = table.choice("mechanism", MECHANISM_SPELLINGS)
     sampling = table.choice("sampling", SAMPLING_SPELLINGS)
     takes = {
-        f"mechanism {spelled(mechanism)}": _names(mechanism),
-        f"sampling {spelled(sampling)}": _names(sampling),
+        f"mechanism {spell(mechanism)}": _names(mechanism),
+        f"sampling {spell(sampling)}": _names(sampling),
     }
     _refuse_contradictions(table, takes)
     for kind, names in {**takes, "every part": ("steps",)}.items():
         for name in names:
-            table.wanted(name, f"It is needed by {kind}: write for example {name} = {_EXAMPLES[name]}.")
+            table.need(name, f"It is needed by {kind}: write for example {name} = {_EXAMPLES[name]}.")
     values: Mapping[str, Any] = table.entries  # checked by the settings themselves
-    with placed(table.where):
+    with place_refusals(table.where):
         step = Step(
             mechanism(**{name: values[name] for name in _names(mechanism)}),
             sampling(**{name: values[name] for name in _names(sampling)}),
@@ -89,12 +119,10 @@ def _parameters(setting: Mechanism | Sampling) -> Plain:
 
 
 def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> None:
-    """Refuse parameters of another mechanism or sampling: one of the two statements is wrong, and nobody knows which."""
+    """Refuse parameters of another mechanism or sampling: either they or its name are wrong."""
     stated = {"mechanism", "sampling", "steps", *(name for names in takes.values() for name in names)}
     for key, value in table.entries.items():
         if key not in stated:
-            does = " and ".join(
-                f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items()
-            )
-            problem = f"= {value!r} contradicts the rest: {does}"
+            taken = [f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items()]
+            problem = f"= {value!r} contradicts the rest: {' and '.join(taken)}"
             raise UnusableFile(f"{table.where}{key}", problem, "Leave out what is not meant.")

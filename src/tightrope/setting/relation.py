@@ -30,7 +30,7 @@ class Relation:
 
     @property
     def opposite(self) -> "Relation":
-        """The relation of reversed neighbours; ADD_OR_REMOVE and SUBSTITUTE are symmetric, and so their own."""
+        """The relation of reversed neighbours: the relation itself where it is symmetric."""
         return {ADD: REMOVE, REMOVE: ADD}.get(self, self)
 
 
@@ -51,9 +51,8 @@ def as_relation(value: object) -> Relation:
         if value is relation or (isinstance(value, str) and value == str(relation)):
             return relation
     names = ", ".join(f"{{{name}}}" for name in RELATIONS)
-    raise InvalidSetting(
-        "relation", value, f"be one of {names}", "Say who counts as a neighbour: there is no default."
-    )
+    remedy = "Say who counts as a neighbour: there is no default."
+    raise InvalidSetting("relation", value, f"be one of {names}", remedy)
 
 
 def _find(name: str) -> Relation:

@@ -48,10 +48,10 @@ class Step:
 
 @dataclass(frozen=True, init=False, eq=False)
 class Run:
-    """Steps with multiplicity, in the order first met. Two runs are equal when they do the same steps as often.
+    """Steps with multiplicity, in the order first met.
 
-    The privacy of a run does not depend on the order of its steps, so neither do equality and hash.
-    Zero steps are legal and perfectly private: `Run()` is the run that releases nothing.
+    The order does not matter for privacy: two runs that do the same steps equally often are equal.
+    Zero steps are legal and perfectly private: `Run()` releases nothing.
     """
 
     parts: tuple[tuple[Step, int], ...]

@@ -6,7 +6,7 @@ from fractions import Fraction
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
-MOST_RECORDS = 10**300  # a rate of one in more is no float
+MOST_RECORDS = 10**300  # 1 / more is not a normal float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,8 @@ class Poisson:
     rate: float
 
     def __post_init__(self) -> None:
-        value = check.probability(
-            remedy="It is the probability that one record joins one batch: expected batch size / dataset size.",
-            rate=self.rate,
-        )
-        object.__setattr__(self, "rate", value)
+        remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
+        object.__setattr__(self, "rate", check.probability(remedy=remedy, rate=self.rate))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Tables of keys as JSON and TOML hold them, read with refusals that name the place, the key and the expected form."""
+"""Tables as JSON and TOML hold them, read with refusals that name the place, the key and the remedy."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 @contextmanager
-def placed(where: str) -> Iterator[None]:
-    """Write `where` before any refusal, so that it opens with the place it is about.
+def place_refusals(where: str) -> Iterator[None]:
+    """Write `where` before any refusal, so that it opens with the place that is wrong.
 
-    >>> with placed("runs.toml: run[2]."):
+    >>> with place_refusals("runs.toml: run[2]."):
     ...     raise InvalidSetting("rate", 7, "be in [0, 1]")
     Traceback (most recent call last):
         ...
@@ -32,13 +32,13 @@ def placed(where: str) -> Iterator[None]:
 
 
 class Problems:
-    """Everything wrong with a file, each problem once however many parts share it, so that one refusal lists them all."""
+    """Everything wrong with a file, refused at once. A problem that several parts share is listed once."""
 
     def __init__(self) -> None:
         self.found: dict[str, InvalidSetting] = {}
 
-    def tried(self, read: Callable[[], T]) -> T | None:
-        """What was read, or None where it is refused, which is kept."""
+    def attempt(self, read: Callable[[], T]) -> T | None:
+        """What `read` returns, or None and a note of its refusal."""
         try:
             return read()
         except InvalidSetting as problem:
@@ -48,11 +48,11 @@ class Problems:
         return None
 
     def note(self, problem: InvalidSetting) -> None:
-        """Keep a problem."""
+        """Keep a problem for `refuse`."""
         self.found[str(problem)] = problem
 
     def refuse(self, where: str) -> None:
-        """Refuse `where` if there are any."""
+        """Refuse `where` if there are problems."""
         if len(self.found) > 1:
             raise SeveralProblems(where, tuple(self.found.values()))
         for problem in self.found.values():
@@ -61,7 +61,7 @@ class Problems:
 
 @dataclass(frozen=True)
 class Table:
-    """Keys with values, and the place they were read from; `where` is what a key is written after.
+    """Keys with values. `where` is the place they were read from, which is printed before a key.
 
     >>> Table({"rat": 0.1}, "runs.toml: run[2].").keep_to(["rate", "steps"])
     Traceback (most recent call last):
@@ -81,28 +81,28 @@ class Table:
         return Table(value, where)
 
     def keep_to(self, known: Collection[str]) -> None:
-        """Refuse keys that nobody knows; a misspelt key is never ignored."""
+        """Refuse every other key: a misspelt key is never ignored."""
         for key, value in self.entries.items():
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
                 raise UnusableFile(f"{self.where}{key}", f"= {value!r} is not a known key", advice)
 
-    def wanted(self, key: str, remedy: str) -> object:
-        """The value of a key that must be there."""
+    def need(self, key: str, remedy: str) -> object:
+        """The value of a key, which must be there."""
         if key not in self.entries:
             raise UnusableFile(f"{self.where}{key}", "is missing", remedy)
         return self.entries[key]
 
     def text(self, key: str, remedy: str) -> str:
         """The value of a key that holds a string."""
-        value = self.wanted(key, remedy)
+        value = self.need(key, remedy)
         if not isinstance(value, str):
             raise self.refusal(key, "a string", remedy)
         return value
 
     def choice(self, key: str, choices: Mapping[str, T]) -> T:
-        """What the spelling under `key` stands for."""
+        """What the name under `key` stands for."""
         remedy = f"Write one of {', '.join(choices)}."
         value = self.text(key, remedy)
         if value not in choices:
@@ -112,15 +112,15 @@ class Table:
 
     def items(self, key: str, remedy: str) -> list[object]:
         """The value of a key that holds a list."""
-        value = self.wanted(key, remedy)
+        value = self.need(key, remedy)
         if not isinstance(value, list):
             raise self.refusal(key, "a list", remedy)
         return value
 
     def place(self, key: str, index: int) -> str:
-        """What the keys of a table in the list under `key` are written after."""
+        """The place of one table of the list under `key`."""
         return f"{self.where}{key}[{index}]."
 
     def refusal(self, key: str, must: str, remedy: str) -> InvalidSetting:
-        """The value under `key` must be something else."""
+        """What to raise if the value under `key` is not what it must be."""
         return InvalidSetting(key, self.entries[key], f"be {must}", remedy, where=self.where)

@@ -14,11 +14,10 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import read_text
-from tightrope.setting.plain import run_of
+from tightrope.setting.plain import RELATION_SPELLINGS, SAMPLING_SPELLINGS, run_of
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.setting.spelling import RELATION_SPELLINGS, SAMPLING_SPELLINGS
-from tightrope.setting.tables import Table, placed
+from tightrope.setting.tables import Table, place_refusals
 from tightrope.setting.validate import ClosedTable, explain, must, validate
 from tightrope.statements.checks import SEE_DOCS, find_contradictions
 from tightrope.statements.make import Facts, declare, declare_as_accounted, state_run
@@ -51,12 +50,12 @@ def _read_run(parts: object) -> Run:
 
 
 def _load_ledger(name: str, info: ValidationInfo) -> Ledger:
-    with placed(": "):
+    with place_refusals(": "):
         return Ledger.load(_find_file(name, info))
 
 
 def _watch(name: str, info: ValidationInfo) -> Finding:
-    with placed(": "):
+    with place_refusals(": "):
         return watch(_find_file(name, info))
 
 
@@ -184,7 +183,7 @@ def read_statement(path: Path) -> Statement:
     if problems:
         raise problems[0] if len(problems) == 1 else SeveralProblems(path, problems)
     run, relation = read.asked
-    with placed(f"{path}: "):
+    with place_refusals(f"{path}: "):
         return state_run(
             run,
             relation=relation,

@@ -16,10 +16,10 @@ from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import sampling_in_words
 from tightrope.setting.mechanism import Gaussian
+from tightrope.setting.plain import spell
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Poisson, Sampling
-from tightrope.setting.spelling import spelled
 from tightrope.statements.checks import check_statement
 from tightrope.statements.model import (
     CONVENTION,
@@ -78,7 +78,7 @@ def declare_as_accounted(run: Run | Step) -> Finding:
         must = f"be stated for a run of {len(samplings)} samplings"
         raise InvalidSetting("implemented", None, must, "Pass a Finding or an Audit.")
     (sampling,) = samplings
-    return declare(Scheme[spelled(type(sampling)).replace("-", "_").upper()], sampling)
+    return declare(Scheme[spell(type(sampling)).replace("-", "_").upper()], sampling)
 
 
 def state_run(
@@ -126,7 +126,7 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
             "description": facts.description,
             "setting": facts.setting,
             "unit": {"protects": facts.unit, "details": facts.unit_details},
-            "relation": spelled(found.relation),
+            "relation": spell(found.relation),
             "data_accesses": facts.data_accesses,
             "tuning": facts.tuning,
             "outputs": facts.outputs,

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS, spell
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS, spelled
 from tightrope.setting.validate import ClosedTable, must
 
 FORMAT: Final = "tightrope-statement"
@@ -237,7 +237,7 @@ def list_steps(run: Run) -> list[dict[str, Any]]:
 
 
 def _as_part(setting: Mechanism | Sampling) -> dict[str, Any]:
-    return {"kind": spelled(type(setting)), **dataclasses.asdict(setting)}
+    return {"kind": spell(type(setting)), **dataclasses.asdict(setting)}
 
 
 def build_schema() -> dict[str, Any]:

@@ -2,26 +2,14 @@
 
 import dataclasses
 import math
-import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from tightrope.accountants.accountant import Accountant
-from tightrope.accountants.certified import Certified
-from tightrope.accountants.monte_carlo import MonteCarlo
-from tightrope.accountants.names import ACCOUNTANTS
-from tightrope.answers.calibrate import most_steps, smallest_noise
-from tightrope.answers.spend import privacy_curve
-from tightrope.curve.simulated_curve import Estimate
-from tightrope.errors import InvalidSetting
+from tightrope.accountants.names import ACCOUNTANTS, find_accountant
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
-from tightrope.setting.plain import part_of
-from tightrope.setting.run import Run
+from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.spelling import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
-from tightrope.setting.tables import Table
 
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS
@@ -44,12 +32,12 @@ CHOICES: dict[str, Mapping[str, Any]] = {
     "effort": {effort.value: effort for effort in Effort},
 }
 WHOLE_KEYS = ("batch", "population", "steps", "draws", "seed")
-_RUN_KEYS = (
+RUN_KEYS = (
     *("mechanism", "noise_multiplier", "truth_probability"),
     *("sampling", "rate", "batch", "population", "steps"),
 )
 _DRAWING = ("draws", "confidence", "seed")
-CELL_KEYS = ("ask", "accountant", "relation", *_RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
+CELL_KEYS = ("ask", "accountant", "relation", *RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
 ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
 COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
 TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
@@ -68,9 +56,9 @@ def find_needed_keys(cell: Cell) -> dict[str, str]:
 
 def default_values(accountant: str) -> dict[str, Plain]:
     """What an accountant of this name may also be told, and what it assumes otherwise."""
-    if accountant == MonteCarlo.name:
-        return {key: getattr(MonteCarlo(), key) for key in _DRAWING}
-    return {"effort": "quick", "accuracy": 1e-3} if accountant == Certified.name else {}
+    usual = find_accountant(accountant)()
+    told = {key: getattr(usual, key) for key in (*_DRAWING, "effort", "accuracy") if hasattr(usual, key)}
+    return {key: str(value) if isinstance(value, Effort) else value for key, value in told.items()}
 
 
 def _fields(kind: type[Mechanism] | type[Sampling]) -> list[str]:
@@ -105,79 +93,3 @@ def read_value(column: str, text: str) -> Plain:
 def key_of(cell: Cell) -> Key:
     """What tells one cell from all others, in a file as well as in memory."""
     return tuple(write_value(cell[key]) for key in CELL_KEYS)
-
-
-def answer(cell: Cell) -> Row:
-    """The answer to the cell's question, or in `error` why there is none.
-
-    `lower` <= truth <= `upper` wherever they are given: both ends of a certified bracket, a Rényi bound
-    above, a Monte Carlo interval at the cell's `confidence`. `value` is the best guess of `monte-carlo` and
-    of `gaussian-limit`. Of a calibration it is the value that is safe to use: the smallest safe noise lies
-    between `lower`, which is not safe, and `upper`; the largest safe number of steps between `lower` and
-    `upper`.
-    """
-    began = time.perf_counter()
-    try:
-        found = {**dict.fromkeys(ANSWER_KEYS), **_answer(cell), "version": _find_version()}
-    except Exception as problem:  # an error in one cell must not stop the sweep
-        found = report_failure(problem)
-    return {**found, "seconds": round(time.perf_counter() - began, 6)}
-
-
-def report_failure(problem: Exception) -> Row:
-    """The answer to a cell that has none: the problem on one line, after its class."""
-    error = " ".join(f"{type(problem).__name__}: {problem}".split())
-    return {**dict.fromkeys(ANSWER_KEYS), "error": error, "version": _find_version()}
-
-
-def _find_version() -> str:
-    # The metadata of an editable install may be out of date.
-    return str(sys.modules[__name__.partition(".")[0]].__version__)
-
-
-def _answer(cell: Cell) -> Row:
-    values: Any = dict(cell)
-    ask, by = values["ask"], _accountant(values)
-    target = {key: values[key] for key in ASKS[ask]}
-    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by}
-    if ask in ("epsilon", "delta"):
-        curve = privacy_curve(_run(values), **how)
-        return {**_ends(getattr(curve, ask)(*target.values())), "because": _names(curve.because)}
-    if not isinstance(by, Certified):
-        must = f"be certified where {{ask}} is {ask}"
-        raise InvalidSetting("accountant", values["accountant"], must, "Ask for epsilon or delta instead.")
-    if ask == "noise":
-        any_noise = {"mechanism": "gaussian", "noise_multiplier": 1.0, "truth_probability": None, "steps": 1}
-        (step, _), *_ = _run({**values, **any_noise})
-        kind = CHOICES["mechanism"][values["mechanism"]]
-        noise = smallest_noise(step.sampling, steps=values["steps"], mechanism=kind, **target, **how)
-        ends: Row = {"lower": noise.beyond, "value": noise.value, "upper": noise.value}
-        return {**ends, "because": _names(noise.curve.because)}
-    (step, _), *_ = _run({**values, "steps": 1})
-    steps = most_steps(step, **target, **how)
-    upper = None if steps.beyond is None else steps.beyond - 1
-    return {
-        "lower": steps.value,
-        "value": steps.value,
-        "upper": upper,
-        "because": _names(steps.curve.because),
-    }
-
-
-def _accountant(values: Mapping[str, Any]) -> Accountant[Any, Any]:
-    stated = {key: values[key] for key in default_values(values["accountant"])}
-    return ACCOUNTANTS[values["accountant"]](**stated)
-
-
-def _run(values: Mapping[str, Any]) -> Run:
-    return part_of(Table({key: values[key] for key in _RUN_KEYS if values[key] is not None}, ""))
-
-
-def _ends(found: object) -> Row:
-    if isinstance(found, Estimate) and found.interrupted:
-        raise KeyboardInterrupt  # rows must be reproducible, so an interrupted simulation is no answer
-    return {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
-
-
-def _names(because: Any) -> str | None:
-    return "; ".join(evidence.name for evidence in because) or None

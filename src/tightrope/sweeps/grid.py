@@ -11,7 +11,7 @@ from typing import Any
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.numerics import check
-from tightrope.setting.tables import Problems, Table, placed
+from tightrope.setting.tables import Problems, Table, place_refusals
 from tightrope.sweeps.cells import (
     CELL_KEYS,
     CHOICES,
@@ -86,20 +86,20 @@ class Grid:
 def _make_grid(table: Table) -> Grid:
     problems, place = Problems(), table.where.rstrip(": ")
     shared = _read_values(table, (*CELL_KEYS, "grid"), problems)
-    blocks = problems.tried(partial(_find_blocks, table)) or []
+    blocks = problems.attempt(partial(_find_blocks, table)) or []
     own_values = [_read_values(block, CELL_KEYS, problems) for block in blocks]
     problems.refuse(place)
     spans: list[Span] = []
     unused = set(shared)
     for block, own in zip(blocks, own_values, strict=True):
-        found = problems.tried(partial(_make_spans, block, {**_DEFAULTS, **shared, **own})) or []
+        found = problems.attempt(partial(_make_spans, block, {**_DEFAULTS, **shared, **own})) or []
         used = {key for chosen, stated in found for key in (*chosen, *stated)}
         for key in sorted(own.keys() - used) if found else ():
-            problems.tried(partial(_refuse_unused, block, key))
+            problems.attempt(partial(_refuse_unused, block, key))
         unused -= used
         spans += found
     for key in () if problems.found else sorted(unused):
-        problems.tried(partial(_refuse_unused, table, key))
+        problems.attempt(partial(_refuse_unused, table, key))
     problems.refuse(place)
     return Grid(_make_cells(place, spans))
 
@@ -115,9 +115,9 @@ def _find_blocks(table: Table) -> list[Table]:
 
 
 def _read_values(table: Table, known: Sequence[str], problems: Problems) -> dict[str, list[Any]]:
-    problems.tried(partial(table.keep_to, known))
+    problems.attempt(partial(table.keep_to, known))
     read = {
-        key: problems.tried(partial(_list_values, table, key)) for key in table.entries if key in CELL_KEYS
+        key: problems.attempt(partial(_list_values, table, key)) for key in table.entries if key in CELL_KEYS
     }
     return {key: values for key, values in read.items() if values}
 
@@ -186,7 +186,7 @@ def _read_one(table: Table, name: str, key: str) -> Plain:
         table.choice(name, CHOICES[key])
         return str(table.entries[name])
     value, remedy = table.entries[name], f"Write for example {key} = {_EXAMPLES[key]}."
-    with placed(table.where):
+    with place_refusals(table.where):
         if key not in WHOLE_KEYS:
             return check.real(remedy=remedy, **{name: value})
         if isinstance(value, bool) or not isinstance(value, int):
@@ -204,9 +204,9 @@ def _list_range(table: Table, key: str) -> list[Plain]:
         raise UnusableFile(table.where.rstrip("."), problem, f"Write one of {', '.join(CHOICES[key])}.")
     table.keep_to(_RANGE_KEYS)
     for name in _RANGE_KEYS:
-        table.wanted(name, example)
+        table.need(name, example)
     is_log = table.choice("scale", {"log": True, "linear": False})
-    with placed(table.where):
+    with place_refusals(table.where):
         first = check.real(remedy=example, **{"from": table.entries["from"]})
         last = check.real(remedy=example, to=table.entries["to"])
         count = check.whole(least=2, remedy=example, count=table.entries["count"])

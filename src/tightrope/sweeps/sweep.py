@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
 from tightrope.parallel import in_parallel
-from tightrope.sweeps.cells import Cell, Key, Row, answer, key_of, report_failure
+from tightrope.sweeps.answer import answer, report_failure
+from tightrope.sweeps.cells import Cell, Key, Row, key_of
 from tightrope.sweeps.grid import Grid
 
 if TYPE_CHECKING:

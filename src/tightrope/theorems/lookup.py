@@ -5,27 +5,25 @@ from typing import get_args
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics.columns import align
-from tightrope.pairs.distribution import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems import full_batch, poisson, without_replacement
-from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
     COMPOSITION,
     NOTHING_SAMPLED,
     REMOVE_SUFFICES,
+    RENYI_THEOREMS,
     RUN_THEOREMS,
-    needed_branches,
+    find_needed_branches,
 )
-from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.moments import RENYI_THEOREMS
+from tightrope.theorems.evidence import Analysis, Cover, Evidence, Witness
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
@@ -42,7 +40,7 @@ _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
-    branches, why = needed_branches(run, relation)
+    branches, why = find_needed_branches(run, relation)
     return tuple(_analyse_branch(run, branch, why, effort) for branch in branches)
 
 
@@ -103,7 +101,8 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> NoTheorem:
         remedy.append(f"Under {{{relation.name}}} known for {names}.")
     if EveryRecord in elsewhere:
         remedy.append(
-            "Looser but valid: account the same steps with {EveryRecord}, which ignores the amplification by sampling."
+            "Looser but valid: account the same steps with {EveryRecord}, "
+            "which ignores the amplification by sampling."
         )
     return NoTheorem(f"{asked}: no theorem gives the worst case", " ".join(remedy))
 
@@ -112,11 +111,8 @@ def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relati
     """The evidence for one cell of the support matrix: a row per branch that is needed, or nothing."""
     remove_suffices = relation is ADD_OR_REMOVE and mechanism is Gaussian
     branches = (REMOVE,) if remove_suffices else relation.branches
-    rows = [
-        next((row.evidence for row in ROWS if row.matches(mechanism, sampling, branch)), None)
-        for branch in branches
-    ]
-    evidence = [row for row in rows if row]
+    rows = [[row for row in ROWS if row.matches(mechanism, sampling, branch)] for branch in branches]
+    evidence = [found[0].evidence for found in rows if found]
     if len(evidence) < len(branches):
         return []
     game = mechanism is Gaussian and sampling is WithoutReplacement and relation is SUBSTITUTE
@@ -137,9 +133,8 @@ class SupportMatrix:
         >>> support_matrix().supports(Laplace, Poisson, SUBSTITUTE)
         False
         """
-        return any(
-            evidence for m, s, r, evidence in self.cells if (m, s, r) == (mechanism, sampling, relation)
-        )
+        asked = (mechanism, sampling, relation)
+        return any(evidence for *cell, evidence in self.cells if tuple(cell) == asked)
 
     def __str__(self) -> str:
         rows = [["mechanism", "sampling", "relation", "theorem"]]
@@ -150,7 +145,7 @@ class SupportMatrix:
 
 
 def support_matrix() -> SupportMatrix:
-    """Every mechanism x sampling x relation with the theorems that answer it, and the beliefs that are refuted."""
+    """Every mechanism x sampling x relation with the theorems that answer it, and the refuted beliefs."""
     cells = tuple(
         (mechanism, sampling, relation, tuple(_cell(mechanism, sampling, relation)))
         for mechanism in get_args(Mechanism)
@@ -160,7 +155,7 @@ def support_matrix() -> SupportMatrix:
     return SupportMatrix(cells, tuple(REFUTED_BELIEFS))
 
 
-def every_theorem() -> tuple[Evidence, ...]:
+def list_theorems() -> tuple[Evidence, ...]:
     """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
     return (
         *(row.evidence for row in ROWS),

@@ -21,7 +21,7 @@ REFERENCE = "Zhu, Dong, Wang 2022, Thm 11(1); Lebeda, Regehr, Kamath, Steinke 20
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0)",
 )
 def poisson_remove(step: Step) -> Pair:
-    """The removed record was in the batch with probability g, and then moved the sum by C: ((1-g)N(0)+gN(1), N(0))."""
+    """The removed record joined with probability g and moved the sum by C: ((1-g)N(0)+gN(1), N(0))."""
     return step_laws(step.mechanism, step.sampling, REMOVE).remove()
 
 
@@ -34,7 +34,7 @@ def poisson_remove(step: Step) -> Pair:
     attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1)",
 )
 def poisson_add(step: Step) -> Pair:
-    """The added record is in the batch with probability g, and then moves the sum by C: (N(0), (1-g)N(0)+gN(1))."""
+    """The added record joins with probability g and moves the sum by C: (N(0), (1-g)N(0)+gN(1))."""
     return step_laws(step.mechanism, step.sampling, ADD).add()
 
 
@@ -47,5 +47,5 @@ def poisson_add(step: Step) -> Pair:
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0, -1)",
 )
 def poisson_substitute(step: Step) -> Pair:
-    """The exchanged records are in the batch with probability g, at opposite ends: ((1-g)N(0)+gN(1), (1-g)N(0)+gN(-1))."""
+    """The exchanged records join with probability g, at both ends: ((1-g)N(0)+gN(1), (1-g)N(0)+gN(-1))."""
     return step_laws(step.mechanism, step.sampling, SUBSTITUTE).exchange()

@@ -10,25 +10,24 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.analysis import Analysis, Cover
-from tightrope.theorems.composition import REMOVE_SUFFICES
-from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.lookup import analyse, find_parts
-from tightrope.theorems.moments import (
+from tightrope.theorems.composition import (
     ANY_NOISE_EXCHANGED,
     CONVERSION,
     DOMINATES,
     GAUSSIAN_EXCHANGED,
     REMOVE_HAS_MORE,
+    REMOVE_SUFFICES,
     TOTAL_VARIATION,
 )
+from tightrope.theorems.evidence import Analysis, Cover, Evidence
+from tightrope.theorems.lookup import analyse, find_parts
 from tightrope.theorems.substitution import DominatedStep
 from tightrope.theorems.worst_pairs import StepLaws, exact_rate, sum_moves_by
 
 
 @dataclass(frozen=True)
 class RenyiCover:
-    """A theorem: the moments of these steps, multiplied, are at least those of every neighbouring pair of datasets."""
+    """A theorem: the product of these steps' moments bounds that of every neighbouring pair of datasets."""
 
     parts: tuple[tuple[Pair | Amplified, int], ...]
     because: tuple[Evidence, ...]
@@ -53,9 +52,9 @@ def _cover(run: Run, relation: Relation, analysis: Analysis) -> RenyiAnalysis:
         parts = find_parts(run, SUBSTITUTE)
         kinds = [part for part in parts if part.exchanges]
         if kinds and all(isinstance(part.step.mechanism, Gaussian) for part in kinds):
-            covers.append(_amplified(parts, GAUSSIAN_NOISE))
+            covers.append(_amplify(parts, GAUSSIAN_NOISE))
         if kinds:
-            covers.append(_amplified(parts, ANY_NOISE))
+            covers.append(_amplify(parts, ANY_NOISE))
     return RenyiAnalysis(analysis.branch, tuple(covers))
 
 
@@ -69,7 +68,7 @@ def _by_pairs(cover: Cover, relation: Relation) -> RenyiCover:
     return RenyiCover(schedule.parts, (*because, CONVERSION, TOTAL_VARIATION))
 
 
-def _amplified(parts: list[DominatedStep], by: Amplification) -> RenyiCover:
+def _amplify(parts: list[DominatedStep], by: Amplification) -> RenyiCover:
     """Sampled batches of fixed size by their unsampled steps, other steps by their dominating pairs."""
     because: dict[Evidence, None] = {ANY_NOISE_EXCHANGED: None}
     if by is GAUSSIAN_NOISE:

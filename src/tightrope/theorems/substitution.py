@@ -1,7 +1,7 @@
 """An exchanged record and batches of a fixed size: two covers, and the datasets that come closest to them.
 
-The worst step depends on what was seen before, so no pair is tight under composition. The envelope dominates every step on
-its own; the game lets the step be chosen from all earlier outputs, which is what an adversary can do.
+The worst step depends on what was seen before, so no pair is tight under composition. The envelope
+dominates every step on its own. The game lets an adversary choose each step from all earlier outputs.
 """
 
 import math
@@ -17,32 +17,30 @@ from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import WithoutReplacement
-from tightrope.theorems.analysis import Analysis, Cover, Witness
 from tightrope.theorems.composition import COMPOSITION
-from tightrope.theorems.evidence import PROVED, Evidence
+from tightrope.theorems.evidence import PROVED, Analysis, Cover, Evidence, Witness
 from tightrope.theorems.worst_pairs import step_laws
 
 GAME_COVER = Evidence(
     "substitution_game_cover",
-    "The worst adaptive choice of triangles, over a finite list that dominates every triple, bounds the curve of every "
-    "adaptive run of Gaussian steps without replacement under SUBSTITUTE.",
+    "The worst adaptive choice of triangles, over a finite list that dominates every triple, bounds the "
+    "curve of every adaptive run of Gaussian steps without replacement under SUBSTITUTE.",
     PROVED,
     "proof note; extends Lebeda, Regehr, Kamath, Steinke 2024, sections 7-8",
     "proofs/substitution_game.md",
 )
 ENVELOPE_ALONE = Evidence(
     "substitution_envelope_alone",
-    "Where the game has no cover (noise that is not Gaussian, or below 0.2 or above 100), the envelope alone is the upper end.",
+    "Where the game has no cover (noise that is not Gaussian, or below 0.2 or above 100), the envelope alone "
+    "is the upper end.",
     PROVED,
     "proof note",
     "proofs/substitution_envelope.md",
 )
 ADAPTIVE = "a record that is +1 or -1 and shared records at -1 or +1, chosen from all earlier outputs"
 REMOVING = "D = (-1, ..., -1, 1) and D' = (-1, ..., -1, -1)"
-EVERY_SPLIT, SOME_SPLITS = (
-    8,
-    64,
-)  # up to so many steps every split between the two directions is tried, or some
+EVERY_SPLIT = 8  # up to so many steps, try every split between the two directions
+SOME_SPLITS = 64  # and up to so many, some
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,12 @@ class DominatedStep:
     @property
     def remove(self) -> Pair:
         """The pair of the direction in which the record stands out in P."""
-        return (
-            step_laws(self.step.mechanism, self.step.sampling, SUBSTITUTE).remove()
-            if self.exchanges
-            else self.dominating
-        )
+        if not self.exchanges:
+            return self.dominating
+        return step_laws(self.step.mechanism, self.step.sampling, SUBSTITUTE).remove()
 
-    def directed(self, removing: int) -> list[tuple[Pair, int]]:
-        """So many steps of the remove direction, the others of the add direction."""
+    def split(self, removing: int) -> list[tuple[Pair, int]]:
+        """`removing` steps in the remove direction, the others in the add direction."""
         if not self.exchanges:
             return [(self.dominating, self.times)]
         return [(self.remove, removing), (self.remove.reverse, self.times - removing)]
@@ -97,7 +93,7 @@ def analyse_exchange(parts: list[DominatedStep], effort: Effort) -> Analysis:
 
 
 def _cover_by_game(parts: list[DominatedStep]) -> Cover | None:
-    """The game over the weightiest kind of Gaussian steps, the others played as they are; None where it has no cover."""
+    """The game over the weightiest kind of Gaussian steps, or None; the other steps keep their pairs."""
     played = _weightiest([part for part in parts if part.exchanges and _is_covered(part)], Gaussian)
     if played is None:
         return None
@@ -107,7 +103,7 @@ def _cover_by_game(parts: list[DominatedStep]) -> Cover | None:
 
 
 def _adaptive_witness(parts: list[DominatedStep]) -> Iterator[Witness]:
-    """An adversary who chooses each step; with other steps between, the fixed directions are the lower end."""
+    """An adversary who chooses each step; none for runs of several kinds, where fixed directions must do."""
     played = _weightiest(parts, Gaussian) or _weightiest(parts, Laplace)
     if played is not None and len(parts) == 1:
         yield Witness(_game(played, []), ADAPTIVE)
@@ -116,7 +112,7 @@ def _adaptive_witness(parts: list[DominatedStep]) -> Iterator[Witness]:
 def _weightiest(
     parts: list[DominatedStep], mechanism: type[Gaussian] | type[Laplace]
 ) -> DominatedStep | None:
-    """The kind of sampled steps that loses most in all: times rate^2 times the chi-squared divergence of its two ends."""
+    """The kind of sampled steps that loses most: times * rate^2 * chi-squared divergence of its two ends."""
     kinds = [part for part in parts if part.exchanges and isinstance(part.step.mechanism, mechanism)]
     return max(kinds, key=_log_weight, default=None)
 
@@ -143,7 +139,7 @@ def _game(part: DominatedStep, others: list[tuple[Pair, int]]) -> Game:
 
 
 def _directions(parts: list[DominatedStep]) -> Iterator[Witness]:
-    """Fixed directions: all steps one way, all the other, and some of each; every kind of step in proportion."""
+    """Fixed directions: all steps one way, all the other, and some of each, in proportion for every kind."""
     kinds = [part for part in parts if part.exchanges]
     main = max(kinds, key=lambda part: part.times)
     gaussian = all(isinstance(part.step.mechanism, Gaussian) for part in kinds)
@@ -151,7 +147,7 @@ def _directions(parts: list[DominatedStep]) -> Iterator[Witness]:
     seen = set()
     for removing in _splits(main.times, gaussian=gaussian):
         share = removing / main.times
-        pairs = [pair for part in parts for pair in part.directed(round(share * part.times))]
+        pairs = [pair for part in parts for pair in part.split(round(share * part.times))]
         schedule = Schedule(pairs)
         if schedule not in seen:
             seen.add(schedule)
@@ -161,12 +157,13 @@ def _directions(parts: list[DominatedStep]) -> Iterator[Witness]:
 
 
 def _splits(times: int, *, gaussian: bool) -> list[int]:
-    """How many steps go the remove way, most promising first."""
+    """How many steps go in the remove direction, most promising first."""
     if times <= EVERY_SPLIT:
         return list(range(times, -1, -1))
     if gaussian:
-        # Removing is never worse than adding (gaussian_remove_dominates_add), and no mixture of the two was seen to be better.
+        # Removing costs at least as much as adding (gaussian_remove_dominates_add).
+        # No mixture was seen to cost more.
         return [times, times - 1, times // 2]
     if times <= SOME_SPLITS:
         return [times, 3 * times // 4, times // 2, times // 4, 0]
-    return [times, 0]  # in longer runs of Laplace noise no split was seen to be better by more than 4e-5
+    return [times, 0]  # in longer runs of Laplace noise no split was seen to gain more than 4e-5

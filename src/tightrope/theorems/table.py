@@ -42,7 +42,10 @@ def theorem(
     standing: Standing = PROVED,
     needs: Callable[[Step], str | None] = lambda step: None,
 ) -> Callable[[Callable[[Step], Pair]], Callable[[Step], Pair]]:
-    """Enter a function in the table. Its docstring is the statement; `needs` names a hypothesis the step misses."""
+    """Enter a function in the table. Its docstring is the statement.
+
+    `needs` names the hypothesis that a step misses, or None.
+    """
 
     def enter(pair: Callable[[Step], Pair]) -> Callable[[Step], Pair]:
         statement = " ".join((pair.__doc__ or "").split())
@@ -53,6 +56,6 @@ def theorem(
     return enter
 
 
-def refuted(*, name: str, belief: str, counterexample: str, reference: str, proof: str) -> None:
+def refute(*, name: str, belief: str, counterexample: str, reference: str, proof: str) -> None:
     """Enter a belief that is false, with its counterexample."""
     REFUTED_BELIEFS.append(Evidence(name, f"{belief} False: {counterexample}", REFUTED, reference, proof))

@@ -2,28 +2,35 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
-from tightrope.pairs.distribution import FiniteSupport, Mixture, Noise
-from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import SUBSTITUTE, Relation
-from tightrope.setting.sampling import Sampling, WithoutReplacement
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
 
 def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
     """How far, in units of C, a neighbour can move the sum of a batch that holds the differing record.
 
-    This is the only place that decides it. A record that joins or leaves moves the sum by at most 1. Where it takes
-    another record's place, because one was exchanged or because a batch of fixed size was full, the sum moves by 2.
+    Only this function decides it. A record that joins or leaves moves the sum by at most 1. One that takes
+    another's place, because one was exchanged or a batch of fixed size was full, moves it by 2.
     """
-    return 2 if relation is SUBSTITUTE or isinstance(sampling, WithoutReplacement) else 1
+    if relation is SUBSTITUTE:
+        return 2
+    match sampling:
+        case WithoutReplacement():
+            return 2
+        case EveryRecord() | Poisson():
+            return 1
+    assert_never(sampling)  # a new sampling must say here what a neighbour does to its batches
 
 
 @dataclass(frozen=True)
 class StepLaws:
-    """The output of one step on a batch drawn at `rate`: without the differing record, and sometimes with it."""
+    """The output of one step: without the differing record, and with it at `rate`."""
 
     mechanism: Mechanism
     distance: float
@@ -79,13 +86,14 @@ def step_laws(mechanism: Mechanism, sampling: Sampling, relation: Relation) -> S
 
 
 def needs_mirror(mechanism: Mechanism) -> str | None:
-    """What a declared pair lacks to be the worst exchange of two records, which goes both ways; None if nothing."""
-    if isinstance(mechanism, Finite):
-        pair = StepLaws(mechanism, 0, Fraction(1)).remove()
-        assert isinstance(pair, FinitePair)
-        if not pair.is_symmetric:
-            return (
-                "a record that is exchanged, or pushed out of a full batch, can go either way, so the declared pair must lose "
-                "as much in both orders (give `observed` and `alternative` that mirror each other)"
-            )
-    return None
+    """What a declared pair lacks to be the worst exchange of two records; None if it goes both ways."""
+    if not isinstance(mechanism, Finite):
+        return None
+    pair = StepLaws(mechanism, 0, Fraction(1)).remove()
+    assert isinstance(pair, FinitePair)
+    if pair.is_symmetric:
+        return None
+    return (
+        "a record that is exchanged, or pushed out of a full batch, can go either way, so the declared pair "
+        "must lose as much in both orders (give {observed} and {alternative} that mirror each other)"
+    )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tightrope.accountants.certified import Certified
-from tightrope.answers.spend import BY_DEFAULT, epsilon
-from tightrope.answers.verdict import written
+from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.answers.contrast import write_brackets
 from tightrope.audit.claims.proven import Proven, proven, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
@@ -75,7 +74,7 @@ class Audit:
     def in_words(self, words: Words) -> str:
         """The sentence as a front end says it."""
         at = f"at delta {self.delta:g} under {words.name(self.relation.name)}"
-        claim = f"{_describe(self.run)}, epsilon {written([self.claimed])[0]} {at}"
+        claim = f"{_describe(self.run)}, epsilon {write_brackets([self.claimed])[0]} {at}"
         told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
         return " ".join(filter(None, told))
 
@@ -83,7 +82,7 @@ class Audit:
         if self.verdict is Verdict.MATCHES:
             return self._tell_agreement()
         if self.finding.sampling is not None and math.isfinite(self.truly.upper):
-            truly, claimed = written([self.truly, self.claimed])
+            truly, claimed = write_brackets([self.truly, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
             return f"So epsilon is{sure} {truly}, not {claimed}."
         most = round_to(self.truly.upper, 4, down=False)
@@ -102,7 +101,7 @@ class Audit:
             return (
                 "That agrees with what was accounted, as far as the batches tell: with confidence "
                 f"{CONFIDENCE:g} the rate lies between {low:.4g} and {high:.4g}, and epsilon "
-                f"{written([self.truly])[0]}."
+                f"{write_brackets([self.truly])[0]}."
             )
         if self.truly.upper > self.claimed.upper:
             return (
@@ -117,7 +116,7 @@ class Audit:
     def _tell_nearest(self) -> str:
         if self.without_replacement is None:
             return ""
-        return f"If it were without replacement, epsilon would be {written([self.without_replacement])[0]}."
+        return f"If it were without replacement, epsilon would be {write_brackets([self.without_replacement])[0]}."
 
     def __str__(self) -> str:
         notes = [f"Note: {note}" for note in self.finding.notes]
@@ -148,7 +147,7 @@ def audit(
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader), as_relation(relation)
-    claimed = epsilon(accounted, delta=delta, relation=neighbours, by=by)
+    claimed = by.curve(accounted, neighbours).epsilon(delta)
     truly = proven(accounted, finding, delta=delta, relation=neighbours, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
     verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
@@ -204,7 +203,7 @@ def _draw_afresh(
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return epsilon(resample(run, sampling), delta=delta, relation=relation, by=by)
+        return by.curve(resample(run, sampling), relation).epsilon(delta)
     except (NoTheorem, NotPreciseEnough):
         return None
 

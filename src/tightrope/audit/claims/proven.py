@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tightrope.accountants.certified import Certified
-from tightrope.answers.spend import BY_DEFAULT, epsilon, privacy_curve
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
@@ -90,7 +89,7 @@ class _Claim:
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
-        return epsilon(run, delta=self.delta, relation=self.relation, by=self.by)
+        return self.by.curve(run, self.relation).epsilon(self.delta)
 
     def reach(self, witness: LargestSum) -> float:
         """The epsilon that a witness reaches, from either side where the relation allows both."""
@@ -140,7 +139,7 @@ def reach(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) 
     for direction in directions if run else ():
         try:
             # opposite: `Finite` takes what is seen without the record first, and the witness puts it second
-            lower = epsilon(run, delta=delta, relation=direction.opposite).lower
+            lower = BY_DEFAULT.curve(run, direction.opposite).epsilon(delta).lower
         except NotPreciseEnough:
             continue  # then less is known; what is said stays true
         reached.append(lower * (1 - WITNESS_REL_ERROR) if math.isfinite(lower) else 0.0)
@@ -151,7 +150,7 @@ def _bound_sampling(claim: _Claim, sampling: Sampling) -> Proven:
     watched = claim.finding.how is How.WATCHED
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
     runs = [resample(claim.run, end) for end in ends]
-    curves = [privacy_curve(run, relation=claim.relation, by=claim.by) for run in runs]
+    curves = [claim.by.curve(run, claim.relation) for run in runs]
     low, high = curves[0].epsilon(claim.delta).lower, curves[-1].epsilon(claim.delta).upper
     return Proven(
         epsilon=Bracket(low, high),
@@ -210,7 +209,7 @@ def _bound_single_draws(claim: _Claim) -> Proven:
         beta = RARELY * claim.delta
         step = reveal_repeated_draws(run, batch=finding.batch, share=finding.share, beta=beta)
         left = claim.delta * (1 - RARELY) * ROUNDED_DOWN
-        bound = epsilon(step, delta=left, relation=ADD_OR_REMOVE, by=claim.by)
+        bound = claim.by.curve(step * 1, ADD_OR_REMOVE).epsilon(left)
         return _conclude(claim, 0.0, bound.upper)
     if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
         return _give_up("the weights are not known")

@@ -7,17 +7,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.contour.transform import GainNodes, TiltedNodes, Transform, weigh
+from tightrope.engines.contour.transform import (
+    ELLIPSE,
+    PANEL_NODES,
+    GainNodes,
+    TiltedNodes,
+    Transform,
+    log_panel_error,
+    weigh,
+)
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Noise
 from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 MOST_PANELS = 500
-PANEL_NODES = 32
-ELLIPSE = 1 + math.sqrt(2)  # rho of the Bernstein ellipses: at most half a panel high, and overhanging
 
 
 class FiniteTransform(Transform):
@@ -158,16 +163,6 @@ class LaplaceTransform(Transform):
         variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
         moment_rel_error = 4 * nodes.moment_rel_error
         return lambda t: atoms + min(between, variation / t) + moment_rel_error
-
-
-def log_panel_error(width: float) -> float:
-    """ln of what Gauss-Legendre quadrature can miss on a panel, over the largest |f| on its ellipse."""
-    return (
-        math.log(64 / 15)
-        - 2 * PANEL_NODES * math.log(ELLIPSE)
-        - math.log1p(-(ELLIPSE**-2))
-        + math.log(width / 2)
-    )
 
 
 def _weigh_all(c: float, losses: Floats, log_masses: Floats, log_missed: float) -> TiltedNodes:

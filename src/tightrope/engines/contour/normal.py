@@ -29,8 +29,7 @@ from tightrope.engines.contour.transform import (
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import Noise
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
 

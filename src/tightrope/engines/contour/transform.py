@@ -23,6 +23,10 @@ KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
+PANEL_NODES = 32  # of a panel of Gauss-Legendre quadrature
+ELLIPSE = 1 + math.sqrt(
+    2
+)  # rho of the panels' Bernstein ellipses: at most half a panel high, and overhanging
 CHUNK = 500_000  # nodes times heights at once, likewise
 
 
@@ -187,4 +191,14 @@ def weigh(
         tail_rel_error=dropped + 2 * math.exp(min(log_tail_error - log_moment, 50.0)),
         weight_rel_error=rel_error,
         log_moment_abs_error=abs_error,
+    )
+
+
+def log_panel_error(width: float) -> float:
+    """ln of what Gauss-Legendre quadrature can miss on a panel, over the largest |f| on its ellipse."""
+    return (
+        math.log(64 / 15)
+        - 2 * PANEL_NODES * math.log(ELLIPSE)
+        - math.log1p(-(ELLIPSE**-2))
+        + math.log(width / 2)
     )

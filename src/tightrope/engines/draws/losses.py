@@ -22,10 +22,9 @@ from tightrope.engines.draws.mixtures import (
 )
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.tails import Floats
-from tightrope.pairs.distribution import log_mixed_ratio
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair, log_mixed_ratio
 
 FAR = 12.0  # noise beyond this many scales never occurs: 1e-32
 

@@ -11,9 +11,9 @@ from tightrope.engines.game.pooling import Quality
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
-from tightrope.pairs.distribution import Noise
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Noise
 
 LADDER = (-2, -4, -6, -9, -12, -15, -19, -25, -32, -40, -50, -65, -80, -100, -150)  # ln delta
 MOST_WORK = 1.5e10  # lattice points times curves times steps: two or three minutes

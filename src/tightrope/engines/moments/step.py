@@ -48,7 +48,7 @@ SERIES = [1 / math.factorial(n) for n in range(2, 20)]
 def log_moment_above(pair: Pair, c: float) -> float:
     """A certified upper bound of ln E_P[e^{c loss}; loss finite], c > 0, too large by about 1e-13 of itself.
 
-    >>> from tightrope.pairs.distribution import Mixture, Noise
+    >>> from tightrope.pairs.shift_pair import Mixture, Noise
     >>> shifted = ShiftPair(Mixture(Noise.NORMAL, 1.0, 0.5), Mixture(Noise.NORMAL))
     >>> log_moment_above(shifted, 2.0)
     0.75

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from opacus.accountants import IAccountant
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT, privacy_curve
+from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.proven import Proven, proven
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.rates import float32_rate, rate_torch_runs

@@ -7,10 +7,9 @@ from typing import Any
 from opacus import PrivacyEngine
 from opacus.accountants import IAccountant
 
-from tightrope.accountants.certified import Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.findings import drop_lower_end
@@ -127,19 +126,19 @@ class LedgerAccountant(IAccountant):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Record all that the state holds in a new ledger, under the same relation."""
         table = Table.of(dict(state_dict or {}), "state: ")
-        if table.wanted("mechanism", "Pass what state_dict() returned.") != self.mechanism():
+        if table.need("mechanism", "Pass what state_dict() returned.") != self.mechanism():
             remedy = "It was saved by another engine: load it there."
             raise table.refusal("mechanism", repr(self.mechanism()), remedy)
-        kept = table.wanted("tightrope", "It holds the ledger: the checkpoint is damaged.")
+        kept = table.need("tightrope", "It holds the ledger: the checkpoint is damaged.")
         ours = Table.of(kept, "state: tightrope.")
         ours.keep_to(("relation", "parts", "shared_noise"))
         relation = self.ledger.relation
-        if ours.wanted("relation", "It says who counts as a neighbour.") != relation.name:
+        if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
             remedy = "Make the engine with the relation of the run to go on with."
             raise ours.refusal("relation", relation.name, remedy)
         ledger = TrainingLedger(relation=relation, by=self.ledger.by)
         ledger.record(run_of(ours, "parts"))
-        self.ledger, self.shared_noise = ledger, bool(ours.wanted("shared_noise", "It is true or false."))
+        self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
 
 
 class TightropeEngine(PrivacyEngine):

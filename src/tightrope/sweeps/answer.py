@@ -1,0 +1,94 @@
+"""The answer to one cell of a sweep, as a flat row of plain values."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tightrope.accountants.accountant import Accountant
+from tightrope.accountants.certified import Certified
+from tightrope.accountants.names import find_accountant
+from tightrope.answers.calibrate import most_steps, smallest_noise
+from tightrope.answers.spend import privacy_curve
+from tightrope.curve.simulated_curve import Estimate
+from tightrope.errors import InvalidSetting
+from tightrope.setting.plain import RELATION_SPELLINGS, part_of
+from tightrope.setting.run import Run
+from tightrope.setting.tables import Table
+from tightrope.sweeps.cells import ANSWER_KEYS, ASKS, CHOICES, RUN_KEYS, Cell, Row, default_values
+
+
+def answer(cell: Cell) -> Row:
+    """The answer to the cell's question, or in `error` why there is none.
+
+    `lower` <= truth <= `upper` wherever they are given: both ends of a certified bracket, a Rényi bound
+    above, a Monte Carlo interval at the cell's `confidence`. `value` is the best guess of `monte-carlo` and
+    of `gaussian-limit`. Of a calibration it is the value that is safe to use: the smallest safe noise lies
+    between `lower`, which is not safe, and `upper`; the largest safe number of steps between `lower` and
+    `upper`.
+    """
+    began = time.perf_counter()
+    try:
+        found = {**dict.fromkeys(ANSWER_KEYS), **_answer(cell), "version": _find_version()}
+    except Exception as problem:  # an error in one cell must not stop the sweep
+        found = report_failure(problem)
+    return {**found, "seconds": round(time.perf_counter() - began, 6)}
+
+
+def report_failure(problem: Exception) -> Row:
+    """The answer to a cell that has none: the problem on one line, after its class."""
+    error = " ".join(f"{type(problem).__name__}: {problem}".split())
+    return {**dict.fromkeys(ANSWER_KEYS), "error": error, "version": _find_version()}
+
+
+def _find_version() -> str:
+    # The metadata of an editable install may be out of date.
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
+
+
+def _answer(cell: Cell) -> Row:
+    values: Any = dict(cell)
+    ask, by = values["ask"], _accountant(values)
+    target = {key: values[key] for key in ASKS[ask]}
+    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by}
+    if ask in ("epsilon", "delta"):
+        curve = privacy_curve(_run(values), **how)
+        return {**_ends(getattr(curve, ask)(*target.values())), "because": _names(curve.because)}
+    if not isinstance(by, Certified):
+        must = f"be certified where {{ask}} is {ask}"
+        raise InvalidSetting("accountant", values["accountant"], must, "Ask for epsilon or delta instead.")
+    if ask == "noise":
+        any_noise = {"mechanism": "gaussian", "noise_multiplier": 1.0, "truth_probability": None, "steps": 1}
+        (step, _), *_ = _run({**values, **any_noise})
+        kind = CHOICES["mechanism"][values["mechanism"]]
+        noise = smallest_noise(step.sampling, steps=values["steps"], mechanism=kind, **target, **how)
+        ends: Row = {"lower": noise.beyond, "value": noise.value, "upper": noise.value}
+        return {**ends, "because": _names(noise.curve.because)}
+    (step, _), *_ = _run({**values, "steps": 1})
+    steps = most_steps(step, **target, **how)
+    upper = None if steps.beyond is None else steps.beyond - 1
+    return {
+        "lower": steps.value,
+        "value": steps.value,
+        "upper": upper,
+        "because": _names(steps.curve.because),
+    }
+
+
+def _accountant(values: Mapping[str, Any]) -> Accountant[Any, Any]:
+    stated = {key: values[key] for key in default_values(values["accountant"])}
+    return find_accountant(values["accountant"])(**stated)
+
+
+def _run(values: Mapping[str, Any]) -> Run:
+    return part_of(Table({key: values[key] for key in RUN_KEYS if values[key] is not None}, ""))
+
+
+def _ends(found: object) -> Row:
+    if isinstance(found, Estimate) and found.interrupted:
+        raise KeyboardInterrupt  # rows must be reproducible, so an interrupted simulation is no answer
+    return {key: getattr(found, key, None) for key in ("lower", "value", "upper", "order")}
+
+
+def _names(because: Any) -> str | None:
+    return "; ".join(evidence.name for evidence in because) or None
