@@ -519,13 +519,14 @@ ANY_SAMPLING: st.SearchStrategy[Sampling] = st.one_of(
     steps=st.sampled_from([1, 2, 3, 10, 100]),
     relation=st.sampled_from([*BRANCHES, tr.SUBSTITUTE]),
     exponent=st.floats(0.01, 20),
+    effort=st.sampled_from([tr.TIGHT, tr.QUICK]),
 )
 def test_any_question_is_answered_honestly_or_refused_by_name(
-    step: tr.Step, steps: int, relation: tr.Relation, exponent: float
+    step: tr.Step, steps: int, relation: tr.Relation, exponent: float, effort: tr.Effort
 ) -> None:
     delta = 10.0**-exponent
     try:
-        curve_asked = tr.privacy_curve(step * steps, relation=relation)
+        curve_asked = tr.privacy_curve(step * steps, relation=relation, by=tr.Certified(effort=effort))
         found = curve_asked.epsilon(delta)
         above = curve_asked.log_delta(found.upper) if found.upper < math.inf else None
     except (tr.NoTheorem, tr.NotPreciseEnough):
