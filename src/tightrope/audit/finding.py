@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tightrope.setting.plain import SAMPLING_SPELLINGS, spell
-from tightrope.setting.sampling import Sampling
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
 
 # Files that already exist use these names: format 1 of statements.
 _NAMES_IN_FILES = {"how": "evidence", "removal_changes_one_slot": "alike"}
@@ -107,7 +106,7 @@ class Finding:
         """
         plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         if self.sampling is not None:
-            plain["sampling"] = {"kind": spell(type(self.sampling)), **plain["sampling"]}
+            plain["sampling"] = {"kind": self.sampling.spelling, **plain["sampling"]}
         return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}
 
     @staticmethod
