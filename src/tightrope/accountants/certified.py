@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
-from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedCurve, ComposedWitness, PrivacyCurve
-from tightrope.engines.choose import Composition
+from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness, PrivacyCurve
+from tightrope.engines.choose import compose
+from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -131,7 +132,7 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 
 def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        return Composition(schedule)
+        return compose(schedule)
     from tightrope.engines.game.substitution import Substitution  # only where there is a game to play
 
     return Substitution(schedule, progress)

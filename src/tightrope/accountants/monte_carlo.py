@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import IN_THIS_PROCESS, Spread
 from tightrope.engines.draws.estimates import DrawPlan, Simulator
 from tightrope.engines.draws.tilts import TILTED, Drawing
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.confidence import BETTING, Interval

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import BY_DEFAULT, FINEST_ACCURACY, Certified
 from tightrope.answers.frontier import Frontier, V
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.effort import QUICK, TIGHT

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
@@ -16,6 +16,7 @@ from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.columns import align
 from tightrope.setting.relation import Relation, as_relation

@@ -4,10 +4,10 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import Certified, leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter, itemgetter, methodcaller
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +13,13 @@ from numpy.typing import NDArray
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.theorems.evidence import Evidence
 
 Brackets = NDArray[np.object_]
 Bound = TypeVar("Bound")
-
-
-class ComposedCurve(Protocol):
-    """The curve of one composed schedule, for epsilon >= 0."""
-
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """ln of bounds on the probability of a loss that no finite epsilon covers."""
-
-    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """Bounds on ln delta(epsilon)."""
-
-    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
-        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
 
 
 @dataclass(frozen=True)

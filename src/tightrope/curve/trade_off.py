@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Protocol, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from tightrope.curve.bracket import Bracket
@@ -17,9 +17,7 @@ from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.columns import align
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-
-Floats = NDArray[np.float64]
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 SMALLEST = 1e-307  # below this the rounding of floats is not relative
 SMALLEST_RATE = 1e-280  # above this no slope that matters comes near SMALLEST
