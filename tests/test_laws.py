@@ -287,6 +287,8 @@ def test_gaussian_add_never_exceeds_remove_on_a_grid(noise: float, rate: float, 
     # at 3000 steps of rate 0.001 and noise 5, delta(2) is far below the 1e-300 that is promised, and refused
     beyond = [] if (steps, rate, noise) == (3000, 1e-3, 5) else [2.0]
     for epsilon in (0.0, 0.01, 0.3, *beyond):
+        if log_delta(run, tr.ADD, epsilon, COARSE).upper < log_delta(run, tr.REMOVE, epsilon, COARSE).lower:
+            continue  # coarse brackets prove it where the two are far apart
         assert log_delta(run, tr.ADD, epsilon, FINE).lower <= log_delta(run, tr.REMOVE, epsilon, FINE).upper
 
 
