@@ -438,7 +438,7 @@ def test_the_modulus_bound_bounds_the_modulus_from_there_on(transform: NormalTra
 
 # -- errors
 
-KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
+KINDS = ["discretisation", "tails", "aliasing", "cut_off", "rounding"]
 
 
 @over(CATALOGUE)

@@ -137,9 +137,9 @@ def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
-    return (
-        f" ({upper})" if ratio.relative_width <= _ONE_NUMBER or lower == upper else f" ({lower} to {upper})"
-    )
+    if ratio.relative_width <= _ONE_NUMBER or lower == upper:
+        return f" ({upper})"
+    return f" ({lower} to {upper})"
 
 
 def _round_up(value: float) -> str:
@@ -301,9 +301,8 @@ def write_brackets(brackets: list[Bracket]) -> list[str]:
 
 def _is_wide(bracket: Bracket) -> bool:
     """Whether one number would say more than is known."""
-    return bracket.relative_width > _ONE_NUMBER or not any(
-        _round(bracket, decimals) for decimals in _DECIMALS
-    )
+    has_number = any(_round(bracket, decimals) for decimals in _DECIMALS)
+    return bracket.relative_width > _ONE_NUMBER or not has_number
 
 
 def _round(bracket: Bracket, decimals: int) -> str:
