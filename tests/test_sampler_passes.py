@@ -292,9 +292,7 @@ def test_bad_arguments_are_refused_by_name(options: dict[str, object], message: 
 
 
 def test_other_bad_questions_are_refused_by_name() -> None:
-    with pytest.raises(
-        InvalidSetting, match="batch must be at most population=10, got 11"
-    ):
+    with pytest.raises(InvalidSetting, match="batch must be at most population=10, got 11"):
         WithoutReplacementSampler(records=10, batch=11, steps=1)
     unseeded = PoissonSampler(records=10, rate=0.5, steps=1)
     with pytest.raises(InvalidSetting, match=r"seed must be given for batch_at\(0\), got None.*fresh_seed"):
