@@ -497,7 +497,7 @@ def test_importing_tightrope_loads_neither_plotting_nor_command_line_libraries()
 
 def test_importing_tightrope_is_free_until_a_name_is_used() -> None:
     script = (
-        "import sys, tightrope; before = 'numpy' in sys.modules; step = tightrope.Step; "
+        "import sys, tightrope; before = 'numpy' in sys.modules; ask = tightrope.epsilon; "
         "print(before, 'numpy' in sys.modules, hasattr(tightrope, 'nonsense'), 'Gaussian' in dir(tightrope))"
     )
     assert process(script).stdout == "False True False True\n"

@@ -28,7 +28,7 @@ from torch.utils.data.distributed import DistributedSampler
 from loader_passes import dataset, inspected, over, seeded, together
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
-from tightrope.audit.loaders.rates import float32_rate
+from tightrope.audit.loaders.samplers import float32_rate
 from tightrope.errors import InvalidSetting
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers import torch as ours

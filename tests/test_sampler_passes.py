@@ -121,12 +121,19 @@ def test_an_unseeded_state_keeps_the_count() -> None:
     assert (other.drawn, len(other)) == (3, 5)
 
 
+def test_states_of_version_0_7_are_read() -> None:
+    sampler = WithoutReplacementSampler(records=10, batch=2, steps=3)
+    sampler.load_state_dict({**sampler.state_dict(), "kind": "without_replacement", "drawn": 2})
+    assert sampler.drawn == 2
+    assert sampler.state_dict()["kind"] == "without-replacement"
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         (
-            {"kind": "without_replacement"},
-            "kind in the state must be 'poisson' as in this sampler, got 'without_replacement'",
+            {"kind": "without-replacement"},
+            "kind in the state must be 'poisson' as in this sampler, got 'without-replacement'",
         ),
         ({"records": 51}, "records in the state must be 50 as in this sampler, got 51"),
         ({"rate": 0.25}, "rate in the state must be 0.2 as in this sampler, got 0.25"),
@@ -292,9 +299,7 @@ def test_bad_arguments_are_refused_by_name(options: dict[str, object], message: 
 
 
 def test_other_bad_questions_are_refused_by_name() -> None:
-    with pytest.raises(
-        InvalidSetting, match="batch must be at most population=10, got 11"
-    ):
+    with pytest.raises(InvalidSetting, match="batch must be at most population=10, got 11"):
         WithoutReplacementSampler(records=10, batch=11, steps=1)
     unseeded = PoissonSampler(records=10, rate=0.5, steps=1)
     with pytest.raises(InvalidSetting, match=r"seed must be given for batch_at\(0\), got None.*fresh_seed"):

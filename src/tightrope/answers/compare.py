@@ -17,7 +17,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.errors import InvalidSetting, NotPreciseEnough
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED

@@ -109,6 +109,6 @@ def delta(
     >>> import tightrope as tr
     >>> coin = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.Poisson(rate=0.5))
     >>> print(tr.delta(coin * 2, epsilon=0.0, relation=tr.ADD_OR_REMOVE))
-    [0.359375..., 0.359375...]
+    [0.3124..., 0.3125...]
     """
     return privacy_curve(run, relation=relation, by=by, progress=progress).delta(epsilon)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tightrope.setting.plain import SAMPLING_SPELLINGS, spell
+from tightrope.setting.plain import plain_setting, sampling_of
 from tightrope.setting.sampling import Sampling
 
 # Files that already exist use these names: format 1 of statements.
@@ -35,7 +35,7 @@ class Scheme(Enum):
 class How(Enum):
     """What a finding rests on."""
 
-    DECLARED = "declared"  # somebody says so
+    DECLARED = "declared"  # a person says so
     INSPECTED = "inspected"  # the structure of the loader was read
     WATCHED = "watched"  # batches of indices were tested
 
@@ -44,10 +44,8 @@ class How(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
+class HypothesisTest:
     """One hypothesis, and the probability of data at least this unlikely if it is true."""
-
-    __test__ = False  # not for pytest to collect
 
     hypothesis: str
     p_value: float
@@ -91,7 +89,7 @@ class Finding:
     draws: int | None = None
     rate: float | None = None
     rate_range: tuple[float, float] | None = None
-    tests: tuple[Test, ...] = ()
+    tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -107,7 +105,7 @@ class Finding:
         """
         plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         if self.sampling is not None:
-            plain["sampling"] = {"kind": spell(type(self.sampling)), **plain["sampling"]}
+            plain["sampling"] = plain_setting(self.sampling)
         return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}
 
     @staticmethod
@@ -123,13 +121,9 @@ class Finding:
         known |= {
             "scheme": Scheme[known["scheme"].upper()],
             "how": How(known["how"]),
-            "sampling": None if sampling is None else _sampling_from(**sampling),
+            "sampling": None if sampling is None else sampling_of(sampling),
             "rate_range": None if rates is None else tuple(rates),
-            "tests": tuple(Test(**test) for test in known.get("tests", ())),
+            "tests": tuple(HypothesisTest(**test) for test in known.get("tests", ())),
             "notes": tuple(known.get("notes", ())),
         }
         return Finding(**known)
-
-
-def _sampling_from(kind: str, **parameters: Any) -> Sampling:
-    return SAMPLING_SPELLINGS[kind](**parameters)

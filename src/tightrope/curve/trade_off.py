@@ -16,8 +16,8 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.columns import align
 from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.text import align
 
 Floats = NDArray[np.float64]
 

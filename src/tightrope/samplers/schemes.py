@@ -40,10 +40,6 @@ class PoissonSampler(Sampler):
         """rate * records: divide the noisy sum of gradients by it, whatever the size of the batch drawn."""
         return self._sampling.rate * self.records
 
-    @property
-    def _scheme(self) -> dict[str, object]:
-        return {"kind": "poisson", "records": self.records, "rate": self._sampling.rate}
-
     def _draw(self, source: ByteSource) -> Indices:
         return poisson_batch(records=self.records, rate=self._sampling.rate, draw=source)
 
@@ -74,10 +70,6 @@ class WithoutReplacementSampler(Sampler):
     def expected_batch(self) -> float:
         """The batch size: the number to divide the noisy sum of gradients by, on every rank."""
         return self._sampling.batch
-
-    @property
-    def _scheme(self) -> dict[str, object]:
-        return {"kind": "without_replacement", "records": self.records, "batch": self._sampling.batch}
 
     def _draw(self, source: ByteSource) -> Indices:
         return without_replacement_batch(records=self.records, batch=self._sampling.batch, draw=source)

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from tightrope.pairs.exchange import Game
-from tightrope.pairs.schedule import Schedule
-from tightrope.setting.relation import Relation
+if TYPE_CHECKING:
+    from tightrope.pairs.exchange import Game
+    from tightrope.pairs.schedule import Schedule
+    from tightrope.setting.relation import Relation
 
 
 class Standing(Enum):
@@ -40,7 +42,7 @@ class Evidence:
 class Cover:
     """A theorem: the worst of these schedules dominates every neighbouring pair of datasets."""
 
-    schedules: tuple[Schedule | Game, ...]
+    schedules: "tuple[Schedule | Game, ...]"
     because: tuple[Evidence, ...]
 
 
@@ -48,7 +50,7 @@ class Cover:
 class Witness:
     """One pair of neighbouring datasets, or an adaptive choice of them: a lower bound without any theorem."""
 
-    schedule: Schedule | Game
+    schedule: "Schedule | Game"
     datasets: str
 
 
@@ -56,6 +58,6 @@ class Witness:
 class Analysis:
     """The covers and witnesses of one branch of a relation."""
 
-    branch: Relation
+    branch: "Relation"
     covers: tuple[Cover, ...]
     witnesses: tuple[Witness, ...]

@@ -65,7 +65,7 @@ def rule_out(scheme: Scheme, saw: str) -> SchemeTest:
     return SchemeTest(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
 
 
-class Tests:
+class BatchStatistics:
     """The tests, each computed at most once."""
 
     __test__ = False  # not for pytest to collect
