@@ -139,7 +139,7 @@ def test_the_gap_in_a_question_is_null_in_json(shell: Shell) -> None:
     assert loaded(shell, STEPS)["question"]["steps"] is None
     assert loaded(shell, STEPS)["question"]["mechanism"] == {"kind": "gaussian", "noise_multiplier": 0.8}
     assert loaded(shell, RATE)["question"]["sampling"] == {"kind": "poisson", "rate": None}
-    fixed = {"kind": "without-replacement", "batch": None, "population": 60_000, "rate": None}
+    fixed = {"kind": "without-replacement", "batch": None, "population": 60_000}
     assert loaded(shell, BATCH)["question"]["sampling"] == fixed
 
 

@@ -161,7 +161,7 @@ def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="state must be a mapping, got 3"):
         other.load_state_dict(3)  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidSetting, match="kind in the state must be 'without_replacement' as in this sampler, got None"
+        InvalidSetting, match="kind in the state must be 'without-replacement' as in this sampler, got None"
     ):
         other.load_state_dict({})
 

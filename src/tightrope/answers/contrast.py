@@ -196,15 +196,17 @@ def _resample_run(run: Run, kind: type[Sampling]) -> Run:
 
 def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
     """The same rate under another scheme."""
-    if kind is EveryRecord:
-        return EveryRecord()
     if isinstance(sampling, kind):
         return sampling
+    if kind is EveryRecord:
+        return EveryRecord()
     if kind is Poisson:
         return Poisson(rate=sampling.rate)
-    # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-    exact = Fraction(repr(sampling.rate))
-    return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
+    if kind is WithoutReplacement:
+        # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
+        exact = Fraction(repr(sampling.rate))
+        return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
+    raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
 
 
 def _own_claim(run: Run) -> Claim | None:

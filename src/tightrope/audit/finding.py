@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, assert_never
 
 from tightrope.setting.plain import plain_setting, sampling_of
-from tightrope.setting.sampling import Sampling
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
 # Files that already exist use these names: format 1 of statements.
 _NAMES_IN_FILES = {"how": "evidence", "removal_changes_one_slot": "alike"}
@@ -30,6 +30,22 @@ class Scheme(Enum):
 
     def __repr__(self) -> str:
         return self.name
+
+
+def scheme_of(sampling: Sampling) -> Scheme:
+    """The scheme that draws as an accounted sampling says.
+
+    >>> scheme_of(EveryRecord())
+    EVERY_RECORD
+    """
+    match sampling:
+        case EveryRecord():
+            return Scheme.EVERY_RECORD
+        case Poisson():
+            return Scheme.POISSON
+        case WithoutReplacement():
+            return Scheme.WITHOUT_REPLACEMENT
+    assert_never(sampling)
 
 
 class How(Enum):

@@ -131,7 +131,7 @@ def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
 
 
 def verify(file: Stated, *, json: opt.Json = False) -> int:
-    """Compute a statement anew and compare."""
+    """Compute a statement anew, and compare."""
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.make import verify as compute_anew
 

@@ -204,7 +204,7 @@ class RateOptions(opt.MechanismOptions):
 
 
 def rate(question: RateOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
-    """Find the largest sampling rate, or batch without replacement, with which the run is private."""
+    """Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private."""
     (_find_rate if question.sampling == "poisson" else _find_batch)(question, target, json=json)
 
 

@@ -1,6 +1,5 @@
 """What every answer prints, as text and as JSON: the question as assumed, the answers, and why they hold."""
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -178,7 +177,13 @@ def find_datasets(brackets: Iterable[Bracket]) -> list[str]:
 
 def theorem_object(evidence: Evidence) -> Object:
     """Name, statement, standing, reference and proof note."""
-    return {**dataclasses.asdict(evidence), "standing": evidence.standing.value}
+    return {
+        "name": evidence.name,
+        "statement": evidence.in_words(WORDS),
+        "standing": evidence.standing.value,
+        "reference": evidence.reference,
+        "proof": evidence.proof,
+    }
 
 
 def why_object(theorems: Iterable[Evidence], reached_by: Iterable[str]) -> Object:
@@ -201,7 +206,7 @@ def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:
     """Print a numbered list: name, standing, reference, statement."""
     for number, evidence in enumerate(theorems, start=1):
         head = f"{evidence.name} ({evidence.standing.value}: {evidence.reference})"
-        page.item(number, head, evidence.statement)
+        page.item(number, head, evidence.in_words(WORDS))
 
 
 def write_numbers(theorems: Iterable[Evidence], shown: Sequence[Evidence]) -> str:

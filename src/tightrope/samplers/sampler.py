@@ -140,7 +140,7 @@ class Sampler(Passes):
         """The kind of sampler and its numbers, by the names of the arguments."""
         sampling = plain_setting(self.sampling)
         sampling.pop("population", None)  # it is `records`
-        return {"records": self.records, **sampling}
+        return {"kind": sampling.pop("kind"), "records": self.records, **sampling}
 
     @property
     def drawn(self) -> int:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
@@ -213,10 +214,12 @@ def _describe(run: Run) -> str:
     samplings = {step.sampling for step, _ in run}
     if len(samplings) > 1:
         return f"{len(samplings)} samplings"
-    match samplings.pop():
+    sampling = samplings.pop()
+    match sampling:
         case EveryRecord():
             return "full batches"
         case Poisson(rate=rate):
             return f"Poisson sampling at rate {rate:.10g}"
         case WithoutReplacement(batch=batch, population=population):
             return f"batches of {batch:,} out of {population:,} without replacement"
+    assert_never(sampling)
