@@ -283,7 +283,7 @@ def test_prepared_loaders_are_looked_through(prepare: Callable[..., Any], accele
     assert inspect_loader(prepare(shuffled)) == inspect_loader(shuffled)
     seedable = inspect_loader(prepare(shuffled, use_seedable_sampler=True))
     assert (seedable.scheme, seedable.epoch) == (Scheme.SHUFFLE, 13)
-    assert "whoever knows the seed" in seedable.notes[0]
+    assert "anyone who knows the seed" in seedable.notes[0]
     assert inspect_loader(prepare(DPDataLoader(dataset(100), sample_rate=0.25))).sampling == Poisson(
         rate=0.25
     )

@@ -138,7 +138,7 @@ class TypedValue(Generic[V]):
 
 
 def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
-    """A curve with what it says at the target, asked while the asking is watched."""
+    """A curve with what it says at the target. It is asked here, while a bar shows progress."""
     return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 
 
@@ -285,13 +285,13 @@ def _answer_object(
         "gap": show.number_object(calibration.gap),
         "rounded": typed.value,
         **also,
-        "at_value": _spent(calibration.curve, target),
-        "at_rounded": _spent(typed.curve, target),
+        "at_value": _cost_object(calibration.curve, target),
+        "at_rounded": _cost_object(typed.curve, target),
         **show.why_object(show.find_theorems(brackets), show.find_datasets(brackets)),
     }
 
 
-def _spent(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
+def _cost_object(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
     epsilon, delta = curve.epsilon(target.delta), curve.delta(target.epsilon)
     ends = {"epsilon": show.bracket_object(epsilon), "delta": show.bracket_object(delta)}
     return {**ends, **show.width_object(epsilon)}

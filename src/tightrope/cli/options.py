@@ -43,7 +43,7 @@ class Word(Protocol):
 
 def read_number(_: Any, words: Sequence[Word]) -> float:
     """Read one number; a fraction is rounded once, to the nearest float."""
-    return _number(words[0].value)
+    return _parse_number(words[0].value)
 
 
 def read_whole(_: Any, words: Sequence[Word]) -> int:
@@ -63,7 +63,7 @@ def read_whole(_: Any, words: Sequence[Word]) -> int:
 
 def read_numbers(_: Any, words: Sequence[Word]) -> list[float]:
     """Read numbers separated by spaces or commas; at least one."""
-    found = [_number(part) for word in words for part in word.value.split(",") if part.strip()]
+    found = [_parse_number(part) for word in words for part in word.value.split(",") if part.strip()]
     if not found:
         raise ValueError("it has no value; pass at least one number.")
     return found
@@ -77,7 +77,7 @@ def read_points(_: Any, words: Sequence[Word]) -> list[float]:
     parts = text.split(":")
     if len(parts) != 3 or len(words) != 1:
         raise ValueError(f"{text!r} is not start:stop:count; pass for example 0:2:21.")
-    start, stop, count = (_number(part) for part in parts)
+    start, stop, count = (_parse_number(part) for part in parts)
     if count % 1 != 0 or not 2 <= count <= MOST_POINTS:
         raise ValueError(f"{text!r} asks for {count:g} points; pass a whole count from 2 to {MOST_POINTS}.")
     if not -math.inf < start < stop < math.inf:
@@ -87,7 +87,7 @@ def read_points(_: Any, words: Sequence[Word]) -> list[float]:
     return [float(first + (last - first) * i / (int(count) - 1)) for i in range(int(count))]
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         return float(Fraction(text)) if "/" in text else float(text)
     except (ValueError, ZeroDivisionError, OverflowError):

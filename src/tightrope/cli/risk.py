@@ -53,7 +53,7 @@ def risk(
     effort: opt.WhichEffort = "quick",
     json: opt.Json = False,
 ) -> None:
-    """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
+    """Bracket what the best attack achieves: true positive rates, success and posteriors."""
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]

@@ -265,11 +265,11 @@ def _write_page() -> str:
     false = [evidence for evidence in everything if evidence.standing is REFUTED]
     sections = [
         _OPENING,
-        _matrix(),
+        _write_matrix(),
         "\n## Theorems and their standing\n",
-        "\n".join(_entry(evidence) for evidence in holds),
+        "\n".join(_write_entry(evidence) for evidence in holds),
         "\n## Refuted beliefs\n",
-        "\n".join(_entry(evidence) for evidence in false),
+        "\n".join(_write_entry(evidence) for evidence in false),
     ]
     return "\n".join(sections)
 
@@ -285,12 +285,12 @@ def _matrix_rows(named: Callable[[Evidence], str]) -> list[list[str]]:
     return [heading, *([*question, *names] for question, names in found.items())]
 
 
-def _matrix() -> str:
+def _write_matrix() -> str:
     heading, *body = _matrix_rows(lambda evidence: f"[{evidence.name}](#{evidence.name})")
     return "\n".join("| " + " | ".join(row) + " |" for row in [heading, ["---"] * len(heading), *body])
 
 
-def _entry(evidence: Evidence) -> str:
+def _write_entry(evidence: Evidence) -> str:
     return (
         f"### {evidence.name}\n\n{evidence.statement}\n\n"
         f"- standing: {evidence.standing.value}\n"

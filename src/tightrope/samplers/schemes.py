@@ -14,8 +14,8 @@ class PoissonSampler(Sampler):
 
     `steps` is the number of batches in one pass and `drawn` the number handed out before, by a run to resume.
     Without a seed every bit comes from the operating system. With one, batch t is a pure function of the seed
-    and t, by a generator that is no cipher: whoever knows the seed knows the batches, and amplification is
-    void. For a release leave it out, or keep a `fresh_seed()` secret and use it for one run only.
+    and t, by a generator that is no cipher: anyone who knows the seed knows the batches, and amplification
+    is void. For a release leave it out, or keep a `fresh_seed()` secret and use it for one run only.
 
     >>> from tightrope import Gaussian
     >>> sampler = PoissonSampler(records=1000, rate=0.01, steps=100)

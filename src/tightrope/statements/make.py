@@ -63,7 +63,7 @@ class Facts:
 
 
 def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) -> Finding:
-    """A finding that rests on somebody's word; `numbers` are those of the finding that were declared too."""
+    """A finding that is only declared; `numbers` are those of the finding that were declared too."""
     said = sampling_in_words(sampling) if sampling is not None else scheme.value
     sentence = f"It is declared that batches are drawn so: {said}."
     if scheme is Scheme.UNKNOWN:
@@ -72,7 +72,7 @@ def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) ->
 
 
 def declare_as_accounted(run: Run | Step) -> Finding:
-    """Somebody's word that batches are drawn as they were accounted; all steps must share one sampling."""
+    """The declaration that batches are drawn as accounted; all steps must share one sampling."""
     samplings = {step.sampling for step, _ in as_run(run)}
     if len(samplings) != 1:
         must = f"be stated for a run of {len(samplings)} samplings"

@@ -200,7 +200,7 @@ def _judge(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
 def _draw_afresh(
     run: Run, finding: Finding, delta: float, relation: Relation, by: Certified
 ) -> Bracket | None:
-    """epsilon if batches of the size found were drawn without replacement; None where nobody can say."""
+    """epsilon if batches of the size found were drawn without replacement; None where that is not known."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)

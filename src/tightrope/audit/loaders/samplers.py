@@ -65,7 +65,7 @@ def _follows(draws: int, records: int) -> bool | None:
 
 def _read_seedable(sampler: Any, records: int) -> Stream:
     notes = (
-        "The order follows from a seed and the number of the pass: whoever knows the seed knows it.",
+        "The order follows from a seed and the number of the pass: anyone who knows the seed knows it.",
         "A pass that is broken off is repeated in the same order.",
     )
     return replace(_read_random(sampler, records), renewed=False, notes=notes)
@@ -132,7 +132,7 @@ def _read_distributed(sampler: Any, records: int) -> Stream:
     if sampler.shuffle:
         notes.append("The order is the same in every epoch unless set_epoch is called before each one.")
         known = f"The order follows from the seed {sampler.seed} and the epoch"
-        notes.append(f"{known}: whoever knows the seed knows it.")
+        notes.append(f"{known}: anyone who knows the seed knows it.")
     return Stream(
         kind=Scheme.SHUFFLE if sampler.shuffle else Scheme.FIXED_PARTITION,
         records=records,

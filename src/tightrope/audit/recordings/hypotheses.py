@@ -27,9 +27,8 @@ from tightrope.audit.recordings.overlaps import (
     overlap_moments_at_lags,
 )
 
-UNEVEN = (
-    0.3  # weights whose relative standard deviation is this must be ruled out before draws count as uniform
-)
+# weights of this relative standard deviation must be ruled out before draws count as uniform
+UNEVEN = 0.3
 EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights are harder to tell apart than all else
 SHARE = 1 / 36  # of the level, for each of at most nine other tests
 

@@ -17,40 +17,40 @@ REPEATED = "a record came twice within every epoch that was tried"
 def weigh_schemes(stats: BatchStatistics) -> list[SchemeTest]:
     """One test per scheme that may have drawn the batches: at least three, not all holding everything."""
     found = [
-        _poisson(stats),
-        _without_replacement(stats),
-        _shuffle(stats),
-        _balls_in_bins(stats),
-        _fixed_partition(stats),
+        _test_poisson(stats),
+        _test_without_replacement(stats),
+        _test_shuffle(stats),
+        _test_balls_in_bins(stats),
+        _test_fixed_partition(stats),
     ]
     if stats.sizes.max() > 1:  # for batches of one record it makes no difference
-        found.append(_with_replacement(stats))
-    return [*found, _weights(stats)]
+        found.append(_test_with_replacement(stats))
+    return [*found, _test_weights(stats)]
 
 
-def _poisson(stats: BatchStatistics) -> SchemeTest:
+def _test_poisson(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets whose sizes are binomial."""
     if stats.within:
         return rule_out(Scheme.POISSON, _tell_repeats(stats))
     sizes = [stats.equal_sizes, stats.dispersion, stats.empty_batches]
-    return combine(Scheme.POISSON, [*sizes, *_independent(stats)])
+    return combine(Scheme.POISSON, [*sizes, *_list_independent(stats)])
 
 
-def _without_replacement(stats: BatchStatistics) -> SchemeTest:
+def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets of one size."""
     if stats.within:
         return rule_out(Scheme.WITHOUT_REPLACEMENT, _tell_repeats(stats))
     if stats.unequal:
         return rule_out(Scheme.WITHOUT_REPLACEMENT, stats.dispersion.saw)
-    return combine(Scheme.WITHOUT_REPLACEMENT, _independent(stats))
+    return combine(Scheme.WITHOUT_REPLACEMENT, _list_independent(stats))
 
 
-def _independent(stats: BatchStatistics) -> list[Clue]:
+def _list_independent(stats: BatchStatistics) -> list[Clue]:
     subsets = [stats.evenness, stats.favourite, stats.neighbours]
     return [*subsets, stats.spread, stats.top_index, stats.recurrence, stats.repeats]
 
 
-def _shuffle(stats: BatchStatistics) -> SchemeTest:
+def _test_shuffle(stats: BatchStatistics) -> SchemeTest:
     """A random order, new in each epoch, cut into batches of one size; only the last may be shorter."""
     if len(np.unique(stats.sizes)) > 2:
         return rule_out(Scheme.SHUFFLE, stats.dispersion.saw)
@@ -61,7 +61,7 @@ def _shuffle(stats: BatchStatistics) -> SchemeTest:
     if not fitting:
         return rule_out(Scheme.SHUFFLE, "shorter batches come where no epoch ends")
     best = min(fitting, key=lambda cut: (not _is_whole_pass(cut, stats), cut.log_chance))
-    return combine(Scheme.SHUFFLE, _once_per_epoch(stats, best), best)
+    return combine(Scheme.SHUFFLE, _list_once_per_epoch(stats, best), best)
 
 
 def _is_whole_pass(cut: EpochCut, stats: BatchStatistics) -> bool:
@@ -70,7 +70,7 @@ def _is_whole_pass(cut: EpochCut, stats: BatchStatistics) -> bool:
     return cut.first > 0 and (left == 0 or (left < stats.sizes[0] and not stats.unequal))
 
 
-def _balls_in_bins(stats: BatchStatistics) -> SchemeTest:
+def _test_balls_in_bins(stats: BatchStatistics) -> SchemeTest:
     """Each record goes into one batch of each epoch, every batch being equally likely."""
     if not stats.cuts:
         return rule_out(Scheme.BALLS_IN_BINS, REPEATED)
@@ -79,7 +79,7 @@ def _balls_in_bins(stats: BatchStatistics) -> SchemeTest:
         return rule_out(Scheme.BALLS_IN_BINS, "epochs without a repeat leave records out")
     best = min(fitting, key=lambda cut: (cut.length is None, cut.log_chance))
     sizes = [stats.equal_sizes_in(best), stats.dispersion_in(best)]
-    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_once_per_epoch(stats, best)], best)
+    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_list_once_per_epoch(stats, best)], best)
 
 
 def _takes_all(cut: EpochCut, stats: BatchStatistics) -> bool:
@@ -87,14 +87,14 @@ def _takes_all(cut: EpochCut, stats: BatchStatistics) -> bool:
     return cut.first == n and all(stats.sizes[epoch].sum() == n for epoch in cut.whole(stats.count))
 
 
-def _once_per_epoch(stats: BatchStatistics, epochs: EpochCut) -> list[Clue]:
+def _list_once_per_epoch(stats: BatchStatistics, epochs: EpochCut) -> list[Clue]:
     """Independent uniform orders: the unions of epochs, whole or not, are independent uniform subsets."""
     totals = np.bincount(epochs.segment(stats.count), weights=stats.sizes).astype(np.int64)
     evenness = stats.compare_pairs("epochs", overlap_moments(totals, stats.records))
     return [evenness, stats.neighbours_across(epochs), stats.spread, stats.top_index, stats.recurrence]
 
 
-def _with_replacement(stats: BatchStatistics) -> SchemeTest:
+def _test_with_replacement(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform draws."""
     if not _is_regular(stats.sizes):
         return rule_out(Scheme.WITH_REPLACEMENT, stats.dispersion.saw)
@@ -103,7 +103,7 @@ def _with_replacement(stats: BatchStatistics) -> SchemeTest:
     return combine(Scheme.WITH_REPLACEMENT, [*draws, *others])
 
 
-def _weights(stats: BatchStatistics) -> SchemeTest:
+def _test_weights(stats: BatchStatistics) -> SchemeTest:
     """Independent batches for which some records are likelier than others, and noticeably so."""
     sizes = [] if _is_regular(stats.sizes) else [stats.dispersion]
     others = [stats.neighbours_with_weights, stats.spread_with_weights, stats.top_index, stats.repeats]
@@ -117,11 +117,11 @@ def _is_regular(sizes: Whole) -> bool:
     return one_size and len(short) * 2 <= len(sizes) and len(np.unique(np.diff(short))) <= 1
 
 
-def _fixed_partition(stats: BatchStatistics) -> SchemeTest:
+def _test_fixed_partition(stats: BatchStatistics) -> SchemeTest:
     """The same batches in every epoch, or the dataset in its own order."""
     if stats.within:
         return rule_out(Scheme.FIXED_PARTITION, _tell_repeats(stats))
-    length = _period(stats.batches)
+    length = _find_period(stats.batches)
     if length is None and not _is_in_order(stats.batches):
         saw = "batches neither come again nor follow the order of the dataset"
         return rule_out(Scheme.FIXED_PARTITION, saw)
@@ -130,7 +130,7 @@ def _fixed_partition(stats: BatchStatistics) -> SchemeTest:
     return combine(Scheme.FIXED_PARTITION, [clue], EpochCut(offset=0, length=length, log_chance=-math.inf))
 
 
-def _period(batches: Batches) -> int | None:
+def _find_period(batches: Batches) -> int | None:
     """After how many batches all come again, without a repeat in between."""
     signatures = batches.signatures
     period = next((j for j in range(2, len(signatures)) if signatures[j] == signatures[0]), None)

@@ -175,7 +175,7 @@ class OpacusAccountant(IAccountant):
 
     def ledger(self) -> Ledger:
         """Everything recorded as a ledger, to be saved or to go on with elsewhere."""
-        unproven = next(self._unproven(), None)
+        unproven = next(self._list_unproven(), None)
         if unproven is not None:
             must = f"be {KIND_IN_WORDS[self.kind]} to become a ledger"
             remedy = "There is no sampling to write down: ask epsilon(delta) for what is proved."
@@ -210,7 +210,7 @@ class OpacusAccountant(IAccountant):
         stated = self._assume(opacus_rate).rate
         return found > stated * (1 + 1e-9) or found < stated * (1 - UNACCOUNTED_RATE)
 
-    def _unproven(self) -> Iterator[Finding]:
+    def _list_unproven(self) -> Iterator[Finding]:
         """The distinct findings that leave some step without a sampling."""
         pairs = zip(self.history, self.findings, strict=True)
         yield from dict.fromkeys(f for (_, rate, _), f in pairs if f and self._find_sampling(rate, f) is None)
@@ -272,7 +272,7 @@ class OpacusAccountant(IAccountant):
         if self._has_curve():
             return ProvedBound(epsilon=self._curve(by).epsilon(delta))
         why_not = ""
-        unproven = list(self._unproven())
+        unproven = list(self._list_unproven())
         if self._has_noiseless_step():
             why_not = "some steps added no noise"
         elif len(set(self.findings)) > 1 or any(finding.sampling is not None for finding in unproven):
@@ -283,7 +283,7 @@ class OpacusAccountant(IAccountant):
         return prove_bound(self.run, unproven[0], delta=delta, relation=self.relation, by=by, starts=starts)
 
     def _has_curve(self) -> bool:
-        return not any(self._unproven()) and not self._has_noiseless_step()
+        return not any(self._list_unproven()) and not self._has_noiseless_step()
 
     def _has_noiseless_step(self) -> bool:
         return any(noise == 0 for noise, _, _ in self.history)
@@ -291,7 +291,7 @@ class OpacusAccountant(IAccountant):
     @property
     def only_bounds(self) -> bool:
         """Whether what is recorded only bounds what was run, or depends on how often training was resumed."""
-        return self._is_a_bound() or (self._starts > 1 and any(self._unproven()))
+        return self._is_a_bound() or (self._starts > 1 and any(self._list_unproven()))
 
     def _is_a_bound(self) -> bool:
         """Whether the accounted steps are worse than those that were run: then no lower end is attained."""

@@ -18,7 +18,7 @@ def warn(message: str) -> None:
 
 
 def warn_in_a_box(message: str, remedy: str) -> None:
-    """Warn, and print it so that nobody overlooks it."""
+    """Warn, and print the warning in a box that stands out."""
     texts = ("SAMPLER MISMATCH", message, f"What to do: {remedy}")
     lines = [line for text in texts for line in textwrap.wrap(text, BOX_WIDTH)]
     edge = "+" + "-" * (BOX_WIDTH + 2) + "+"
