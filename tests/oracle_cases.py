@@ -9,8 +9,8 @@ from typing import Any
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.curve.privacy_curve import ComposedCurve
-from tightrope.engines.choose import Composition
+from tightrope.engines.choose import compose
+from tightrope.engines.face import ComposedCurve
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import RELATIONS
@@ -110,7 +110,7 @@ def answer(case: Case, accuracy: float) -> Answer:
     """Tightrope's answer to `case`, computed once per accuracy."""
     epsilon = float(case.epsilon)
     if case.witness is not None:
-        composed: ComposedCurve = Composition(witness_schedule(case))
+        composed: ComposedCurve = compose(witness_schedule(case))
         bounds = composed.log_bounds(epsilon, accuracy)
         return Answer(tr.Bracket(bounds.lower, bounds.upper))
     curve = tr.privacy_curve(case.run, relation=case.relation, by=tr.Certified(accuracy=accuracy))

@@ -182,8 +182,8 @@ def test_all_accountants_on_one_run() -> None:
     assert certified.upper < renyi.upper
     assert certified.lower in estimated
     assert approximate.value < certified.lower
-    assert table.beside_certified(table.rows[2], 0).endswith("too small")
-    assert table.beside_certified(table.rows[3], 0) == "holds the bracket"
+    assert table.locate(table.rows[2], 0).endswith("too small")
+    assert table.locate(table.rows[3], 0) == "holds the bracket"
     assert "renyi" in str(table)
     assert "holds the bracket" in str(table)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tightrope.numerics import confidence
 from tightrope.numerics.confidence import Limits, betting, chernoff, hoeffding
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 BETA = 0.2
 REPETITIONS = 3000

@@ -29,15 +29,15 @@ from catalogue import (
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
 from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
 from tightrope.engines.cells import Cells, cut
-from tightrope.engines.choose import Composition
-from tightrope.engines.closed_forms import OneFormula, full_batch
-from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.contour.normal import NormalTransform
+from tightrope.engines.choose import compose
+from tightrope.engines.closed_forms import OneFormula, sum_full_batches
+from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
-from tightrope.numerics.tails import Floats
+from tightrope.engines.transforms.normal import NormalTransform
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport, exact_log_ratio
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
@@ -267,7 +267,7 @@ def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
 def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: float) -> None:
     epsilon = share * (separation + separation**2)
     truth = mp.log(gaussian_delta(mpf(separation), mpf(epsilon)))
-    found = full_batch(Schedule([(ShiftPair.of_normals(separation), 1)])).bounds(epsilon)
+    found = sum_full_batches(Schedule([(ShiftPair.of_normals(separation), 1)])).bounds(epsilon)
     assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert found.width <= 1e-6
 
@@ -444,7 +444,7 @@ KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
 @over(CATALOGUE)
 @ONE_WAY
 def test_errors_are_named_non_negative_and_account_for_the_width(entry: Entry, relation: tr.Relation) -> None:
-    composition = Composition(schedule_of(entry.run, relation))
+    composition = compose(schedule_of(entry.run, relation))
     for epsilon in entry.epsilons[:3]:
         log_delta(entry.run, relation, epsilon)  # fails first, and once, where there is no answer
         found = composition.log_bounds(epsilon, COARSE)

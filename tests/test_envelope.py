@@ -19,12 +19,12 @@ from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
 from tightrope.curve.privacy_curve import ComposedCover, ComposedWitness
 from tightrope.engines.cells import cut
-from tightrope.engines.choose import Composition
-from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.contour.envelope import EnvelopeTransform
+from tightrope.engines.choose import compose
+from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.outcomes import exact_delta
+from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.finite_pair import FinitePair
@@ -233,7 +233,7 @@ def by_fft(noise: Noise, rate: float, scale: float, steps: int, epsilon: float) 
 def test_composed_values_agree_with_a_plain_fft(
     noise: Noise, rate: float, scale: float, steps: int, epsilon: float
 ) -> None:
-    found = Composition(Schedule([(envelope(noise, rate, scale), steps)])).log_bounds(epsilon, 1e-5)
+    found = compose(Schedule([(envelope(noise, rate, scale), steps)])).log_bounds(epsilon, 1e-5)
     assert math.exp(found.upper) == pytest.approx(by_fft(noise, rate, scale, steps, epsilon), rel=2e-4)
 
 
@@ -256,7 +256,7 @@ def test_two_steps_agree_with_an_integral_over_the_first(rate: float, scale: flo
         cuts = [shift / 2, (shift / 2 + kink) / 2, kink, kink + 1, kink + 2, kink + 4, kink + 12]
         atom = (1 - mpf(rate)) * (2 * mp.ncdf(shift / 2) - 1)
         truth = atom * rest(mpf(0)) + mp.quad(integrand, cuts)
-    found = Composition(Schedule([(envelope(Noise.NORMAL, rate, scale), 2)])).log_bounds(epsilon, 1e-5)
+    found = compose(Schedule([(envelope(Noise.NORMAL, rate, scale), 2)])).log_bounds(epsilon, 1e-5)
     assert found.lower - 1e-9 <= mp.log(truth) <= found.upper + 1e-9
 
 
@@ -319,9 +319,9 @@ def test_the_envelope_is_never_below_any_split(run: tr.Run, epsilons: tuple[floa
     for epsilon in epsilons:
         found = curve.log_delta(epsilon)
         for removing in {0, 1, steps // 4, steps // 2, steps - 1, steps}:
-            split = Composition(
-                Schedule([(remove, removing), (remove.reverse, steps - removing)])
-            ).log_bounds(epsilon, 1e-3)
+            split = compose(Schedule([(remove, removing), (remove.reverse, steps - removing)])).log_bounds(
+                epsilon, 1e-3
+            )
             assert split.lower <= found.upper
             if removing in (0, steps):
                 assert split.lower <= found.lower + 2e-3

@@ -19,11 +19,11 @@ from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_l
 from tightrope.engines.game.substitution import Substitution, _play, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.convex import convex_minorant
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Noise
 
-Floats = NDArray[np.float64]
 SETTINGS = [(0.05, 4.0), (0.5, 1.0), (0.9, 2.0), (0.01, 0.8), (0.3, 6.0)]
 TIGHTLY = tr.Certified(effort=tr.TIGHT)
 over_settings = pytest.mark.parametrize(("rate", "noise"), SETTINGS)

@@ -48,7 +48,7 @@ from tightrope.engines.draws.losses import log_moment, tilted_source
 from tightrope.engines.draws.tilts import PLAIN, TILTED, Drawing, choose_tilts
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, Interval, draws_needed
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule

@@ -9,7 +9,7 @@ import tightrope as tr
 from catalogue import gaussian, laplace, log_delta, poisson, response
 from oracle_cases import Case, load
 from precise import mpf
-from tightrope.engines.choose import Composition
+from tightrope.engines.choose import compose
 from tightrope.engines.face import LogBounds
 from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
@@ -111,7 +111,7 @@ def test_add_or_remove_follows_the_crossing_for_laplace_at_two_steps() -> None:
 def adversary(removes: int, adds: int, epsilon: float) -> LogBounds:
     """Laplace noise of scale 2, half of the records without replacement: so many steps of each direction."""
     laws = step_laws(tr.Laplace(noise_multiplier=2), tr.WithoutReplacement(batch=1, population=2), tr.REMOVE)
-    return Composition(Schedule([(laws.remove(), removes), (laws.add(), adds)])).log_bounds(epsilon, 1e-4)
+    return compose(Schedule([(laws.remove(), removes), (laws.add(), adds)])).log_bounds(epsilon, 1e-4)
 
 
 def test_one_step_of_each_direction_beats_both_pure_directions_for_laplace_under_substitution() -> None:
@@ -169,7 +169,7 @@ def test_all_four_poisson_entries_of_table_1_are_certainly_too_high(delta: float
 def test_substitution_without_replacement_is_not_like_poisson() -> None:
     poisson_like = tr.epsilon(gaussian(0.8, BATCHES["poisson"], 10_000), delta=1e-6, relation=tr.SUBSTITUTE)
     laws = step_laws(tr.Gaussian(noise_multiplier=0.8), BATCHES["wor"], tr.REMOVE)
-    witnessed, _ = Composition(Schedule([(laws.remove(), 10_000)])).epsilon_bounds(1e-6, 1e-3)
+    witnessed, _ = compose(Schedule([(laws.remove(), 10_000)])).epsilon_bounds(1e-6, 1e-3)
     assert poisson_like.upper < 1.34
     assert witnessed > 15.25
 
@@ -183,8 +183,8 @@ def test_remove_is_not_the_worst_substitution_of_gaussian_noise_without_replacem
         (0.0, 0.291722402484907, 0.291181259349624),
         (0.02, 0.284668510272142, 0.284475541593201),
     ):
-        exchange = Composition(Schedule([(laws.exchange(), 2)])).log_bounds(epsilon, 1e-5)
-        remove = Composition(Schedule([(laws.remove(), 2)])).log_bounds(epsilon, 1e-5)
+        exchange = compose(Schedule([(laws.exchange(), 2)])).log_bounds(epsilon, 1e-5)
+        remove = compose(Schedule([(laws.remove(), 2)])).log_bounds(epsilon, 1e-5)
         assert exchange.lower > remove.upper
         assert exchange.lower - 1e-14 <= math.log(opposite) <= exchange.upper + 1e-14
         assert remove.lower - 1e-14 <= math.log(removed) <= remove.upper + 1e-14

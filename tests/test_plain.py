@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 import tightrope as tr
 from catalogue import CATALOGUE, Entry
 from tightrope.report.words import spell
-from tightrope.setting.plain import (
-    MECHANISM_SPELLINGS,
-    RELATION_SPELLINGS,
-    SAMPLING_SPELLINGS,
-    part_of,
-    plain_run,
-    run_of,
-)
+from tightrope.setting.mechanism import MECHANISM_SPELLINGS
+from tightrope.setting.plain import part_of, plain_run, run_of
+from tightrope.setting.relation import RELATION_SPELLINGS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table
 
 GAUSSIAN = {

@@ -6,7 +6,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.engines.closed_forms import OneFormula
-from tightrope.engines.contour.engine import ContourEngine
+from tightrope.engines.contour import ContourEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair

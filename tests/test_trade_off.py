@@ -30,8 +30,9 @@ from catalogue import (
 )
 from precise import gaussian_delta, mp, mpf
 from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness
-from tightrope.curve.trade_off import Floats, TradeOff
+from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import LogBounds
+from tightrope.numerics.floats import Floats
 
 RATES = (1e-12, 1e-9, 1e-6, 1e-4, 0.01, 0.05, 0.3, 0.5, 0.8, 0.99, 1 - 1e-6)
 ONE_WAY = pytest.mark.parametrize("relation", BRANCHES, ids=repr)

@@ -14,8 +14,9 @@ import numpy as np
 import tightrope as tr
 from reproduction.paper.item import Making
 from reproduction.paper.numbers import overlap
-from tightrope.engines.choose import Composition  # a fixed split is no run of the public interface
-from tightrope.numerics.tails import Floats
+from tightrope.engines.choose import compose  # a fixed split is no run of the public interface
+from tightrope.engines.face import ComposedCurve
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
 
@@ -94,10 +95,10 @@ class Split:
                 break
         return False
 
-    def composition(self) -> Composition:
+    def composition(self) -> ComposedCurve:
         """The same split as the package's engines compose it."""
         laws = step_laws(MECHANISM, SAMPLING, tr.SUBSTITUTE)
-        return Composition(Schedule([(laws.remove(), self.removes), (laws.add(), STEPS - self.removes)]))
+        return compose(Schedule([(laws.remove(), self.removes), (laws.add(), STEPS - self.removes)]))
 
 
 @cache

@@ -11,7 +11,7 @@ from reproduction.paper.item import Making
 from reproduction.paper.numbers import overlap
 
 # the envelope's own curve, from both sides, is no answer of the public interface
-from tightrope.engines.choose import Composition
+from tightrope.engines.choose import compose
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -86,7 +86,7 @@ def compose_envelope(epsilons: Sequence[float]) -> AccountantLine:
     """The paper's upper bound: the pointwise maximum of one step, composed with itself."""
     remove = step_laws(tr.Gaussian(noise_multiplier=NOISE), STEP.sampling, tr.SUBSTITUTE).remove()
     assert isinstance(remove, ShiftPair)
-    composed = Composition(Schedule([(Envelope(remove), STEPS)]))
+    composed = compose(Schedule([(Envelope(remove), STEPS)]))
     bounds = [composed.log_bounds(at, ACCURACY) for at in epsilons]
     deltas = tuple(
         tr.Bracket(_exponential(found.lower, 0.0), _exponential(found.upper, 1.0)) for found in bounds

@@ -19,8 +19,7 @@ import numpy as np
 from scipy import fft
 
 from tightrope.curve.bracket import Bracket
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from pydantic import (
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import as_path, read_text
-from tightrope.setting.plain import RELATION_SPELLINGS, SAMPLING_SPELLINGS
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import MOST_STEPS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.validate import ClosedTable, explain
 
 NOT_STATED = "not stated"

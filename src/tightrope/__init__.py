@@ -1,7 +1,7 @@
 """Certified privacy accounting for subsampled mechanisms under composition.
 
-State what is run (mechanism, sampling, steps) and who counts as a neighbour (relation). Get a certified bracket
-and the theorem behind it, or a refusal that says what is known.
+State what is run (mechanism, sampling, steps) and who counts as a neighbour (relation). Get a certified
+bracket and the theorem behind it, or a refusal that says what is known.
 """
 
 import importlib
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.8.0"
 
-# The public names in pipeline order. Each is imported from its module when it is first used, so that a question
-# loads the engines it needs and `tightrope --version` none.
+# The public names in pipeline order. Each is imported from its module when it is first used, so that a
+# question loads the engines it needs and `tightrope --version` none.
 _HOMES = {
     "setting.mechanism": "Gaussian Laplace RandomizedResponse Finite",
     "setting.sampling": "EveryRecord Poisson WithoutReplacement",

@@ -87,18 +87,13 @@ class InvalidSetting(TightropeError, ValueError):
     rate must be in [0, 1], got 7. Pass a probability.
     """
 
-    def __init__(
-        self, argument: str, value: object = None, must: str = "", remedy: str = "", *, where: str = ""
-    ) -> None:
-        # TRANSITION: one text alone is still taken; goes when every room states argument, value, must and remedy
+    def __init__(self, argument: str, value: object, must: str, remedy: str = "", *, where: str = "") -> None:
         super().__init__(f"{argument} must {must}", remedy)
         self.args = (argument, value, must, remedy)
         self.argument, self.value, self.must, self.where = argument, value, must, where
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        if not self.must:  # TRANSITION
-            return f"{self.where}{words.fill(self.argument)}"
         argument = self.argument if self.where else words.name(self.argument)
         said = f"{self.where}{argument} must {words.fill(self.must)}, got {words.value(self.value)}."
         return " ".join(filter(None, (said, words.fill(self.remedy))))

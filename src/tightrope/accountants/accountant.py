@@ -1,17 +1,15 @@
 """Who answers: a value that knows which kind of curve it makes and what its answers are worth."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 
 CurveT = TypeVar("CurveT", covariant=True)
 AnswerT = TypeVar("AnswerT", covariant=True)
-
-Progress = Callable[[int, int], None]
 
 
 class Accountant(ABC, Generic[CurveT, AnswerT]):

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
-from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedCurve, ComposedWitness, PrivacyCurve
-from tightrope.engines.choose import Composition
+from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness, PrivacyCurve
+from tightrope.engines.choose import compose
+from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -16,8 +17,8 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
+from tightrope.theorems.table import Analysis
 
 FINEST_ACCURACY = 1e-9
 
@@ -26,9 +27,10 @@ FINEST_ACCURACY = 1e-9
 class Certified(Accountant[PrivacyCurve, Bracket]):
     """Brackets: theorems from above, real datasets from below.
 
-    `accuracy` is the relative width in delta that a bracket may have. For batches without replacement under SUBSTITUTE
-    the theory itself leaves a gap; `effort` says how hard to work to close it. QUICK takes milliseconds; TIGHT plays a
-    game for seconds, or for minutes where there are 10,000 steps. A bracket that stays wider says so in `Bracket.gap`.
+    `accuracy` is the relative width in delta that a bracket may have. For batches without replacement under
+    SUBSTITUTE theory leaves a gap, and `effort` says how hard to work on it. QUICK takes milliseconds. TIGHT
+    plays a game for seconds, or for minutes if there are 10,000 steps. A bracket that stays wider says so in
+    `Bracket.gap`.
 
     >>> Certified(effort="tight")
     Certified(accuracy=0.001, effort=TIGHT)
@@ -52,8 +54,8 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
     def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> PrivacyCurve:
         """Covers from above, witnesses from below, each schedule composed once.
 
-        `progress(done, steps)` is called after each step of a game; a question takes several rounds (from above, from
-        below, at several epsilons), and each counts from 1 to `steps`.
+        `progress(done, steps)` is called after each step of a game. A question takes several rounds (from
+        above, from below, at several epsilons), and each counts from 1 to `steps`.
         """
         check_progress(progress)
         analyses = analyse(run, relation, self.effort)
@@ -96,23 +98,21 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             return Gap(relative_width, self.accuracy, "that is how close the substitution game gets")
         from tightrope.engines.game.layout import seconds_to_play  # only where there is a game to play
 
-        seconds = max(
-            (seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games), default=math.inf
-        )
+        waits = [seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games]
+        seconds = max(waits, default=math.inf)
         if not math.isfinite(seconds):
-            return Gap(
-                relative_width, self.accuracy, "no tighter upper bound than the envelope is known here"
-            )
+            why = "no tighter upper bound than the envelope is known here"
+            return Gap(relative_width, self.accuracy, why)
         why = "the envelope above and the fixed directions below do not meet"
         remedy = "{effort=TIGHT} plays the substitution game, which narrows the bracket"
         return Gap(relative_width, self.accuracy, why, remedy, seconds)
 
 
-BY_DEFAULT = Certified()  # the one default of every answer
+BY_DEFAULT = Certified()  # the default of every answer
 
 
 def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
-    """Whether no witness plays just what a cover plays, in a run of more than one step."""
+    """Whether theory keeps the ends apart: no witness plays what a cover plays, in more than one step."""
     for analysis in analyses:
         covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
         witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
@@ -122,21 +122,17 @@ def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
 
 
 def find_games(run: Run, relation: Relation) -> list[Game]:
-    """The games that TIGHT plays; where there are none, effort does not matter."""
-    schedules = [
-        schedule
-        for analysis in analyse(run, relation, TIGHT)
-        for schedule in (
-            *(s for cover in analysis.covers for s in cover.schedules),
-            *(witness.schedule for witness in analysis.witnesses),
-        )
-    ]
-    return [schedule for schedule in schedules if isinstance(schedule, Game)]
+    """The games that TIGHT plays. If there are none, effort does not matter."""
+    found: list[Schedule | Game] = []
+    for analysis in analyse(run, relation, TIGHT):
+        found += [schedule for cover in analysis.covers for schedule in cover.schedules]
+        found += [witness.schedule for witness in analysis.witnesses]
+    return [schedule for schedule in found if isinstance(schedule, Game)]
 
 
 def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        return Composition(schedule)
+        return compose(schedule)
     from tightrope.engines.game.substitution import Substitution  # only where there is a game to play
 
     return Substitution(schedule, progress)

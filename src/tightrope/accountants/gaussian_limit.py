@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
-from tightrope.engines.choose import Composition
+from tightrope.engines.choose import compose
+from tightrope.engines.face import Progress
 from tightrope.engines.gaussian_limit import limiting_mu, limiting_schedule
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
@@ -31,5 +32,5 @@ class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
             question=f"{run!r} under {relation.name}",
             mu=mu,
             because=(CENTRAL_LIMIT,),
-            limit=Composition(limiting_schedule(mu)),
+            limit=compose(limiting_schedule(mu)),
         )

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress, check_progress
+from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import IN_THIS_PROCESS, Spread
 from tightrope.engines.draws.estimates import DrawPlan, Simulator
 from tightrope.engines.draws.tilts import TILTED, Drawing
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.confidence import BETTING, Interval
@@ -18,8 +19,8 @@ from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.theorems.evidence import Analysis
 from tightrope.theorems.lookup import analyse
+from tightrope.theorems.table import Analysis
 
 MOST_DRAWS = 10**12  # a year of work; more is a slip of the pen
 
@@ -105,9 +106,8 @@ def simulate(
     below = tuple(schedule for schedule in witnesses if isinstance(schedule, Schedule))
     if len(above) < len(covers):  # a cover left out would leave the upper end too low
         raise ValueError("a game has no fixed pairs to draw from")
-    plan = DrawPlan(
-        draws=by.draws, beta=1 - by.confidence, seed=by.seed, drawing=by.drawing, interval=by.interval
-    )
+    beta = 1 - by.confidence
+    plan = DrawPlan(draws=by.draws, beta=beta, seed=by.seed, drawing=by.drawing, interval=by.interval)
     return SimulatedCurve(
         question=question,
         because=tuple(dict.fromkeys(e for analysis in analyses for e in analysis.covers[0].because)),

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.curve.renyi_curve import RenyiBranch, RenyiCurve, UpperBound
+from tightrope.engines.face import Progress
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run

@@ -1,4 +1,4 @@
-"""From a target (epsilon, delta) to the noise, steps, rate or batch that meets it: certainly safe, and close to certainly not."""
+"""From a target (epsilon, delta) to the noise, steps, rate or batch that just meets it."""
 
 import contextlib
 import math
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import BY_DEFAULT, FINEST_ACCURACY, Certified
 from tightrope.answers.frontier import Frontier, V
 from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.effort import QUICK, TIGHT
@@ -22,15 +22,12 @@ from tightrope.setting.sampling import Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.worst_pairs import sum_moves_by
 
-CLOSE = 1e-5  # the gap aimed at between a real value and one that misses the target; 1e-4 is promised
-PROMISED = 1e-4
-CLOSE_TO_A_GAP = {
-    QUICK: 1e-4,
-    TIGHT: 1e-3,
-}  # the same where the theory keeps the sides apart; games take long
-MOST_FAILURES = 2  # of trials that no engine can tell anything about, each of which takes long
-MOST_TRIES = 12  # to get past the width of the brackets that verify
-HALVINGS = 2  # to take back what was too much of that
+CLOSE = 1e-5  # the relative gap aimed at between a real value and one that misses the target
+PROMISED = 1e-4  # the gap promised
+CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # aimed at where theory keeps the sides apart; games take long
+MOST_FAILURES = 2  # trials that no engine can judge; each takes long
+MOST_TRIES = 12  # safer values tried until one verifies
+HALVINGS = 2  # to go back towards the last value that did not verify
 LEAST_RATE = 1e-300
 
 
@@ -38,11 +35,10 @@ LEAST_RATE = 1e-300
 class Calibration(Generic[V]):
     """The best value that certainly meets a target, and the nearest one found that certainly misses it.
 
-    `beyond` is None where `value` is the limit of what can be set at all. `curve` is the certified curve of `run`, the run
-    at `value`; its upper end of epsilon at the target's delta is at most the target's epsilon. Where few steps matter,
-    brackets are as wide as `accuracy` allows: then `beyond` was told by narrower ones, and a finer accuracy brings `value`
-    closer to it. For batches without replacement under SUBSTITUTE the theory leaves a gap, and so does the calibration:
-    both sides are as certain as ever but further apart, less so with effort=TIGHT.
+    `beyond` is None where `value` is the limit of what can be set. `curve` is the certified curve of `run`,
+    the run at `value`: its epsilon at the target's delta is at most the target's. For short runs a finer
+    accuracy brings `value` closer to `beyond`. For batches without replacement under SUBSTITUTE theory leaves
+    a gap: both values are as certain as ever but further apart, less so with effort=TIGHT.
     """
 
     parameter: str
@@ -54,14 +50,10 @@ class Calibration(Generic[V]):
 
     @property
     def gap(self) -> float:
-        """How far, relative to `value`, the best possible value can be; 0 where `value` is the limit."""
-        return (
-            0.0
-            if self.beyond is None
-            else abs(self.beyond - self.value) / self.value
-            if self.value
-            else math.inf
-        )
+        """How far away, relative to `value`, the best possible value can be; 0 where `value` is the limit."""
+        if self.beyond is None:
+            return 0.0
+        return abs(self.beyond - self.value) / self.value if self.value else math.inf
 
     @property
     def epsilon(self) -> Bracket:
@@ -85,22 +77,23 @@ def smallest_noise(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
-    """The smallest noise multiplier with which `steps` steps are (epsilon, delta)-private, together with `besides`.
+    """The smallest noise multiplier with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game for each of some ten trials,
-    which takes minutes and brings `value` and `beyond` closer together; `progress` is called as by `privacy_curve`.
+    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
+    ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
+    `privacy_curve`.
 
     >>> import tightrope as tr
-    >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    >>> target = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
+    >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, **target)
     >>> round(found.value, 4), found.epsilon.upper <= 1, found.gap < 1e-4
     (0.7876, True, True)
     """
     if mechanism not in (Gaussian, Laplace):
         remedy = "Only these have a noise multiplier."
         raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
-    count = check.whole(
-        least=1, remedy="Without steps nothing is released and no noise is needed.", steps=steps
-    )
+    remedy = "Without steps nothing is released and no noise is needed."
+    count = check.whole(least=1, remedy=remedy, steps=steps)
     target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(noise: float) -> Run:
@@ -108,18 +101,13 @@ def smallest_noise(
 
     first = run(1.0).parts[0][0]  # refuses what is not a sampling
     if first.sampling.rate < 1:
-        _refuse_if_no_noise_is_needed(first.sampling, count, target)
-    # what full batches would need, thinned by the sampling: a start, which the search corrects
+        _refuse_needless_noise(first.sampling, count, target)
+    # what full batches would need, thinned by the sampling: a start that the search corrects
     spread = sampling.rate * math.sqrt(2 * count * math.log(1.25 / target.delta)) / max(target.epsilon, 1e-3)
     start = min(max(sum_moves_by(sampling, target.relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
     found = _calibrate("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
-    if found is None:
-        raise NoSuchValue(
-            f"{target.named} is out of reach: even {{noise_multiplier}} {MOST_NOISE:g} misses it",
-            "Accept a larger {epsilon} or {delta}, or take fewer steps.",
-            limit=math.inf,
-        )
-    return found
+    remedy = "Accept a larger {epsilon} or {delta}, or take fewer steps."
+    return _expect(found, target, f"{{noise_multiplier}} {MOST_NOISE:g}", remedy, limit=math.inf)
 
 
 def most_steps(
@@ -132,7 +120,7 @@ def most_steps(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
-    """How many times `step` can be taken within (epsilon, delta), together with `besides`; 0 where not even once.
+    """How many times `step` can be taken, with `besides`, within (epsilon, delta); 0 if not even once.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
@@ -167,7 +155,7 @@ def largest_rate(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
-    """The largest Poisson sampling rate with which `steps` steps are (epsilon, delta)-private; 1 where every record may join.
+    """The largest Poisson sampling rate with which `steps` steps and `besides` are (epsilon, delta)-private.
 
     >>> import tightrope as tr
     >>> noise = tr.Gaussian(noise_multiplier=0.8)
@@ -185,13 +173,7 @@ def largest_rate(
     if everybody is not None:
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
     found = _calibrate("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
-    if found is None:
-        raise NoSuchValue(
-            f"{target.named} is out of reach: even {{rate}} {LEAST_RATE:g} misses it",
-            "Accept a larger {delta}.",
-            limit=0.0,
-        )
-    return found
+    return _expect(found, target, f"{{rate}} {LEAST_RATE:g}", "Accept a larger {delta}.", limit=0.0)
 
 
 def largest_batch(
@@ -206,13 +188,12 @@ def largest_batch(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
-    """The largest batch without replacement with which `steps` steps are (epsilon, delta)-private.
+    """The largest batch without replacement with which steps and `besides` are (epsilon, delta)-private.
 
     >>> import tightrope as tr
+    >>> target = {"epsilon": 2, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
     >>> noise = tr.Gaussian(noise_multiplier=2)
-    >>> found = tr.largest_batch(
-    ...     noise, population=60_000, steps=10_000, epsilon=2, delta=1e-6, relation=tr.ADD_OR_REMOVE
-    ... )
+    >>> found = tr.largest_batch(noise, population=60_000, steps=10_000, **target)
     >>> found.value, found.beyond
     (197, 198)
     """
@@ -231,19 +212,22 @@ def largest_batch(
         if not largest:
             raise
     found = _calibrate("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
+    remedy = "Add noise, take fewer steps, or accept a larger {epsilon} or {delta}."
+    return _expect(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
+
+
+def _expect(
+    found: Calibration[V] | None, target: Target, safest: str, remedy: str, *, limit: float
+) -> Calibration[V]:
     if found is None:
-        raise NoSuchValue(
-            f"{target.named} is out of reach: even a batch of 1 out of {size} misses it",
-            "Add noise, take fewer steps, or accept a larger {epsilon} or {delta}.",
-            limit=0.0,
-        )
+        raise NoSuchValue(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
     return found
 
 
 def _calibrate(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
-    """The frontier of `target`, its safe side verified by a curve of its own; None where even the safest value misses it."""
+    """The best value, verified by a curve of its own; None if even the safest value misses the target."""
     start, slope = _improve_start(target, run, start, safest=safest, riskiest=riskiest)
     trials = _Trials(parameter, target, run)
     if target.leaves_a_gap(run(start)):
@@ -254,19 +238,19 @@ def _calibrate(
         _narrow(trials, frontier)
     if frontier.beyond == safest:
         return None
-    # At the accuracy that was asked for, so that who asks again finds the target met; else at the finer one.
+    # First at the accuracy asked for, so that whoever asks again finds the target met; else at the finer one.
     for accuracy in dict.fromkeys((target.by.accuracy, trials.accuracy)):
         found = _verify(target, run, frontier, accuracy)
         if found is not None:
             value, curve = found
             if frontier.beyond is None and value != riskiest:
-                break  # safe, but nobody knows how far from the best
+                break  # it is safe, but nobody knows how far from the best
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
     raise trials.refusal
 
 
 class _Trials(Generic[V]):
-    """Brackets of how far a value exceeds the target; gives up where engines fail too often."""
+    """Brackets of how far a value exceeds the target. Gives up when engines fail too often."""
 
     def __init__(self, parameter: str, target: Target, run: Callable[[V], Run]) -> None:
         self.parameter, self.target = parameter, target
@@ -285,7 +269,7 @@ class _Trials(Generic[V]):
             return self.target.nothing_known
 
     def quick_excess(self, value: V) -> Bracket:
-        """The same without a game, which is certain too."""
+        """The same without a game: as certain, but wider."""
         try:
             return self.target.quick.excess(self.run(value), self.accuracy)
         except (OutOfReach, NotPreciseEnough):
@@ -295,14 +279,14 @@ class _Trials(Generic[V]):
     def refusal(self) -> NotPreciseEnough:
         """Why there is no answer."""
         return NotPreciseEnough(
-            f"{{{self.parameter}}} for {self.target.named} could not be certified: delta near the answer is out of reach "
-            "of every engine",
+            f"{{{self.parameter}}} for {self.target.named} could not be certified: delta near the answer is "
+            "out of reach of every engine",
             "Ask for a coarser {accuracy} or another target.",
         )
 
 
 def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
-    """Where theory keeps the ends of every bracket apart: close in quickly, and then with games if TIGHT is asked for."""
+    """The frontier where theory keeps the ends apart: found quickly, then narrowed by games if TIGHT."""
     effort = trials.target.by.effort
 
     def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
@@ -320,7 +304,7 @@ def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope
 
 
 def _narrow(trials: _Trials[V], frontier: Frontier[V]) -> None:
-    """Search again with narrower brackets while their own width keeps the sides apart."""
+    """Search again with narrower brackets while the width of brackets keeps the sides apart."""
     while frontier.is_wide(PROMISED / 2) and trials.accuracy > 100 * FINEST_ACCURACY:
         trials.accuracy /= 6
         try:
@@ -356,23 +340,24 @@ def _verify(
 def _improve_start(
     target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> tuple[V, float]:
-    """Where the saddle-point approximation meets the target, if it can tell, and how steeply."""
+    """Where the saddle-point approximation meets the target, and its slope there; else `start`."""
     frontier = Frontier(lambda v: target.estimate(run(v)), safest=safest, riskiest=riskiest, close=0.01)
     with contextlib.suppress(ArithmeticError):
         frontier.search(start)
     return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start), frontier.slope
 
 
-def _refuse_if_no_noise_is_needed(sampling: Sampling, steps: int, target: Target) -> None:
-    """Without any noise a step still only tells whether the record was drawn: a mechanism with two outputs."""
+def _refuse_needless_noise(sampling: Sampling, steps: int, target: Target) -> None:
+    """Without noise a step tells at most whether the record was drawn: a mechanism with two outputs."""
     revealing = Step(Finite(observed=[1.0, 0.0], alternative=[0.0, 1.0]), sampling) * steps
     try:
         found = target.curve(revealing).delta(target.epsilon)
     except (NoTheorem, NotPreciseEnough):
-        return  # then the search itself has to find out
+        return  # then the search finds out
     if found.upper <= target.delta:
         raise NoSuchValue(
-            f"no noise is needed for {target.named}: even if every drawn record were published, delta would be {found}",
+            f"no noise is needed for {target.named}: even if every drawn record were published, "
+            f"delta would be {found}",
             "Such a guarantee is empty; choose a smaller {delta}, well below 1 / population.",
             limit=0.0,
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
@@ -16,6 +16,7 @@ from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics.text import align
 from tightrope.setting.relation import Relation, as_relation
@@ -57,20 +58,21 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     curves: dict[AnyAccountant, AnyCurve] = field(repr=False)
 
-    def beside_certified(self, row: ComparisonRow, place: int) -> str:
-        """Where an answer lies relative to the certified bracket, in words; empty where there is no bracket, or it is it."""
+    def locate(self, row: ComparisonRow, place: int) -> str:
+        """Where an answer lies relative to the certified bracket, in words; empty if there is no other."""
         certified = next((r for r in self.rows if isinstance(r.by, Certified) and r.epsilons), None)
         if certified is None or isinstance(row.by, Certified) or not row.epsilons:
             return ""
         bracket = certified.epsilons[place]
         assert isinstance(bracket, Bracket)
-        return _beside(bracket, row.epsilons[place])
+        return _locate(bracket, row.epsilons[place])
 
     def __str__(self) -> str:
         rows = [["accountant", *(f"epsilon at delta {delta:.12g}" for delta in self.deltas), "what it is"]]
         for row in self.rows:
             answers = [
-                f"{row.epsilons[i]}{_after(self.beside_certified(row, i))}" for i in range(len(row.epsilons))
+                ", ".join(filter(None, (str(answer), self.locate(row, place))))
+                for place, answer in enumerate(row.epsilons)
             ]
             rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), row.by.promise])
         return align(rows)
@@ -84,11 +86,11 @@ def compare(
     by: Certified | Sequence[AnyAccountant] = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Epsilon at each delta by every accountant: brackets, upper bounds, an approximation and estimates side by side.
+    """Epsilon at each delta by every accountant: brackets, upper bounds, approximations and estimates.
 
-    `by` lists the accountants. Beside the certified accountant alone the three others are asked, with as many draws as
-    take seconds, or none where that would be too few to say anything. An accountant that refuses is a row with its
-    reason; the others answer all the same.
+    `by` lists the accountants. If it is a certified accountant alone, the three others are asked too, with as
+    many draws as take seconds, or none if those would be too few to say anything. An accountant that refuses
+    is a row with its reason.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 100
@@ -102,8 +104,9 @@ def compare(
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     rows: list[ComparisonRow] = []
     curves: dict[AnyAccountant, AnyCurve] = {}
-    planned = isinstance(by, Certified)
-    for accountant in every_accountant(run.steps * len(deltas), by) if isinstance(by, Certified) else by:
+    asked = _list_accountants(run.steps * len(deltas), by) if isinstance(by, Certified) else by
+    planned = asked is not by
+    for accountant in asked:
         try:
             if planned:
                 _refuse_few_draws(accountant)
@@ -114,14 +117,14 @@ def compare(
     return Comparison(f"{run!r} under {relation.name}", deltas, tuple(rows), curves)
 
 
-def every_accountant(losses: int, certified: Certified) -> tuple[AnyAccountant, ...]:
-    """One of each, with as many draws as take seconds where each needs so many losses."""
+def _list_accountants(losses: int, certified: Certified) -> tuple[AnyAccountant, ...]:
+    """One of each, with as many draws as take seconds if each draw needs so many losses."""
     draws = max(min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS), 1)
     return certified, Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
 
 
 def _refuse_few_draws(accountant: AnyAccountant) -> None:
-    """Draws that nobody asked for and that are too few to say anything are not made."""
+    """Do not make draws that nobody asked for and that are too few to say anything."""
     if isinstance(accountant, MonteCarlo) and accountant.draws < FEWEST_DRAWS:
         raise NotPreciseEnough(
             f"so many steps leave time for {accountant.draws} draws, which say little",
@@ -131,9 +134,7 @@ def _refuse_few_draws(accountant: AnyAccountant) -> None:
 
 def _rows(by: AnyAccountant, curve: AnyCurve, deltas: tuple[float, ...]) -> Iterator[ComparisonRow]:
     yield ComparisonRow(by, "", tuple(curve.epsilon(list(deltas))))
-    if (
-        isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1
-    ):  # the published theorems, one by one
+    if isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1:  # each published theorem alone
         found = [curve.bounds(delta)[0] for delta in deltas]
         for each in range(1, len(found[0])):
             theorem = _theorem(found[0][each].because)
@@ -144,11 +145,7 @@ def _theorem(because: tuple[object, ...]) -> str:
     return (GAUSSIAN_EXCHANGED if GAUSSIAN_EXCHANGED in because else ANY_NOISE_EXCHANGED).reference
 
 
-def _after(beside: str) -> str:
-    return f", {beside}" if beside else ""
-
-
-def _beside(bracket: Bracket, answer: Answer) -> str:
+def _locate(bracket: Bracket, answer: Answer) -> str:
     if isinstance(answer, UpperBound):
         return "" if not 0 < bracket.upper < math.inf else f"{answer.upper / bracket.upper - 1:+.2%}"
     if isinstance(answer, Approximation):
@@ -160,8 +157,5 @@ def _beside(bracket: Bracket, answer: Answer) -> str:
     assert isinstance(answer, Estimate)
     if answer.lower <= bracket.lower and bracket.upper <= answer.upper:
         return "holds the bracket"
-    return (
-        "overlaps the bracket"
-        if answer.lower <= bracket.upper and bracket.lower <= answer.upper
-        else "misses the bracket"
-    )
+    overlaps = answer.lower <= bracket.upper and bracket.lower <= answer.upper
+    return "overlaps the bracket" if overlaps else "misses the bracket"

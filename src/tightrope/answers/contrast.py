@@ -9,11 +9,11 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import BY_DEFAULT, Certified, find_games
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ONE_NUMBER, is_wide, write_brackets
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.text import align

@@ -1,4 +1,4 @@
-"""Where a target stops being met: the last value that certainly meets it and the first that certainly does not."""
+"""The search for where a target stops being met: the last safe value and the first one beyond."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ MOST_TRIALS = 80
 class Frontier(Generic[V]):
     """`safe` certainly meets the target, `beyond` certainly misses it; what lies between is open.
 
-    `excess(value)` brackets ln delta - ln target and grows from the value `safest` to the value `riskiest`, both of which
-    may be the answer; values are above 0. Growth only guides the search: both sides are certain by themselves.
+    `excess(value)` brackets ln delta - ln target. It grows from `safest` to `riskiest`, both above 0 and both
+    possible answers. Growth only guides the search: each side is certain by itself.
     """
 
     def __init__(
@@ -31,17 +31,19 @@ class Frontier(Generic[V]):
         self.excess: Callable[[V], Bracket] = excess
         self.safest: V = safest
         self.riskiest: V = riskiest
-        self.close = close  # the relative gap aimed at, where values are real numbers
+        self.close = close  # the relative gap aimed at if values are real numbers
         self.whole = isinstance(safest, int)
         self.safe: V | None = None
         self.beyond: V | None = None
-        self._open: list[V] = []  # neither certain
+        self._open: list[V] = []  # neither certainly safe nor certainly beyond
         self._seen: dict[V, Bracket] = {}
         self.slope = slope  # of the excess over the risk, about
-        self.most_varying_width = math.inf  # of a bracket's width: the rest is the theory's, and steady
+        self.most_varying_width = (
+            math.inf
+        )  # what a bracket's width can vary by; theory's share of it is steady
 
     def search(self, start: V) -> None:
-        """Close in from `start` until nothing worth trying lies between the two sides, or only what stays open."""
+        """Close in from `start` until nothing between the two sides is worth trying."""
         trial: V | None = start
         last: V | None = None
         while trial is not None and len(self._seen) < MOST_TRIALS and not self._is_closed:
@@ -58,13 +60,13 @@ class Frontier(Generic[V]):
 
     @property
     def _is_closed(self) -> bool:
-        """Whether both sides are so close that more trials are not worth their time; whole numbers may be neighbours."""
+        """Whether both sides are too close for more trials; whole numbers go on until they are neighbours."""
         if self.safe is None or self.beyond is None or self.whole:
             return False
         return self._apart(self.safe, self.beyond) <= 3 * self.close
 
     def search_within(self, known: "Frontier[V]") -> None:
-        """Close in further on what wider brackets have told: between the two sides, first near the riskier one."""
+        """Close in between the two sides that wider brackets found, first near the riskier one."""
         self.safe, self.beyond = known.safe, known.beyond
         if self.safe is None or self.beyond is None:
             ends = [value for value in (self.safe, self.beyond) if value is not None]
@@ -76,7 +78,7 @@ class Frontier(Generic[V]):
             self.search(trial)
 
     def search_again(self) -> None:
-        """Forget what was open and close in once more: the brackets have become narrower."""
+        """Forget what was open and close in once more, now that brackets are narrower."""
         tried, self._open, self._seen = self._open, [], {}
         middle = tried[len(tried) // 2] if tried else self.safe
         if middle is not None:
@@ -86,22 +88,20 @@ class Frontier(Generic[V]):
         """Whether values stay open although the two sides are further apart than promised."""
         if self.safe is None or self.beyond is None or not self._open:
             return False
-        return self._apart(self.safe, self.beyond) > promised and not (
-            self.whole and abs(self.beyond - self.safe) <= 1
-        )
+        if self.whole and abs(self.beyond - self.safe) <= 1:
+            return False
+        return self._apart(self.safe, self.beyond) > promised
 
     def safer(self, value: V, tries: int) -> V | None:
-        """A value a little safer, and a little more with each try; None at the end of the axis."""
+        """A value a little safer, by twice as much with each try; None at the end of the axis."""
         if value == self.safest:
             return None
-        return (
-            max(value - 2**tries, self.safest)
-            if self.whole
-            else self._move(value, -self.close / 4 * 2**tries, down=True)
-        )
+        if self.whole:
+            return max(type(value)(value - 2**tries), self.safest)
+        return self._move(value, -self.close / 4 * 2**tries, down=True)
 
     def between(self, safer: V, riskier: V) -> V | None:
-        """A value halfway; None where there is none."""
+        """The value halfway, or None."""
         middle = self._move(safer, self._apart(safer, riskier) / 2, down=True)
         return None if middle in (safer, riskier) else middle
 
@@ -110,13 +110,13 @@ class Frontier(Generic[V]):
         return value if self.riskiest > self.safest else -value
 
     def _apart(self, value: V, other: V) -> float:
-        """How much more risk `other` takes, as a logarithm; of a quotient, so that twice both is exactly as far apart."""
+        """How much more risk `other` takes: the log of a quotient, so that doubling both changes nothing."""
         return math.log(other / value) if self.riskiest > self.safest else math.log(value / other)
 
     def _move(self, value: V, by: float, *, down: bool) -> V:
-        """`value` with `by` added to its risk; whole numbers are rounded `down` to less risk, or up to more."""
+        """`value` with e^by times its risk; whole numbers are rounded `down` or up."""
         factor = math.exp(by if self.riskiest > self.safest else -by)
-        # a product: from twice the value it leads to exactly twice the value
+        # a product, so that twice the value leads to exactly twice the value
         new = min(max(value * factor, min(self.safest, self.riskiest)), max(self.safest, self.riskiest))
         return type(value)((math.floor if down else math.ceil)(new) if self.whole else new)
 
@@ -124,43 +124,33 @@ class Frontier(Generic[V]):
         run = self._apart(last, now)
         before, after = self._seen[last], self._seen[now]
         rise = after.upper - before.upper
-        # what is not well above the brackets' own width says nothing, unless that width is steady
-        if (
-            math.isfinite(rise)
-            and rise * run > 0
-            and abs(rise) > 10 * min(max(before.width, after.width), self.most_varying_width)
-        ):
+        # a rise that is not well above the width of the brackets says nothing, unless that width is steady
+        noise = min(max(before.width, after.width), self.most_varying_width)
+        if math.isfinite(rise) and rise * run > 0 and abs(rise) > 10 * noise:
             self.slope = min(max(rise / run, 1e-2), 1e9)
 
     def _trials(self, last: V) -> Iterator[V]:
         """What to try after `last`: first for the side that `last` did not settle."""
         for for_safe in (last != self.safe, last == self.safe):
             low, high = self._gap(for_safe)
-            if (
-                low is not None
-                and high is not None
-                and self._apart(low, high) <= self.close / (10 if self.whole else 1)
-            ):
+            apart = math.inf if low is None or high is None else self._apart(low, high)
+            if apart <= self.close / (10 if self.whole else 1):
                 continue
             trial = self._aim(last, for_safe)
-            creeps = (
-                len(self._seen) % 16 == 15 and low is not None and high is not None
-            )  # Newton's steps may; halving does not
-            if creeps or not self._inside(trial, low, high):
+            halve = len(self._seen) % 16 == 15 and apart < math.inf  # Newton's steps can creep
+            if halve or not self._inside(trial, low, high):
                 trial = self._between(low, high, for_safe)
             if self._inside(trial, low, high):
                 yield trial
 
     def _inside(self, trial: V, low: V | None, high: V | None) -> bool:
         risk = self._risk(trial)
-        return (
-            trial not in self._seen
-            and (low is None or self._risk(low) < risk)
-            and (high is None or risk < self._risk(high))
-        )
+        above = low is None or self._risk(low) < risk
+        below = high is None or risk < self._risk(high)
+        return above and below and trial not in self._seen
 
     def _gap(self, for_safe: bool) -> tuple[V | None, V | None]:
-        """The values strictly between which the next safe one, or the next one beyond, may lie; None where nothing is known."""
+        """What the next safe value, or the next one beyond, must lie between; None where nothing is known."""
         low, high = self.safe, self.beyond
         for value in self._open:
             if for_safe:
@@ -179,7 +169,7 @@ class Frontier(Generic[V]):
         return self._move(last, step, down=for_safe)
 
     def _between(self, low: V | None, high: V | None, for_safe: bool) -> V:
-        """The middle of a gap; further out than ever, as far as the axis goes, where the gap is open."""
+        """The middle of a gap, or a value further out than ever where one side is open."""
         if low is not None and high is not None:
             return self._move(low, self._apart(low, high) / 2, down=for_safe)
         if low is None:

@@ -1,4 +1,4 @@
-"""What a training loop has spent so far: steps recorded one by one, answered like one run, kept in a small file."""
+"""What a training loop has spent so far: recorded step by step, answered like one run, kept in a file."""
 
 import math
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from tightrope.files import as_path, write_whole
 from tightrope.numerics import check
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
-from tightrope.setting.plain import RELATION_SPELLINGS, Plain, plain_run, run_of, spell
-from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.plain import Plain, plain_run, run_of, spell
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.tables import Table, place_refusals
@@ -28,10 +28,11 @@ _KEYS = ("relation", "accuracy", "effort", "parts", "last")
 
 
 class Ledger:
-    """Records what is released and answers, at any time, what it costs: to the last bit what the one-shot answers give.
+    """Records what is released and says at any time what it cost, to the last bit as `tr.epsilon` does.
 
-    Recording costs microseconds however many steps there are; answers are kept until the next step is recorded. A ledger
-    records what happened, also steps that no theorem covers: asking is what is refused then, so ask once before training.
+    Recording takes microseconds however many steps there are. Answers are kept until the next step is
+    recorded. A ledger records even steps that no theorem covers; only the question is refused then, so ask
+    once before training.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -48,9 +49,8 @@ class Ledger:
 
     def __init__(self, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> None:
         if not isinstance(by, Certified):
-            raise InvalidSetting(
-                "by", by, "be {Certified}", "A budget needs a guarantee: pass by=Certified()."
-            )
+            remedy = "A budget needs a guarantee: pass by=Certified()."
+            raise InvalidSetting("by", by, "be {Certified}", remedy)
         self._relation, self._by = as_relation(relation), by
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
@@ -66,7 +66,9 @@ class Ledger:
     ) -> None:
         """Record `times` steps of additive noise, each on a freshly drawn batch."""
         if mechanism not in (Gaussian, Laplace):
-            remedy = "Only these have a noise multiplier: record another one with record(Step(mechanism, sampling))."
+            remedy = (
+                "Only these have a noise multiplier: record others with record(Step(mechanism, sampling))."
+            )
             raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
         count = check.whole(remedy="It is how often the step was taken, 0 or more.", times=times)
         self.record(Step(mechanism(noise_multiplier=noise_multiplier), sampling) * count)
@@ -80,10 +82,8 @@ class Ledger:
         >>> print(ledger.epsilon(1e-6))
         [1.098..., 1.098...]
         """
-        released = as_run(run)
-        grown = Run(
-            tuple((step, times + self._times.get(step, 0)) for step, times in released)
-        )  # refuses too many to count
+        # a Run refuses more steps than it can count
+        grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in as_run(run)))
         if grown:
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]
@@ -131,34 +131,35 @@ class Ledger:
         return self._answer("delta", check.real(epsilon=epsilon), lambda curve, at: curve.delta(at))
 
     def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
-        # Each question has a curve of its own: a curve refines itself when asked, so that its last digits depend on
+        # Each question gets a new curve: a curve refines itself when asked, so that its last digits depend on
         # what it was asked before.
         if (of, at) not in self._answers:
             self._answers[of, at] = ask(self.curve(), at)
         return self._answers[of, at]
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
-        """How many more times `step` (by default the last one recorded) fits into the budget; 0 where it is spent."""
+        """How many more times `step` fits into the budget; by default the step recorded last."""
         step = self._last if step is None else step
         if step is None:
             must = "be given while nothing is recorded"
             raise InvalidSetting("step", step, must, "Pass the Step you plan to take.")
         try:
-            return most_steps(
+            found = most_steps(
                 step, epsilon=epsilon, delta=delta, relation=self._relation, besides=self.run, by=self._by
-            ).value
+            )
+            return found.value
         except NoSuchValue as refusal:
             if refusal.limit == math.inf:
                 raise
             return 0
 
     def save(self, path: str | Path) -> None:
-        """Write a small JSON file; whatever goes wrong, the file is the old one or the new one, whole."""
+        """Write a small JSON file. Whatever goes wrong, the old file or the new one is there, whole."""
         write_whole(as_path(path), LEDGER_FILE.seal(self._content()), what="the ledger")
 
     @staticmethod
     def load(path: str | Path) -> "Ledger":
-        """The ledger saved there; a file that is damaged, or not understood to the last key, is refused."""
+        """The ledger saved there. A file that is damaged, or has a key nobody knows, is refused."""
         table = _read(as_path(path))
         table.keep_to(_KEYS)
         relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
@@ -166,7 +167,7 @@ class Ledger:
         with place_refusals(table.where):
             ledger = Ledger(relation=relation, by=Certified(accuracy=accuracy, effort=effort))
         ledger.record(run_of(table, "parts"))
-        ledger._last = _last(table, list(ledger._times))
+        ledger._last = _find_last(table, list(ledger._times))
         if ledger._content() != table.entries:
             problem = "must list each step once, with steps of at least 1"
             raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
@@ -194,9 +195,8 @@ class Ledger:
 
     def __str__(self) -> str:
         parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
-        return (
-            f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{''.join(parts)}"
-        )
+        steps = f"{self.steps} step{'s' * (self.steps != 1)}"
+        return f"Ledger under {self._relation.name}: {steps}{''.join(parts)}"
 
 
 def _read(path: Path) -> Table:
@@ -205,13 +205,12 @@ def _read(path: Path) -> Table:
     if version > 1:
         return table
     table.choice("trusting", {"proved": None})
-    return Table(
-        {**{k: v for k, v in table.entries.items() if k != "trusting"}, "effort": "quick"}, table.where
-    )
+    kept = {key: value for key, value in table.entries.items() if key != "trusting"}
+    return Table({**kept, "effort": "quick"}, table.where)
 
 
-def _last(table: Table, steps: list[Step]) -> Step | None:
-    """The step recorded last; None exactly where nothing is recorded."""
+def _find_last(table: Table, steps: list[Step]) -> Step | None:
+    """The step recorded last, or None if nothing is recorded."""
     remedy = "It is the place in parts, from 0, of the step recorded last; null without parts."
     index = table.need("last", remedy)
     if not steps and index is None:

@@ -1,4 +1,4 @@
-"""The number of records, released privately and biased down, so that no report of batches without replacement is too small."""
+"""The number of records, released privately and biased down, so that no epsilon that uses it is too small."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,21 +15,21 @@ from tightrope.setting.sampling import EveryRecord, WithoutReplacement
 from tightrope.theorems.composition import BIASED_DOWN
 from tightrope.theorems.evidence import Evidence
 
-LEAST_EPSILON, MOST_EPSILON = 1e-9, 30.0  # noise of a billion records, and none that anybody would notice
-MOST_COUNTED = 10**15  # far from where 64 bits end, whatever the noise
-_KEPT = 1e-12  # of ln beta: many times what the logarithm of the tail and the scale 1 / epsilon can round
-_EPSILON = f"It is what the size's own release costs: pass a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, for example 0.1."
-_BETA = "It is the probability that the estimate exceeds the true size, and is charged to delta: pass for example delta / 10."
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 30.0  # noise of a billion records; noise that nobody would notice
+MOST_COUNTED = 10**15  # with any noise it fits into 64 bits
+_KEPT = 1e-12  # of ln beta: many times the rounding of the tail's logarithm and of the scale 1 / epsilon
+_EPSILON = "It is what releasing the size costs: pass for example 0.1."
+_BETA = "It is the probability that the estimate is too high, and part of delta: pass for example delta / 10."
 _BATCH = "It is how many records every batch holds: pass a whole number of at least 1."
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSize:
-    """A released size: the number of records plus two-sided geometric noise minus `shift`, or 0 if that is negative.
+    """A released size: the number of records plus two-sided geometric noise minus `shift`, at least 0.
 
-    Its release alone is (`epsilon`, 0)-private under ADD and REMOVE, and `estimate` exceeds the true number of records with
-    probability at most `beta`. Under SUBSTITUTE the size is public and nothing of this is needed; under Poisson sampling the
-    rate that is run is what counts, whatever the size is.
+    Its release alone is (`epsilon`, 0)-private under ADD and REMOVE. `estimate` exceeds the true number of
+    records with probability at most `beta`. Nobody needs this under SUBSTITUTE, where the size is public, nor
+    with Poisson sampling, where only the rate counts.
 
     >>> size = PrivateSize(estimate=49_870, epsilon=0.1, beta=1e-6, shift=132)
     >>> size.sampling(batch=50)
@@ -53,23 +53,19 @@ class PrivateSize:
 
     @property
     def chance_above(self) -> float:
-        """The exact probability that the noise exceeds `shift`: e^(-epsilon (shift + 1)) / (1 + e^-epsilon), at most beta."""
+        """The probability that the noise exceeds `shift`: e^(-epsilon (shift + 1)) / (1 + e^-epsilon)."""
         return math.exp(_log_tail(self.epsilon, self.shift))
 
     def sampling(self, batch: int) -> WithoutReplacement:
-        """Batches out of `estimate` records: what to account for, while batches are drawn from the data itself.
+        """Batches out of `estimate` records: what to account for. Draw the batches from the data itself.
 
-        An estimate of at most `batch` is refused; to stop then is part of the procedure, and as private as the estimate.
+        An estimate of at most `batch` is refused; stopping then is part of the procedure and costs no more.
         """
         size = check.whole(least=1, remedy=_BATCH, batch=batch)
         if self.estimate <= size:
-            raise InvalidSetting(
-                "batch",
-                size,
-                f"be below the private estimate of the size, {self.estimate}",
-                "Take smaller batches with this estimate (another one costs epsilon again), or release nothing more: "
-                "that many records may not be there.",
-            )
+            must = f"be below the private estimate of the size, {self.estimate}"
+            remedy = "Take smaller batches with this estimate (another one costs {epsilon} again), or stop."
+            raise InvalidSetting("batch", size, must, remedy)
         return WithoutReplacement(batch=size, population=self.estimate)
 
     def epsilon_with(
@@ -84,9 +80,9 @@ class PrivateSize:
     ) -> "WholeEpsilon":
         """What the size and `steps` steps on batches without replacement cost together, at `delta`.
 
-        Except with probability beta the estimate is at most the true size, and the cost falls as the size grows, so the curve at
-        the estimate bounds the true one. The release of the size is dominated by randomized response on all records, which is
-        composed with the steps; beta is taken off delta.
+        Except with probability beta the estimate is at most the true size. The cost falls as the size grows,
+        so the curve at the estimate bounds the true one. Randomized response on all records dominates the
+        release of the size and is composed with the steps. beta is taken off delta.
 
         >>> import tightrope as tr
         >>> size = PrivateSize(estimate=49_870, epsilon=0.1, beta=1e-7, shift=154)
@@ -94,43 +90,39 @@ class PrivateSize:
         at most 0.63881... (at most 0.66014... if chosen after seeing the estimate)
         """
         if as_relation(relation) is SUBSTITUTE:
-            remedy = (
-                "Under {SUBSTITUTE} neighbours have equally many records: the size is public, so account for "
-                "{WithoutReplacement} with the true one."
-            )
+            remedy = "Under {SUBSTITUTE} the size is public: account for the true one."
             raise InvalidSetting("relation", relation, "be {ADD}, {REMOVE} or {ADD_OR_REMOVE}", remedy)
         wanted = check.open_probability(remedy="Pass the probability of failure you accept.", delta=delta)
         if wanted <= self.beta:
-            remedy = "The estimate is too high with probability beta, which is part of delta: release it with less beta."
+            remedy = "beta, the chance that the estimate is too high, is part of delta: release it with less."
             raise InvalidSetting("delta", wanted, f"be above beta, {self.beta!r}", remedy)
         training = Step(mechanism, self.sampling(batch)) * steps
         rest = math.nextafter(wanted - self.beta, 0.0)
         alone = spend(training, delta=rest, relation=relation, by=by).upper
         added = math.nextafter(self.epsilon + alone, math.inf)
         composed = spend(training + self.as_step, delta=rest, relation=relation, by=by).upper
-        return WholeEpsilon(
-            upper=min(composed, added), chosen_after=added, delta=wanted, because=(BIASED_DOWN,)
-        )
+        upper = min(composed, added)
+        return WholeEpsilon(upper=upper, chosen_after=added, delta=wanted, because=(BIASED_DOWN,))
 
     @property
     def as_step(self) -> Step:
-        """What dominates the release: randomized response that tells the truth with probability e^epsilon / (1 + e^epsilon)."""
+        """What dominates the release: randomized response that is true with odds of e^epsilon."""
         truth = 1 / (1 + math.exp(-self.epsilon))
-        for _ in range(
-            3
-        ):  # three roundings, each by at most half a unit in the last place: go up by more than that
+        # three roundings, each by at most half a unit in the last place: three units are more
+        for _ in range(3):
             truth = math.nextafter(truth, 1.0)
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeEpsilon:
-    """A private size and the steps that rely on it are together (`upper`, `delta`)-private; there is no lower end.
+    """A private size and the steps that use it are together (`upper`, `delta`)-private. It has no lower end.
 
-    `upper` holds for a mechanism, batch and number of steps that were fixed before the size was known: planned with this
-    estimate, and run only where the released one is at least that; or run in any case, for the outcomes whose report is at most
-    `upper`. Where they were chosen after seeing the estimate, such that the cost is at most the same whatever it is,
-    `chosen_after` holds, which adds the epsilons. Statements and proofs are in proofs/dataset_size.md, numbers 3, 4 and 5.
+    `upper` holds if mechanism, batch and steps were fixed before the size was known: planned for this
+    estimate and run only if the released one is at least as large, or run in any case, for the outcomes whose
+    report is at most `upper`. If they were chosen after seeing the estimate, so that the cost is at most the
+    same whatever it is, `chosen_after` holds, which adds the epsilons. See proofs/dataset_size.md, numbers 3,
+    4 and 5.
     """
 
     upper: float
@@ -139,9 +131,7 @@ class WholeEpsilon:
     because: tuple[Evidence, ...] = field(default=(), repr=False)
 
     def __float__(self) -> float:
-        raise TypeError(
-            "this is an upper bound: use .upper, or .chosen_after if the estimate was looked at first"
-        )
+        raise TypeError("an upper bound: use .upper, or .chosen_after if the estimate was looked at first")
 
     def __str__(self) -> str:
         upper, after = round_outwards(self.upper, 9, up=True), round_outwards(self.chosen_after, 9, up=True)
@@ -151,10 +141,9 @@ class WholeEpsilon:
 def private_size(records: int, *, epsilon: float, beta: float, batch: int | None = None) -> PrivateSize:
     """Release the number of records with privacy cost `epsilon`, too high with probability at most `beta`.
 
-    The noise is OpenDP's discrete Laplace, from the operating system's entropy; it takes no seed, because noise that can be
-    repeated hides nothing. Where `batch` is given, an estimate that is not above it is refused at once.
-
-    Each call releases anew and costs `epsilon` again: keep what it returns.
+    Each call releases anew and costs `epsilon` again: keep what it returns. If `batch` is given, an estimate
+    that is not above it is refused at once. The noise is OpenDP's discrete Laplace, from the operating
+    system's entropy. It takes no seed, because noise that can be repeated hides nothing.
     """
     count = check.whole(remedy="It is how many records the dataset has.", records=records)
     if count > MOST_COUNTED:
@@ -164,16 +153,15 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     if batch is not None:
         check.whole(least=1, remedy=_BATCH, batch=batch)
     shift = least_shift(epsilon=cost, beta=wrong)
-    size = PrivateSize(
-        estimate=max(0, _add_noise(count, cost) - shift), epsilon=cost, beta=wrong, shift=shift
-    )
+    estimate = max(0, _add_noise(count, cost) - shift)
+    size = PrivateSize(estimate=estimate, epsilon=cost, beta=wrong, shift=shift)
     if batch is not None:
         size.sampling(batch)
     return size
 
 
 def least_shift(*, epsilon: float, beta: float) -> int:
-    """The smallest whole number, 0 or more, that two-sided geometric noise exceeds with probability at most `beta`.
+    """The smallest shift >= 0 that two-sided geometric noise exceeds with probability at most `beta`.
 
     >>> least_shift(epsilon=0.1, beta=0.05)
     23
@@ -201,21 +189,20 @@ def _check_epsilon(epsilon: object) -> float:
 
 
 def _add_noise(count: int, epsilon: float) -> int:
-    """The count with noise, by a measurement of OpenDP that says itself that it costs at most `epsilon`."""
+    """The count with noise, by a measurement of OpenDP whose own privacy map says at most `epsilon`."""
     try:
         import opendp.prelude as dp
         from opendp.mod import GLOBAL_FEATURES
     except ModuleNotFoundError:
-        raise TightropeError(
-            "private_size needs OpenDP, which is not installed", "Install tightrope[opendp]."
-        ) from None
-    # OpenDP asks that parts which are not vetted be allowed, for the whole process: allowed for as long as it takes
+        what = "private_size needs OpenDP, which is not installed"
+        raise TightropeError(what, "Install tightrope[opendp].") from None
+    # OpenDP wants its contributed parts allowed, and only for the whole process: allow them while it takes
     allowed = "contrib" in GLOBAL_FEATURES
     dp.enable_features("contrib")
     try:
         space, scale = (dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")), 1 / epsilon
         measurement = dp.m.make_laplace(*space, scale=scale)
-        # its map, which has no types, says what it costs: more than asked where 1 / epsilon was rounded down
+        # the map has no types; it says more than epsilon if 1 / epsilon was rounded down
         while measurement.map(1) > epsilon:  # type: ignore[no-untyped-call, unused-ignore]
             scale = math.nextafter(scale, math.inf)
             measurement = dp.m.make_laplace(*space, scale=scale)

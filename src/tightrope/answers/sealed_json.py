@@ -1,4 +1,4 @@
-"""A JSON file that states its format and version and holds a checksum of itself: what is damaged or unknown is refused."""
+"""A JSON file with its format, version and checksum; damaged and unknown files are refused."""
 
 import hashlib
 import json
@@ -37,26 +37,22 @@ class SealedJson:
         return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
 
     def unseal(self, path: str | Path) -> tuple[Table, int]:
-        """The content of the file and its version; what is not whole, of another kind or edited is refused."""
+        """The content of the file and its version. A damaged, edited or other file is refused."""
         table = Table.of(_parse(Path(path)), f"{path}: ")
         table.choice("format", {self.format: None})
         version = table.need("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or not 1 <= version <= self.version:
             known = f"{self.version}, the newest understood here" + ", or an older one" * (self.version > 1)
             raise table.refusal("version", known, "Use the tightrope that wrote it, or a later one.")
-        stated = table.text(
-            SEAL, "It is the checksum at the end of a saved file: restore the file from a copy."
-        )
-        found = _checksum({key: value for key, value in table.entries.items() if key != SEAL})
+        remedy = "It is the checksum at the end of a saved file: restore the file from a copy."
+        stated = table.text(SEAL, remedy)
+        content = {key: value for key, value in table.entries.items() if key != SEAL}
+        found = _checksum(content)
         if stated != found:
-            raise table.refusal(
-                SEAL,
-                "the checksum of the rest of the file",
-                f"The file was damaged or edited: restore it from a copy. If it was edited on purpose, write {found!r} there.",
-            )
-        content = {
-            key: value for key, value in table.entries.items() if key not in ("format", "version", SEAL)
-        }
+            remedy = "The file was damaged or edited: restore it from a copy. "
+            remedy += f"If it was edited on purpose, write {found!r} there."
+            raise table.refusal(SEAL, "the checksum of the rest of the file", remedy)
+        del content["format"], content["version"]
         return Table(content, table.where), version
 
 
@@ -70,15 +66,12 @@ def _parse(path: Path) -> object:
     try:
         return json.loads(text, object_pairs_hook=_distinct, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as problem:
-        raise UnusableFile(
-            path,
-            f"must be a whole JSON file, got: {problem}",
-            "It is damaged, cut off or of another kind: restore it from a copy.",
-        ) from None
+        remedy = "It is damaged, cut off or of another kind: restore it from a copy."
+        raise UnusableFile(path, f"must be a whole JSON file, got: {problem}", remedy) from None
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object in which each key is there once; the standard library keeps the last of several."""
+    """An object without repeated keys; the standard library would keep the last value."""
     table = dict(pairs)
     if len(table) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
@@ -87,7 +80,7 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _finite(number: str) -> float:
-    """A float that JSON can hold; the standard library reads NaN, Infinity and 1e999 too."""
+    """A float that JSON can hold; the standard library would read NaN, Infinity and 1e999 too."""
     value = float(number)
     if not math.isfinite(value):
         raise ValueError(f"{number}, which is not a finite number")

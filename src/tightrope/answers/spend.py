@@ -2,10 +2,11 @@
 
 from typing import Any, TypeVar, overload
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
@@ -35,9 +36,10 @@ def privacy_curve(
 ) -> Any:
     """The privacy curve of `run` under `relation`, as the accountant `by` knows it.
 
-    `by` says who answers, and so what an answer is worth: `Certified(accuracy=, effort=)` gives brackets, `Renyi()` upper
-    bounds, `GaussianLimit()` approximations and `MonteCarlo(draws=, ...)` estimates with a confidence level.
-    `progress(done, of)` is called during long work: after each step of a game, or with the draws so far.
+    `by` says who answers, and so what an answer is worth: `Certified(accuracy=, effort=)` gives brackets,
+    `Renyi()` upper bounds, `GaussianLimit()` approximations and `MonteCarlo(draws=, ...)` estimates with a
+    confidence level. `progress(done, of)` is called during long work: after each step of a game, or with the
+    draws so far.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -74,7 +76,8 @@ def epsilon(
     """The smallest epsilon >= 0 for which `run` is (epsilon, delta)-private, as the accountant `by` knows it.
 
     >>> import tightrope as tr
-    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.WithoutReplacement(batch=1, population=1000)) * 10_000
+    >>> sampling = tr.WithoutReplacement(batch=1, population=1000)
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), sampling) * 10_000
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE))
     [15.2514..., 15.2514...]
     >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE, by=tr.Renyi()))
@@ -109,6 +112,6 @@ def delta(
     >>> import tightrope as tr
     >>> coin = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.Poisson(rate=0.5))
     >>> print(tr.delta(coin * 2, epsilon=0.0, relation=tr.ADD_OR_REMOVE))
-    [0.3124..., 0.3125...]
+    [0.31249..., 0.31250...]
     """
     return privacy_curve(run, relation=relation, by=by, progress=progress).delta(epsilon)

@@ -1,13 +1,13 @@
-"""What a calibration has to meet: epsilon at delta, together with whatever else is released."""
+"""What a calibration has to meet: epsilon at delta, together with what else is released."""
 
 import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.accountant import Progress
 from tightrope.accountants.certified import Certified, leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
@@ -24,12 +24,12 @@ FAR = 1.0  # in ln delta
 
 
 class OutOfReach(Exception):
-    """No engine can tell anything."""
+    """No engine can bound delta at this value."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """(epsilon, delta) under a relation, what else is released, and how the answer is to be certified."""
+    """(epsilon, delta) under a relation, what else is released, and who certifies it."""
 
     epsilon: float
     delta: float
@@ -47,7 +47,7 @@ class Target:
         by: Certified,
         progress: Progress | None,
     ) -> "Target":
-        """The target, if it is one; one that `besides` alone misses is refused."""
+        """The target, unless it is malformed or `besides` alone misses it."""
         remedy = "Pass the privacy loss you accept, 0 or more."
         bound = check.real(remedy=remedy, epsilon=epsilon)
         if bound < 0:
@@ -56,11 +56,13 @@ class Target:
             remedy = "Pass what else is released, or leave it out."
             raise InvalidSetting("besides", besides, "be a Run or a Step", remedy)
         if not isinstance(by, Certified):
-            remedy = "Only brackets can tell values that certainly meet a target from values that certainly miss it."
+            remedy = (
+                "Only brackets tell values that certainly meet a target from those that certainly miss it."
+            )
             raise InvalidSetting("by", by, "be {Certified}", remedy)
         at = check.open_probability(delta=delta)
         target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)
-        # asked at delta, not at epsilon: while little is spent, delta there is too small for anything
+        # ask at delta, not at epsilon: while little is spent, delta at epsilon is too small to certify
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
             raise NoSuchValue(
@@ -85,21 +87,21 @@ class Target:
         return by.curve(run + self.besides, self.relation, self.progress)
 
     def leaves_a_gap(self, run: Run) -> bool:
-        """Whether the theory itself keeps the two ends apart, so that a finer accuracy brings them no closer."""
+        """Whether theory keeps the two ends apart, so that a finer accuracy brings them no closer."""
         return leaves_a_gap(analyse(run + self.besides, self.relation, QUICK))
 
     @property
     def quick(self) -> "Target":
-        """The same target, told without a game."""
+        """The same target, judged without a game."""
         return replace(self, by=replace(self.by, effort=QUICK))
 
     @property
     def nothing_known(self) -> Bracket:
-        """An excess of which nothing is known but that delta is at most 1."""
+        """The excess if nothing is known but that delta is at most 1."""
         return Bracket(-math.inf, -math.log(self.delta))
 
     def excess(self, run: Run, accuracy: float) -> Bracket:
-        """ln delta - ln target; far from the target a rough bracket tells enough, and is often much cheaper."""
+        """ln delta - ln target. Far from the target a rough bracket says enough and is often much cheaper."""
         curve = self.curve(run, accuracy)
         rough: Bracket | None = None
         for wanted in (max(accuracy, ROUGH), ROUGHEST):
@@ -119,11 +121,11 @@ class Target:
 
     def _excess(self, curve: PrivacyCurve) -> Bracket:
         found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
-        rounding = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of that logarithm, and of the difference
+        rounding = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of the logarithm and of the difference
         return Bracket(found.lower - log_delta - rounding, found.upper - log_delta + rounding)
 
     def estimate(self, run: Run) -> Bracket:
-        """The same, about."""
+        """About the same, by the saddle-point approximation."""
         log_delta = math.log(self.delta)
         schedules = [
             schedule
@@ -135,14 +137,14 @@ class Target:
         return Bracket(about, about)  # NaN is refused here
 
     def verify(self, run: Run, accuracy: float) -> PrivacyCurve | None:
-        """The curve of the run if both its readings, each asked afresh, are certainly within the target."""
+        """The curve of the run if its epsilon and its delta, asked separately, are within the target."""
         curve = self.curve(run, accuracy)
         try:
             if curve.epsilon(self.delta).upper > self.epsilon:
                 return None
         except NotPreciseEnough:
             return None
-        # that is proof enough where delta at the target's epsilon is too small to be certified
+        # the epsilon is proof enough where delta at the target's epsilon is too small to be certified
         with contextlib.suppress(NotPreciseEnough):
             return curve if self.curve(run, accuracy).delta(self.epsilon).upper <= self.delta else None
         return curve

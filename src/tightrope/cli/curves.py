@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tightrope.accountants.accountant import Accountant, Progress
+from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
@@ -20,6 +20,7 @@ from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
+from tightrope.engines.face import Progress
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.relation import Relation, as_relation
 

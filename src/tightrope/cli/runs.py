@@ -18,8 +18,8 @@ from tightrope.files import read_text
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
-from tightrope.setting.plain import PART_KEYS, RELATION_SPELLINGS, part_of, plain_run, run_of
-from tightrope.setting.relation import Relation
+from tightrope.setting.plain import PART_KEYS, part_of, plain_run, run_of
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.tables import Problems, Table, place_refusals
 from tightrope.theorems.evidence import Evidence

@@ -17,8 +17,8 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.errors import TightropeError
 from tightrope.report.words import assumed_in_short, run_in_short, spell
-from tightrope.setting.plain import SAMPLING_SPELLINGS
 from tightrope.setting.relation import RELATIONS, Relation, as_relation
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.theorems.evidence import REFUTED, Evidence
 from tightrope.theorems.lookup import list_theorems, support_matrix
 
@@ -174,7 +174,7 @@ def _show_comparison(page: Page, table: comparing.Comparison) -> None:
     for row in table.rows:
         cells: list[str] = []
         for i, answer in enumerate(row.epsilons):
-            cells += [show.answer_in_short(answer), table.beside_certified(row, i)]
+            cells += [show.answer_in_short(answer), table.locate(row, i)]
         rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
     page.table(rows)
     brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]

@@ -12,8 +12,8 @@ from tightrope.theorems.evidence import Evidence
 class Decision:
     """What decided a bracket: the theorems its upper end rests on, and the datasets that reach its lower end.
 
-    `branch` is the direction of the relation that costs most. Covers and witnesses that were tried and did not decide
-    are not listed.
+    `branch` is the direction of the relation that costs most. Covers and witnesses that did not decide are
+    not listed.
     """
 
     because: tuple[Evidence, ...]
@@ -25,7 +25,7 @@ class Decision:
 class Gap:
     """Why the ends of a bracket are further apart than the accuracy asked for, and what narrows them.
 
-    `seconds` is about how long the remedy takes, None where nobody knows. Texts name settings in braces, as refusals do.
+    `seconds` is about how long the remedy takes, or None. Texts name settings in braces, as refusals do.
     """
 
     relative_width: float
@@ -50,8 +50,8 @@ class Gap:
 class Bracket:
     """`lower` <= truth <= `upper`. The upper end is the guarantee; the lower end is reached by real datasets.
 
-    `decided_by` says what decided each end. `gap` is there where the ends are further apart than the accuracy asked for.
-    A bracket never turns itself into a float: say which end you mean.
+    `decided_by` says what decided each end. `gap` says why the ends are further apart than the accuracy asked
+    for; it is None if they are not. A bracket never turns itself into a float: say which end you mean.
 
     >>> b = Bracket(0.5, 0.75)
     >>> 0.6 in b, b.width
@@ -86,7 +86,7 @@ class Bracket:
         )
 
     def __str__(self) -> str:
-        """The digits both ends share, then the ends: enough digits to tell them apart."""
+        """Both ends, rounded outwards, with enough digits to tell them apart."""
         if self.lower == self.upper:
             return f"{self.lower:.9g}"
         if math.isinf(self.upper) or self.upper == 0:

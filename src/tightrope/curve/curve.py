@@ -37,7 +37,7 @@ class Curve(ABC, Generic[Answer]):
     def delta(self, epsilon: Numbers) -> Answers: ...
     def delta(self, epsilon: ArrayLike) -> Answer | Answers:
         """The smallest delta at each epsilon."""
-        return _answer_all(self._deltas, check_epsilon, epsilon, "epsilon")
+        return in_shape_of(epsilon, self._deltas(check_all(epsilon, check_epsilon, "epsilon")))
 
     @overload
     def log_delta(self, epsilon: float) -> Answer: ...
@@ -45,7 +45,7 @@ class Curve(ABC, Generic[Answer]):
     def log_delta(self, epsilon: Numbers) -> Answers: ...
     def log_delta(self, epsilon: ArrayLike) -> Answer | Answers:
         """The natural logarithm of delta(epsilon), usable however small delta is; -inf where delta is 0."""
-        return _answer_all(self._log_deltas, check_epsilon, epsilon, "epsilon")
+        return in_shape_of(epsilon, self._log_deltas(check_all(epsilon, check_epsilon, "epsilon")))
 
     @overload
     def epsilon(self, delta: float) -> Answer: ...
@@ -53,7 +53,7 @@ class Curve(ABC, Generic[Answer]):
     def epsilon(self, delta: Numbers) -> Answers: ...
     def epsilon(self, delta: ArrayLike) -> Answer | Answers:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta; infinity if there is none."""
-        return _answer_all(self._epsilons, check_delta, delta, "delta")
+        return in_shape_of(delta, self._epsilons(check_all(delta, check_delta, "delta")))
 
     @abstractmethod
     def _deltas(self, epsilons: list[float]) -> list[Answer]: ...
@@ -67,28 +67,31 @@ class Curve(ABC, Generic[Answer]):
 
 def elementwise(answer: Callable[[Any], Answer], values: ArrayLike, name: str) -> Answer | Answers:
     """The answer for a number, an array of answers for an array of numbers; anything else is refused."""
-    return _answer_all(lambda answers: answers, answer, values, name)
+    return in_shape_of(values, check_all(values, answer, name))
 
 
-def _answer_all(
-    answer: Callable[[list[Checked]], list[Answer]],
-    check_one: Callable[[Any], Checked],
-    values: ArrayLike,
-    name: str,
-) -> Answer | Answers:
-    """The answers to all questions of a call, in the shape in which they were asked."""
+def check_all(values: ArrayLike, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
+    """Every number of a call, checked; a single number as it was given."""
     try:
         array = np.asarray(values)
     except ValueError:  # ragged
         array = np.array(["ragged"])
     if array.ndim == 0:
-        return answer([check_one(values)])[0]
+        return [check_one(values)]
     if array.size and not np.issubdtype(array.dtype, np.number):
         raise InvalidSetting(name, values, "be a number or an array of numbers", "Pass floats.")
-    result = np.empty(array.size, dtype=object)
-    for place, found in enumerate(answer([check_one(value) for value in array.ravel().tolist()])):
-        result[place] = found
-    return result.reshape(array.shape)
+    return [check_one(value) for value in array.ravel().tolist()]
+
+
+def in_shape_of(values: ArrayLike, answers: list[Answer]) -> Answer | Answers:
+    """The answers to all questions of a call, in the shape in which they were asked."""
+    shape = np.shape(values)
+    if shape == ():
+        return answers[0]
+    result = np.empty(len(answers), dtype=object)
+    for place, answer in enumerate(answers):
+        result[place] = answer
+    return result.reshape(shape)
 
 
 def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, float]:
@@ -100,7 +103,7 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
     term = math.exp(exponent)
     total = -math.expm1(epsilon) + term
     log_delta = math.log(total)
-    # the exponent, its exponential, the other term, the sum and the logarithm are each right to a unit or two
+    # exponent, exponential, the other term, sum and logarithm are each right to a unit or two
     return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tightrope.curve.curve import Curve, log_delta_from_reverse
-from tightrope.curve.privacy_curve import ComposedCurve
+from tightrope.engines.face import ComposedCurve
 
 ACCURACY = 1e-3  # of the limit's own curve; nobody knows how far the limit is from the truth
 

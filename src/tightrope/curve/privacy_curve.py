@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter, itemgetter, methodcaller
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.theorems.evidence import Evidence
@@ -22,23 +22,9 @@ Brackets = NDArray[np.object_]
 Bound = TypeVar("Bound")
 
 
-class ComposedCurve(Protocol):
-    """The curve of one composed schedule, for epsilon >= 0."""
-
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """ln of bounds on the probability of a loss that no finite epsilon covers."""
-
-    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """Bounds on ln delta(epsilon)."""
-
-    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
-        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
-
-
 @dataclass(frozen=True)
 class ComposedCover:
-    """The worst of these curves bounds every neighbouring pair of datasets from above, by these theorems."""
+    """The worst of these curves bounds every neighbouring pair from above, by these theorems."""
 
     curves: tuple[ComposedCurve, ...]
     because: tuple[Evidence, ...]
@@ -77,11 +63,12 @@ class DecidedEnds:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyCurve(Curve[Bracket]):
-    """delta as a function of epsilon and back, as brackets: a number gives a Bracket, an array an array of Brackets.
+    """delta as a function of epsilon and back: a number gives a Bracket, an array an array of Brackets.
 
-    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Below about
-    1e-308 the lower end of a delta is 0 and its upper end the smallest float: use `log_delta` there.
-    `explain_gap(relative_width, delta)` says why theory keeps the ends apart; it is None where theory is tight.
+    `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Use
+    `log_delta` for deltas below about 1e-308: there the lower end of `delta` is 0 and the upper end the
+    smallest float. `explain_gap(relative_width, delta)` says why theory keeps the ends apart; it is None
+    where theory is tight.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -106,16 +93,16 @@ class PrivacyCurve(Curve[Bracket]):
 
     @property
     def infinite_mass(self) -> Bracket:
-        """delta(infinity): the chance of an output that one of two neighbours produces and the other cannot."""
+        """delta(infinity): the chance of an output that one neighbour produces and the other cannot."""
         ends = self._ends(attrgetter("log_infinite_mass"), lambda upper: math.inf, -math.inf)
         return self._exponential(ends)
 
     def to_accuracy(self, accuracy: float) -> "PrivacyCurve":
-        """The same curve, asked to another accuracy; nothing that was composed is lost."""
+        """The same curve at another accuracy; nothing is composed again."""
         return replace(self, accuracy=accuracy)
 
     def decided_by(self, *, epsilon: float | None = None, delta: float | None = None) -> Decision:
-        """What decides the bracket at this epsilon or this delta: one cover's theorems above, one witness below."""
+        """What decides the bracket at this epsilon or delta: the theorems above, one witness below."""
         if (epsilon is None) == (delta is None):
             must = "be given, or {delta}, and not both"
             raise InvalidSetting("epsilon", epsilon, must, "Say at which point of the curve.")
@@ -138,7 +125,7 @@ class PrivacyCurve(Curve[Bracket]):
         return errors
 
     def trade_off(self) -> TradeOff:
-        """What the best attack achieves: true against false positive rates, success, posteriors; the f of f-DP.
+        """What the best attack achieves: rates, success, posteriors; the f of f-DP.
 
         >>> import tightrope as tr
         >>> step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
@@ -173,7 +160,7 @@ class PrivacyCurve(Curve[Bracket]):
             ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
             upper = min(ends.upper, 0.0)  # delta is at most 1
             return DecidedEnds(min(ends.lower, upper), upper, ends.decision)
-        ends = self.reverse()._log_ends(-epsilon)  # what the exchanged pair loses at the opposite epsilon
+        ends = self.reverse()._log_ends(-epsilon)  # what the reversed pair loses at the opposite epsilon
         lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
         upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
         return DecidedEnds(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
@@ -181,7 +168,7 @@ class PrivacyCurve(Curve[Bracket]):
     def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds:
         """What the best witness attains and the best cover allows, in the worst branch.
 
-        Where the first cover and the first witness of a branch meet to within `enough`, no other is asked.
+        If the first cover and the first witness of a branch meet to within `enough`, no other is asked.
         """
         uppers: list[tuple[ComposedCover, float, str]] = []
         lowers: list[tuple[str, float]] = [("", least)]
@@ -200,9 +187,9 @@ class PrivacyCurve(Curve[Bracket]):
         return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name))
 
     def _exponential(self, logs: DecidedEnds) -> Bracket:
-        """Probabilities from their logarithms: exp rounds by at most a unit in the last place, so step outwards.
+        """Probabilities from their logarithms, one float outwards for the rounding of exp.
 
-        The upper end never falls to 0 unless it is 0.
+        The upper end is 0 only if it is exactly 0.
         """
         high = 0.0 if logs.upper == -math.inf else min(math.nextafter(math.exp(logs.upper), 1.0), 1.0)
         low = math.nextafter(math.exp(logs.lower), 0.0) if logs.lower > -700 else 0.0
@@ -230,8 +217,8 @@ def _ask(
 ) -> list[tuple[Source, float]]:
     """One end of the largest curve of each source that can answer, up to the first that is `enough`.
 
-    One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays certain. Where
-    an answer is needed and none can be given, the first refusal is raised.
+    One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays
+    certain. If an answer is needed and no source has one, the first refusal is raised.
     """
     answers: list[tuple[Source, float]] = []
     refusal: NotPreciseEnough | None = None

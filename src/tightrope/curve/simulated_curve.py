@@ -74,28 +74,22 @@ class SimulatedCurve(Curve[Estimate]):
         if not epsilons:
             return {}
         if self.reverse is None:
-            raise InvalidSetting(
-                "epsilon", epsilons[0], "be at least 0", "Below 0 the reversed run is needed."
-            )
+            remedy = "Below 0 the reversed run is needed."
+            raise InvalidSetting("epsilon", epsilons[0], "be at least 0", remedy)
         opposite = self.reverse().simulator.deltas([-epsilon for epsilon in epsilons], points)
         return {epsilon: _reverse(epsilon, found) for epsilon, found in zip(epsilons, opposite, strict=True)}
 
     def _estimate(self, found: DrawnBounds) -> Estimate:
-        return Estimate(
-            found.value, found.lower, found.upper, self.confidence, found.draws, found.interrupted
-        )
+        ends = found.lower, found.upper
+        return Estimate(found.value, *ends, self.confidence, found.draws, found.interrupted)
 
 
 def _reverse(epsilon: float, found: DrawnBounds) -> DrawnBounds:
-    value, lower, upper = (
-        min((-math.expm1(epsilon) + math.exp(epsilon) * delta) * outwards, 1.0)
-        for delta, outwards in (
-            (found.value, 1.0),
-            (found.lower, 1 - REL_ERROR),
-            (found.upper, 1 + REL_ERROR),
-        )
-    )
-    return replace(found, value=value, lower=lower, upper=upper)
+    def undo(delta: float, outwards: float) -> float:
+        return min((-math.expm1(epsilon) + math.exp(epsilon) * delta) * outwards, 1.0)
+
+    lower, upper = undo(found.lower, 1 - REL_ERROR), undo(found.upper, 1 + REL_ERROR)
+    return replace(found, value=undo(found.value, 1.0), lower=lower, upper=upper)
 
 
 def _log(delta: Estimate) -> Estimate:

@@ -6,7 +6,7 @@ from enum import Enum
 import numpy as np
 
 from tightrope.engines.cells import Cells
-from tightrope.numerics.tails import Floats, log_sum
+from tightrope.numerics.floats import Floats, log_sum
 
 
 class Side(Enum):
@@ -53,9 +53,7 @@ def spread(cells: Cells) -> LossAtoms:
     """
     with np.errstate(invalid="ignore", over="ignore"):
         share = np.expm1(cells.low - cells.merged) / np.expm1(cells.low - cells.high)
-    share = np.clip(
-        share, 0, 1
-    )  # a merged loss leaves its cell by rounding only, which `loss_abs_errors` charge
+    share = np.clip(share, 0, 1)  # a merged loss leaves its cell by rounding only: see `loss_abs_errors`
     with np.errstate(divide="ignore"):
         up, down = cells.log_masses + np.log(share), cells.log_masses + np.log1p(-share)
     goes_up = np.isfinite(cells.high) & (up > -np.inf)

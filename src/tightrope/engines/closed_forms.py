@@ -6,17 +6,15 @@ import numpy as np
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.outcomes import ExactOutcomes
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import mills_ratio
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, mills_ratio
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Noise, ShiftPair
 
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OVERFLOW = -30.0  # mills_ratio is a plain float above this
 
 
-def full_batch(schedule: Schedule) -> "OneFormula":
+def sum_full_batches(schedule: Schedule) -> "OneFormula":
     """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
     separation = schedule.gaussian_separation
     if separation is None:

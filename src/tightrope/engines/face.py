@@ -1,8 +1,11 @@
-"""What every engine shows: `near(epsilon, tolerance)` gives local bounds, or the engine declines."""
+"""What engines show: `Engine` is a row of the table, `ComposedCurve` the curve of a composed schedule."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+
+Progress = Callable[[int, int], None]  # called with (done, of) during long work
 
 
 @dataclass(frozen=True)
@@ -71,3 +74,17 @@ class Engine(Protocol):
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LocalBounds:
         """Bounds placed for `epsilon`, whose errors should each be below `tolerance`; or EngineDeclines."""
+
+
+class ComposedCurve(Protocol):
+    """The curve of one composed schedule, for epsilon >= 0."""
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """ln of bounds on the probability of a loss that no finite epsilon covers."""
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""

@@ -1,16 +1,16 @@
 """Uncertified cumulants and ranges of one tilted step: where to look, never what to answer."""
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from tightrope.engines.cells import cut
-from tightrope.engines.contour.engine import kept_transform
-from tightrope.engines.contour.transform import KEPT_PAIRS, KEPT_TILTS
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.saddle import log_delta_estimate, tilt_for_epsilon
-from tightrope.numerics.tails import Floats
+from tightrope.engines.saddle import Cumulants, log_delta_estimate, tilt_for_epsilon
+from tightrope.engines.transforms.make import kept_transform
+from tightrope.engines.transforms.transform import KEPT_PAIRS
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
@@ -39,16 +39,16 @@ class Outline:
         # Losses too rare to matter would still make the moments explode and forbid the tilt that delta needs.
         self.log_cap = log_cap
         self.tilted = lru_cache(maxsize=16)(self._tilted)
-        self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
+        # ln of the moment at c, and its first two derivatives in c
+        self.cumulants: Cumulants = self._gaussian_cumulants
+        if self.separation is None:
+            cumulants = kept_transform(pair).cumulants
+            self.cumulants = partial(cumulants, log_cap=log_cap) if log_cap > -math.inf else cumulants
 
-    def _cumulants(self, c: float) -> tuple[float, float, float]:
-        """ln of the moment at c, and its first two derivatives in c."""
-        if self.separation is not None:
-            v = self.separation**2
-            return v * c * (1 + c) / 2, v * (c + 0.5), v
-        losses, weights, log_moment = self.tilted(c)
-        mean = float(weights @ losses)
-        return log_moment, mean, float(weights @ (losses - mean) ** 2)
+    def _gaussian_cumulants(self, c: float) -> tuple[float, float, float]:
+        assert self.separation is not None
+        v = self.separation**2
+        return v * c * (1 + c) / 2, v * (c + 0.5), v
 
     def _tilted(self, c: float) -> tuple[Floats, Floats, float]:
         """Losses in increasing order, their tilted probabilities, and ln of the moment."""
@@ -87,9 +87,8 @@ class Outline:
         first = int(np.searchsorted(np.cumsum(weights), share))
         last = len(losses) - 1 - int(np.searchsorted(np.cumsum(weights[::-1]), share))
         least, most = float(losses[max(first - 1, 0)]), float(losses[min(last + 1, len(losses) - 1)])
-        least = min(
-            least, (log_share + log_moment) / c
-        )  # all mass below is raised to this loss on the side ABOVE
+        # all mass below is raised to this loss on the side ABOVE
+        least = min(least, (log_share + log_moment) / c)
         if self.log_cap > -math.inf and self.separation is None:
             log_mass = self.log_cap
         return max(least, low), min(max(most, self.pair.loss_quantile(log_mass)), high)

@@ -10,16 +10,16 @@ Cumulants = Callable[[float], tuple[float, float, float]]
 
 LOWEST_TILT, HIGHEST_TILT = -2763, 3453  # 1e-12 and 1e15 on the grid
 LARGEST_STEP = 200  # on the grid
-STEEP = 50.0  # a slope over ln c at which the next place on the grid is half an e-fold away
+STEEP = 50.0  # a slope over ln c at which the next tilt on the grid is half an e-fold away
 
 
-def tilt_at(place: int) -> float:
-    """The tilt at a place of a grid of 1 % steps, which lets runs of different length share transforms."""
-    return math.exp(place / 100)
+def tilt_at(index: int) -> float:
+    """A tilt on a grid of 1 % steps, which lets runs of different length share transforms."""
+    return math.exp(index / 100)
 
 
-def place_of(tilt: float) -> int:
-    """The grid's place nearest to a tilt."""
+def grid_index(tilt: float) -> int:
+    """The index of the grid's tilt that is nearest to a tilt."""
     return min(max(round(100 * math.log(tilt)), LOWEST_TILT), HIGHEST_TILT)
 
 
@@ -29,17 +29,20 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
     Newton in ln c inside a shrinking bracket: Newton alone runs away where K explodes (small noise).
     """
     low, high = LOWEST_TILT, HIGHEST_TILT
-    x = place_of(start)
+    x = grid_index(start)
     while high - low > 1:
         c = tilt_at(x)
-        slope, curvature = _slope(cumulants, c, epsilon)
+        try:
+            _, mean, variance = cumulants(c)
+            slope, curvature = mean - epsilon - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
+        except EngineDeclines:  # so far out that the tilted mass spans too much: beyond the minimum
+            slope, curvature = math.inf, math.inf
         if slope > 0:
             high = x
         else:
             low = x
-        new = x + _whole_step(
-            -slope / (c * curvature) if math.isfinite(slope) and curvature > 0 else -math.inf
-        )
+        is_usable = math.isfinite(slope) and curvature > 0
+        new = x + _whole_step(-slope / (c * curvature) if is_usable else -math.inf)
         if new == x:
             if slope * c < STEEP:
                 break
@@ -51,14 +54,6 @@ def tilt_for_epsilon(cumulants: Cumulants, epsilon: float, start: float = 1.0) -
 def _whole_step(step: float) -> int:
     """A step in ln c as steps on the grid, of limited size."""
     return round(min(max(100 * step, -LARGEST_STEP), LARGEST_STEP))
-
-
-def _slope(cumulants: Cumulants, c: float, epsilon: float) -> tuple[float, float]:
-    try:
-        _, mean, variance = cumulants(c)
-    except EngineDeclines:  # so far out that the tilted mass spans too much: certainly beyond the minimum
-        return math.inf, math.inf
-    return mean - epsilon - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
 
 
 def log_delta_estimate(cumulants: Cumulants, c: float, epsilon: float) -> float:
@@ -77,10 +72,14 @@ def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, flo
     _, _, variance = cumulants(1.0)
     # start as if the loss were normal
     start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
-    x = place_of(start)
+    x = grid_index(start)
     while True:
         c = tilt_at(x)
-        epsilon, curvature = _slope(cumulants, c, 0.0)
+        try:
+            _, mean, variance = cumulants(c)
+            epsilon, curvature = mean - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
+        except EngineDeclines:  # a tilt too large to plan with
+            epsilon, curvature = math.inf, math.inf
         value = log_delta_estimate(cumulants, c, epsilon) if math.isfinite(epsilon) else -math.inf
         if value > log_delta:
             low = x
@@ -107,7 +106,7 @@ class Placement:
     period: float
 
 
-def place(
+def place_contour(
     cumulants: Cumulants, saddle: float, epsilon: float, log_goal: float, log_mass: float = 0.0
 ) -> Placement:
     """A placement whose aliases sum to about e^log_goal at most; e^log_mass is the mass of all that counts.
@@ -115,7 +114,7 @@ def place(
     The saddle is the natural tilt. Where the moments explode just beyond it (a rare record seen at a huge
     loss), a tilt a little below leaves room for the second one and shortens the period.
     """
-    middle = place_of(saddle)
+    middle = grid_index(saddle)
     chernoff = {}
     for shift in SHIFTS_BELOW + SHIFTS_ABOVE:
         c = tilt_at(middle + shift)

@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from tightrope.numerics import check
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 Limits = tuple[Floats, Floats]
 

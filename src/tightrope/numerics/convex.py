@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 
 def chords(x: Floats, points: Floats, values: Floats) -> Floats:

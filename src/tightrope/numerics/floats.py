@@ -1,3 +1,58 @@
-"""The one unit roundoff."""
+"""The unit roundoff, and logarithms of sums, differences and tails, accurate at 1e-300 and beyond."""
 
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Floats = NDArray[np.float64]
 UNIT_ROUNDOFF = 2.0**-53  # of double precision: a rounded result is off by at most this, relative to itself
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
+    """ln(e^larger - e^smaller) for larger >= smaller."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = smaller - larger
+        result = larger + np.where(gap > -0.69, np.log(-np.expm1(gap)), np.log1p(-np.exp(gap)))
+    return np.where(np.isneginf(larger) | (gap >= 0), -np.inf, result)
+
+
+def log_complement(log_probability: float) -> float:
+    """ln(1 - e^x) for x <= 0."""
+    if log_probability == 0:
+        return -math.inf
+    if log_probability < -1:
+        return math.log1p(-math.exp(log_probability))
+    return math.log(-math.expm1(log_probability))
+
+
+def log_of_sum(*terms: Floats | float) -> Floats:
+    """ln(sum of e^term), elementwise."""
+    total = np.asarray(terms[0], dtype=float)
+    for term in terms[1:]:
+        total = np.logaddexp(total, term)
+    return total
+
+
+def log_sum(terms: Floats) -> float:
+    """ln of the sum of e^term over an array; -inf for an empty one."""
+    top = float(terms.max(initial=-np.inf))
+    return top + float(np.log(np.exp(terms - top).sum())) if np.isfinite(top) else top
+
+
+def normal_log_upper(x: Floats) -> Floats:
+    """ln P(X > x), X standard normal."""
+    return np.asarray(special.log_ndtr(-np.asarray(x, dtype=float)))
+
+
+def laplace_log_upper(x: Floats) -> Floats:
+    """ln P(X > x), X Laplace of scale 1."""
+    x = np.asarray(x, dtype=float)
+    return np.where(x > 0, -np.abs(x) - np.log(2), np.log1p(-0.5 * np.exp(-np.abs(x))))
+
+
+def mills_ratio(x: Floats | float) -> Floats:
+    """P(X > x) / density(x) for a standard normal X; overflows to infinity below about -38."""
+    return np.asarray(np.sqrt(np.pi / 2) * special.erfcx(np.asarray(x, dtype=float) / np.sqrt(2)))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import log_complement
+from tightrope.numerics.floats import UNIT_ROUNDOFF, log_complement
 from tightrope.pairs.finite_pair import exact_log_ratio
 from tightrope.pairs.pair import Pair
 

@@ -1,4 +1,4 @@
-"""Pairs of additive noise: mixtures of two shifts of it, and the pointwise worst of a pair and its reverse."""
+"""Pairs of additive noise: mixtures of two shifts of it, and at each loss the worse of two directions."""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import (
+from tightrope.numerics.floats import (
+    UNIT_ROUNDOFF,
     Floats,
     laplace_log_upper,
     log_of_difference,
@@ -159,7 +159,7 @@ class ShiftPair(Pair):
     @property
     def has_normal_noise(self) -> bool:
         """Whether the noise is normal."""
-        return self.noise is Noise.NORMAL
+        return self.observed.noise is Noise.NORMAL
 
     @property
     def gaussian_separation(self) -> float | None:
@@ -348,7 +348,7 @@ class Envelope(Pair):
 
     @property
     def has_atom_at_zero(self) -> bool:
-        """Always."""
+        """An envelope does: both directions agree between the centres."""
         return True
 
     @cached_property

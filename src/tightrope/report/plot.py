@@ -16,12 +16,12 @@ from tightrope.curve.curve import Curve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import write_whole
+from tightrope.numerics.floats import Floats
 from tightrope.setting.tables import place_refusals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 SHORT = 2.5  # decades: on a shorter axis, 2 and 5 times the powers are marked too

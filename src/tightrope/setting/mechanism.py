@@ -1,7 +1,8 @@
-"""What noise is added in one step: frozen values, no mathematics."""
+"""What noise is added in one step, as frozen values; `spelling` is the printed name of a kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -27,6 +28,8 @@ class Gaussian:
     Gaussian(noise_multiplier=0.8)
     """
 
+    spelling: ClassVar[str] = "gaussian"
+
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -37,6 +40,8 @@ class Gaussian:
 class Laplace:
     """Adds Laplace noise of scale s to a sum of numbers in [-C, C]; `noise_multiplier` is s / C."""
 
+    spelling: ClassVar[str] = "laplace"
+
     noise_multiplier: float
 
     def __post_init__(self) -> None:
@@ -46,6 +51,8 @@ class Laplace:
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse:
     """Reports whether any sampled record says 1: the truth with `truth_probability`, else the opposite."""
+
+    spelling: ClassVar[str] = "randomized-response"
 
     truth_probability: float
 
@@ -67,6 +74,8 @@ class Finite:
     (0.75, 0.25)
     """
 
+    spelling: ClassVar[str] = "finite"
+
     observed: tuple[float, ...]
     alternative: tuple[float, ...]
 
@@ -80,3 +89,5 @@ class Finite:
 
 
 Mechanism = Gaussian | Laplace | RandomizedResponse | Finite
+
+MECHANISM_SPELLINGS: dict[str, type[Mechanism]] = {kind.spelling: kind for kind in get_args(Mechanism)}

@@ -1,36 +1,17 @@
-"""Settings as people write them: printed names, and a run as the plain data that JSON and TOML hold."""
+"""Settings as people write them, and a run as the plain data that JSON and TOML hold."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from tightrope.errors import UnusableFile
-from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
-from tightrope.setting.relation import RELATIONS, Relation
+from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
+from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
 from tightrope.setting.tables import Table, place_refusals
 
 Plain = dict[str, object]
-
-MECHANISM_SPELLINGS: dict[str, type[Mechanism]] = {
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "randomized-response": RandomizedResponse,
-    "finite": Finite,
-}
-SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {
-    "every-record": EveryRecord,
-    "poisson": Poisson,
-    "without-replacement": WithoutReplacement,
-}
-RELATION_SPELLINGS: dict[str, Relation] = {str(relation): relation for relation in RELATIONS.values()}
-
-_SPELLINGS = {
-    what: name
-    for table in (MECHANISM_SPELLINGS, SAMPLING_SPELLINGS, RELATION_SPELLINGS)
-    for name, what in table.items()
-}
 
 _EXAMPLES = {
     "noise_multiplier": "0.8",
@@ -48,11 +29,11 @@ PART_KEYS = ("mechanism", "sampling", *_EXAMPLES)
 def spell(what: type[Mechanism] | type[Sampling] | Relation) -> str:
     """The printed name of a kind of mechanism or sampling, or of a relation.
 
-    >>> from tightrope import ADD_OR_REMOVE
+    >>> from tightrope import ADD_OR_REMOVE, WithoutReplacement
     >>> spell(WithoutReplacement), spell(ADD_OR_REMOVE)
     ('without-replacement', 'add-or-remove')
     """
-    return _SPELLINGS[what]
+    return str(what) if isinstance(what, Relation) else what.spelling
 
 
 def plain_setting(setting: Mechanism | Sampling) -> Plain:
@@ -79,9 +60,9 @@ def plain_run(run: Run) -> list[Plain]:
     """
     return [
         {
-            "mechanism": spell(type(step.mechanism)),
+            "mechanism": step.mechanism.spelling,
             **_parameters(step.mechanism),
-            "sampling": spell(type(step.sampling)),
+            "sampling": step.sampling.spelling,
             **_parameters(step.sampling),
             "steps": times,
         }

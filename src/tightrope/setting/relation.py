@@ -39,6 +39,7 @@ REMOVE = Relation("REMOVE", "D' has one record fewer than D", ("REMOVE",))
 ADD_OR_REMOVE = Relation("ADD_OR_REMOVE", "D' has one record more or one fewer than D", ("ADD", "REMOVE"))
 SUBSTITUTE = Relation("SUBSTITUTE", "D' has one record of D exchanged for another", ("SUBSTITUTE",))
 RELATIONS = {relation.name: relation for relation in (ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE)}
+RELATION_SPELLINGS = {str(relation): relation for relation in RELATIONS.values()}
 
 
 def as_relation(value: object) -> Relation:

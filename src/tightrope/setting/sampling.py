@@ -1,7 +1,8 @@
-"""How the batch of one step is drawn: frozen values, no mathematics."""
+"""How the batch of one step is drawn, as frozen values; `spelling` is the printed name of a kind."""
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -12,6 +13,8 @@ MOST_RECORDS = 10**300  # 1 / more is not a normal float
 @dataclass(frozen=True, kw_only=True)
 class EveryRecord:
     """Every record takes part in every step: no amplification."""
+
+    spelling: ClassVar[str] = "every-record"
 
     @property
     def rate(self) -> float:
@@ -26,6 +29,8 @@ class Poisson:
     >>> Poisson(rate=1e-3).rate
     0.001
     """
+
+    spelling: ClassVar[str] = "poisson"
 
     rate: float
 
@@ -43,6 +48,8 @@ class WithoutReplacement:
     >>> WithoutReplacement(batch=50, population=1000).rate
     0.05
     """
+
+    spelling: ClassVar[str] = "without-replacement"
 
     batch: int
     population: int
@@ -72,3 +79,5 @@ class WithoutReplacement:
 
 
 Sampling = EveryRecord | Poisson | WithoutReplacement
+
+SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {kind.spelling: kind for kind in get_args(Sampling)}

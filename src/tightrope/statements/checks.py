@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
-from tightrope.setting.plain import SAMPLING_SPELLINGS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.validate import explain
 from tightrope.statements.model import (
     FORMAT,

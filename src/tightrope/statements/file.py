@@ -14,9 +14,10 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import read_text
-from tightrope.setting.plain import RELATION_SPELLINGS, SAMPLING_SPELLINGS, run_of
-from tightrope.setting.relation import Relation
+from tightrope.setting.plain import run_of
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table, place_refusals
 from tightrope.setting.validate import ClosedTable, explain, must, validate
 from tightrope.statements.checks import SEE_DOCS, find_contradictions

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.setting.mechanism import Mechanism
-from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, plain_setting, sampling_of
-from tightrope.setting.relation import Relation
+from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
+from tightrope.setting.plain import plain_setting, sampling_of
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must

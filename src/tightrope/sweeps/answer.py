@@ -12,7 +12,8 @@ from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
-from tightrope.setting.plain import RELATION_SPELLINGS, part_of
+from tightrope.setting.plain import part_of
+from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.run import Run
 from tightrope.setting.tables import Table
 from tightrope.sweeps.cells import ANSWER_KEYS, ASKS, CHOICES, RUN_KEYS, Cell, Row, default_values

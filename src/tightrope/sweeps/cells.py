@@ -7,9 +7,9 @@ from typing import Any
 
 from tightrope.accountants.names import ACCOUNTANTS, find_accountant
 from tightrope.setting.effort import Effort
-from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
-from tightrope.setting.plain import MECHANISM_SPELLINGS, RELATION_SPELLINGS, SAMPLING_SPELLINGS
-from tightrope.setting.sampling import Sampling
+from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.relation import RELATION_SPELLINGS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
 
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS

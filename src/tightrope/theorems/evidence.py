@@ -1,15 +1,9 @@
-"""What a bound rests on: evidence, covers from above and witnesses from below."""
+"""What a bound rests on: a statement, its standing in the literature, and where its proof is."""
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from tightrope.errors import PYTHON, Words
-
-if TYPE_CHECKING:
-    from tightrope.pairs.exchange import Game
-    from tightrope.pairs.schedule import Schedule
-    from tightrope.setting.relation import Relation
 
 
 class Standing(Enum):
@@ -50,28 +44,3 @@ class Evidence:
 
     def __str__(self) -> str:
         return f"{self.statement} [{self.standing.value}: {self.reference}]"
-
-
-@dataclass(frozen=True)
-class Cover:
-    """A theorem: the worst of these schedules dominates every neighbouring pair of datasets."""
-
-    schedules: "tuple[Schedule | Game, ...]"
-    because: tuple[Evidence, ...]
-
-
-@dataclass(frozen=True)
-class Witness:
-    """One pair of neighbouring datasets, or an adaptive choice of them: a lower bound without any theorem."""
-
-    schedule: "Schedule | Game"
-    datasets: str
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The covers and witnesses of one branch of a relation."""
-
-    branch: "Relation"
-    covers: tuple[Cover, ...]
-    witnesses: tuple[Witness, ...]

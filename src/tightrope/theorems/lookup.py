@@ -23,7 +23,7 @@ from tightrope.theorems.composition import (
     RUN_THEOREMS,
     find_needed_branches,
 )
-from tightrope.theorems.evidence import Analysis, Cover, Evidence, Witness
+from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
@@ -32,7 +32,7 @@ from tightrope.theorems.substitution import (
     analyse_exchange,
     is_exchange,
 )
-from tightrope.theorems.table import REFUTED_BELIEFS, ROWS
+from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
 
 ANY_NEIGHBOURS = "any neighbours"
 _FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table

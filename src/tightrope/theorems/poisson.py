@@ -47,5 +47,5 @@ def poisson_add(step: Step) -> Pair:
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0, -1)",
 )
 def poisson_substitute(step: Step) -> Pair:
-    """The exchanged records join with probability g, at both ends: ((1-g)N(0)+gN(1), (1-g)N(0)+gN(-1))."""
+    """The exchanged records join with probability g at opposite ends: ((1-g)N(0)+gN(1), (1-g)N(0)+gN(-1))."""
     return step_laws(step.mechanism, step.sampling, SUBSTITUTE).exchange()

@@ -19,9 +19,10 @@ from tightrope.theorems.composition import (
     REMOVE_SUFFICES,
     TOTAL_VARIATION,
 )
-from tightrope.theorems.evidence import Analysis, Cover, Evidence
+from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse, find_parts
 from tightrope.theorems.substitution import DominatedStep
+from tightrope.theorems.table import Analysis, Cover
 from tightrope.theorems.worst_pairs import StepLaws, exact_rate, sum_moves_by
 
 

@@ -18,7 +18,8 @@ from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import WithoutReplacement
 from tightrope.theorems.composition import COMPOSITION
-from tightrope.theorems.evidence import PROVED, Analysis, Cover, Evidence, Witness
+from tightrope.theorems.evidence import PROVED, Evidence
+from tightrope.theorems.table import Analysis, Cover, Witness
 from tightrope.theorems.worst_pairs import step_laws
 
 GAME_COVER = Evidence(

@@ -1,9 +1,14 @@
-"""The theorem table: one function, one row. Importing a file of theorems fills it."""
+"""The theorem table, one function, one row, and what it gives: covers from above, witnesses from below.
+
+Importing a file of theorems fills the table.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tightrope.pairs.exchange import Game
 from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Step
@@ -29,6 +34,31 @@ class TheoremRow:
     def matches(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
         """Whether the row is about these kinds of mechanism, sampling and relation."""
         return mechanism in self.mechanisms and sampling is self.sampling and relation is self.relation
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A theorem: the worst of these schedules dominates every neighbouring pair of datasets."""
+
+    schedules: tuple[Schedule | Game, ...]
+    because: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One pair of neighbouring datasets, or an adaptive choice of them: a lower bound without any theorem."""
+
+    schedule: Schedule | Game
+    datasets: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The covers and witnesses of one branch of a relation."""
+
+    branch: Relation
+    covers: tuple[Cover, ...]
+    witnesses: tuple[Witness, ...]
 
 
 def theorem(

@@ -18,8 +18,8 @@ def _needs_spare_record_and_mirror(step: Step) -> str | None:
     sampling = step.sampling
     if isinstance(sampling, WithoutReplacement) and sampling.batch == sampling.population:
         return (
-            f"{{batch={sampling.batch}}} must be below {{population={sampling.population}}}, because the smaller "
-            f"neighbour has only {sampling.population - 1} records and must fill the batch too "
+            f"{{batch={sampling.batch}}} must be below {{population={sampling.population}}}, because the "
+            f"smaller neighbour has only {sampling.population - 1} records and must fill the batch too "
             "(use {EveryRecord} if all records are used)"
         )
     return needs_mirror(step.mechanism)
@@ -63,7 +63,7 @@ def without_replacement_add(step: Step) -> Pair:
     needs=lambda step: needs_mirror(step.mechanism),
 )
 def substitution_envelope(step: Step) -> Pair:
-    """In one step, exchanging is never worse than {REMOVE} where epsilon >= 0 and than {ADD} elsewhere."""
+    """In one step the {REMOVE} pair dominates an exchange where epsilon >= 0, and the {ADD} pair elsewhere."""
     return step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove().envelope
 
 

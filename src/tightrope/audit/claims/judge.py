@@ -118,7 +118,8 @@ class Audit:
     def _tell_nearest(self) -> str:
         if self.without_replacement is None:
             return ""
-        return f"If it were without replacement, epsilon would be {write_brackets([self.without_replacement])[0]}."
+        (epsilon,) = write_brackets([self.without_replacement])
+        return f"If it were without replacement, epsilon would be {epsilon}."
 
     def __str__(self) -> str:
         notes = [f"Note: {note}" for note in self.finding.notes]

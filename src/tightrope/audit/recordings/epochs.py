@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.audit.recordings.batches import Batches, Whole
-
-Floats = NDArray[np.float64]
+from tightrope.numerics.floats import Floats
 
 LONGEST_TRIED = 2000  # batches per epoch; beyond it only a whole pass over the records, within NEAR batches
 NEAR = 64

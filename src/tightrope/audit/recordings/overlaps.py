@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.audit.recordings.batches import Batches, Whole
-
-Floats = NDArray[np.float64]
+from tightrope.numerics.floats import Floats
 
 MOST_LAGS = 256
 MOST_PAIRS = 4_000_000  # pairs of occurrences of one record that are looked at: tens of milliseconds

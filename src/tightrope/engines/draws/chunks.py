@@ -17,9 +17,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from tightrope.engines.draws.losses import log_moment, tilted_source
+from tightrope.engines.face import Progress
 from tightrope.engines.saddle import log_chernoff_factor
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.schedule import Schedule
 from tightrope.parallel import in_parallel
 
@@ -28,8 +28,6 @@ SMALL_BLOCK, LONG_CHUNK = 4096, 1 << 25  # long runs: fewer at once, as interrup
 FIRST_CHUNK = 1024  # small at first: betting learns the variance from the chunks before
 MOST_CHUNKS = 256  # about; longer simulations have larger chunks, so that what is kept stays small
 SMALLEST = math.nextafter(0.0, 1.0)
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

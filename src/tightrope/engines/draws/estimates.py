@@ -10,17 +10,16 @@ from tightrope.engines.draws.chunks import (
     IN_THIS_PROCESS,
     DrawTask,
     DrawTotals,
-    Progress,
     Spread,
     draw_all,
     scale_to_delta,
 )
 from tightrope.engines.draws.tilts import Drawing, choose_tilts
-from tightrope.engines.face import EngineDeclines
+from tightrope.engines.face import EngineDeclines, Progress
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.numerics.confidence import Interval, find_limits
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.schedule import Schedule
 
 MOST_ROUNDS = 4

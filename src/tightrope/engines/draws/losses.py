@@ -12,7 +12,6 @@ from functools import lru_cache, singledispatch
 
 import numpy as np
 
-from tightrope.engines.contour.engine import kept_transform
 from tightrope.engines.draws.mixtures import (
     LARGEST_LOG,
     Chooser,
@@ -20,8 +19,8 @@ from tightrope.engines.draws.mixtures import (
     sum_accepted,
     sum_log_products,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.engines.transforms.make import kept_transform
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair, log_mixed_ratio

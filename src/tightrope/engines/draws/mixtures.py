@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 LARGEST_LOG = 600.0  # of a likelihood ratio or a product of some: a double holds 709
 SPARE = 1.02  # candidates per mean need, so that a second round is rare

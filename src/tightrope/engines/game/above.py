@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.atoms import ABOVE, LossAtoms
+from tightrope.engines.face import Progress
 from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.convex import chords, convex_minorant
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-Progress = Callable[[int, int], None]
 Complexes = NDArray[np.complex128]
 AT_ONCE = 8  # curves: their FFTs fit the processor's cache
 LARGEST = 1e100  # larger tilted values are scaled down

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.cells import cut
-from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Progress, Window, wrapped_spectra
+from tightrope.engines.face import Progress
+from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Window, wrapped_spectra
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats, log_of_difference, log_of_sum, normal_log_upper
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_of_difference, log_of_sum, normal_log_upper
 from tightrope.pairs.shift_pair import ShiftPair
 
 Labels = NDArray[np.int64]

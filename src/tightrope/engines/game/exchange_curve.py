@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from tightrope.engines.game.triangles import Gram
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 FARTHEST = 13.0  # standard deviations; what lies beyond is charged
 TERM_REL_ERROR = (

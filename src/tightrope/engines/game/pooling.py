@@ -14,7 +14,7 @@ import numpy as np
 
 from tightrope.engines.game.exchange_curve import both_orders
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, Box, Gram, log_variance
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 # The moments that are compared (below -1/2 P and Q are exchanged), and how many times more each may exceed
 # the worst triangle's: a negative tilt belongs to a remaining epsilon near 0, where few runs spend time.

@@ -15,14 +15,14 @@ from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
-from tightrope.engines.face import LogBounds
-from tightrope.engines.game.above import GameAbove, Profile, Progress, Window, bisect
+from tightrope.engines.face import LogBounds, Progress
+from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
-from tightrope.engines.saddle import place
+from tightrope.engines.saddle import place_contour
 from tightrope.pairs.exchange import Game
 
 KEPT_PLACES = (
@@ -184,7 +184,7 @@ class _Player:
             atoms.append((spread(cells), times))
             masses_rel_error += times * cells.average_rel_error(layout.saddle)
         plan = Plan(self.planner.schedule, layout.log_delta - 14)
-        spot = place(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
+        spot = place_contour(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
         size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
         steps = [LatticeStep.above(law, times, layout.spacing) for law, times in atoms]
         side = LatticeSide.of(steps, spot.tilt, size)

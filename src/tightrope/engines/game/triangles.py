@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 
 RIGHT = math.pi / 2
 FINER = 12  # sub-cells to a side when the best C of a box is sought

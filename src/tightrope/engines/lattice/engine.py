@@ -24,10 +24,9 @@ from tightrope.engines.cells import Cells, cut
 from tightrope.engines.face import NO_HINT, Hint, LogBounds
 from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, compose_log_moment
 from tightrope.engines.planning import Plan
-from tightrope.engines.saddle import Placement, log_delta_estimate, place, tilt_for_epsilon
+from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats, log_complement
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_complement
 from tightrope.pairs.schedule import Schedule
 
 LONGEST = 1 << 22  # lattice points in one period: about a second
@@ -162,7 +161,7 @@ def _correct(aim: Aim, bounds: LogBounds, tolerance: float) -> Aim:
 
 def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
     saddle = tilt_for_epsilon(runs.cumulants, aim.epsilon)
-    spot = place(runs.cumulants, saddle, aim.epsilon, aim.log_delta + aim.log_alias, runs.log_mass)
+    spot = place_contour(runs.cumulants, saddle, aim.epsilon, aim.log_delta + aim.log_alias, runs.log_mass)
     length = max(spot.period / _choose_spacing(runs, spot.tilt, aim), 256.0)
     if length > longest:
         raise NotPreciseEnough(f"It would take {length:.1e} lattice points.")

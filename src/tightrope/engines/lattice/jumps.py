@@ -18,7 +18,7 @@ from tightrope.engines.lattice.engine import Runs, find_laws, relevance
 from tightrope.engines.lattice.law import LatticeLaws
 from tightrope.engines.planning import outline
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule

@@ -11,8 +11,7 @@ from tightrope.engines.atoms import LossAtoms
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats, log_sum
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_sum
 
 VERY_RARE = -90.0  # ln of a jump's rarity per step where two in one run change no digit, however many steps
 MOST_GROWTH = 300.0  # ln of how much jumps may multiply a mass

@@ -25,11 +25,10 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.engine import kept_transform
-from tightrope.engines.contour.transform import GainNodes
 from tightrope.engines.face import EngineDeclines
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats, log_sum
+from tightrope.engines.transforms.make import kept_transform
+from tightrope.engines.transforms.transform import GainNodes
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair

@@ -11,55 +11,25 @@ charged for it.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, singledispatch
+from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.contour.bounded import FiniteTransform, LaplaceTransform
-from tightrope.engines.contour.envelope import EnvelopeTransform
-from tightrope.engines.contour.normal import NormalTransform
-from tightrope.engines.contour.transform import KEPT_PAIRS, Transform
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
+from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import (
     Placement,
     geometric_tail,
     log_chernoff_factor,
     log_delta_estimate,
-    place,
+    place_contour,
     tilt_for_epsilon,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
-from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.pair import Pair
+from tightrope.engines.transforms.make import kept_transform
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
-
-
-@singledispatch
-def make_transform(pair: Pair) -> Transform:
-    """The transform of a pair, by the quadrature that its losses allow."""
-    raise TypeError(f"no transform is known for {pair!r}")
-
-
-@make_transform.register
-def _(pair: FinitePair) -> Transform:
-    return FiniteTransform(pair)
-
-
-@make_transform.register
-def _(pair: Envelope) -> Transform:
-    return EnvelopeTransform(pair)
-
-
-@make_transform.register
-def _(pair: ShiftPair) -> Transform:
-    return NormalTransform(pair) if pair.has_normal_noise else LaplaceTransform(pair)
-
-
-kept_transform = lru_cache(maxsize=KEPT_PAIRS)(make_transform)
 
 
 class ContourEngine:
@@ -67,24 +37,18 @@ class ContourEngine:
 
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
-        self.full_batch = schedule.gaussian_square
+        self.cumulants = Plan(schedule)
+        self.gaussian_square = schedule.gaussian_square  # of all full batches of Gaussian noise together
         self.parts = [
             (kept_transform(pair), times) for pair, times in schedule if pair.gaussian_separation is None
         ]
         self.log_infinite = schedule.log_infinite_mass
 
-    def cumulants(self, c: float) -> tuple[float, float, float]:
-        """ln of the composed moment at c and its first two derivatives, for planning."""
-        total = np.array([c * (1 + c) / 2, c + 0.5, 1.0]) * self.full_batch
-        for transform, times in self.parts:
-            total += times * np.array(transform.cumulants(c))
-        return float(total[0]), float(total[1]), float(total[2])
-
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
         saddle = tilt_for_epsilon(self.cumulants, epsilon, hint.tilt)
         log_goal = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0) + math.log(tolerance)
-        spot = place(self.cumulants, saddle, epsilon, log_goal)
+        spot = place_contour(self.cumulants, saddle, epsilon, log_goal)
         reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)
         return self._line(spot, reach, log_cut, tolerance)
 
@@ -95,7 +59,7 @@ class ContourEngine:
         for transform, _ in self.parts:
             transform.nodes(c)  # which every bound on the modulus starts from
         while reach < 1e12 * (1 + c):
-            log_modulus = -self.full_batch * reach**2 / 2
+            log_modulus = -self.gaussian_square * reach**2 / 2
             for transform, times in self.parts:
                 log_modulus += times * math.log(min(transform.modulus_from(c, reach), 1.0))
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
@@ -110,9 +74,9 @@ class ContourEngine:
         if 20 * count > self.most_evaluations:
             raise EngineDeclines("the integrand decays too slowly")
         t = np.arange(count + 1, dtype=float) * step
-        log_moment, log_moment_error = self.full_batch * c * (1 + c) / 2, 0.0
-        log_modulus = -self.full_batch * t**2 / 2
-        angle = self.full_batch * t * (c + 0.5)
+        log_moment, log_moment_error = self.gaussian_square * c * (1 + c) / 2, 0.0
+        log_modulus = -self.gaussian_square * t**2 / 2
+        angle = self.gaussian_square * t * (c + 0.5)
         enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
         quadrature_errors, tail_errors, rounding_errors = (np.zeros_like(t) for _ in range(3))
         for transform, times in self.parts:
@@ -133,7 +97,7 @@ class ContourEngine:
             rounding_errors += times / largest * rounded + 8 * UNIT_ROUNDOFF * times * powers
         z = c + 1j * t
         kernel = 1 / np.abs(z * (z + 1))
-        beyond = self.full_batch * c_beyond * (1 + c_beyond) / 2
+        beyond = self.gaussian_square * c_beyond * (1 + c_beyond) / 2
         for transform, times in self.parts:
             beyond += times * transform.log_moment_above(c_beyond)
         log_moment_error += 16 * UNIT_ROUNDOFF * (1 + abs(log_moment))
@@ -186,10 +150,8 @@ class ContourLine:
         halves[0] /= 2
         size, enlarged = np.exp(self.log_integrand) * halves, np.exp(self.log_enlarged) * halves
         angle_error = 8 * UNIT_ROUNDOFF * float(size @ (np.abs(self.angle) + 64))
-        quadrature, tails = (
-            float(enlarged @ self.quadrature_rel_errors),
-            float(enlarged @ self.tail_rel_errors),
-        )
+        quadrature = float(enlarged @ self.quadrature_rel_errors)
+        tails = float(enlarged @ self.tail_rel_errors)
         return size, quadrature, tails, angle_error + float(enlarged @ self.rounding_rel_errors)
 
     def bounds(self, epsilon: float) -> LogBounds:

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.contour.transform import (
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.transform import (
     ELLIPSE,
     PANEL_NODES,
     GainNodes,
@@ -16,9 +17,7 @@ from tightrope.engines.contour.transform import (
     log_panel_error,
     weigh,
 )
-from tightrope.engines.face import EngineDeclines
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
 from tightrope.pairs.shift_pair import Noise, ShiftPair
 
@@ -79,11 +78,8 @@ class LaplaceTransform(Transform):
         width = (self.high - self.low) / panels
         overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
         log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
-        loss_abs_errors = (
-            8
-            * UNIT_ROUNDOFF
-            * (np.abs(losses) * (1 + self.high - self.low) + self.rate * (self.high - self.low))
-        )
+        gap = self.high - self.low
+        loss_abs_errors = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + gap) + self.rate * gap)
         return GainNodes(losses, log_masses, loss_abs_errors, float(np.logaddexp(log_missed, log_laws)))
 
     def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
@@ -95,11 +91,8 @@ class LaplaceTransform(Transform):
         log_p = self.pair.observed.log_ratio(x)
         ends = np.array([self.low, self.high])
         losses = np.concatenate([self.pair.loss(ends), self.pair.loss(x)])
-        outer = [
-            float(self.pair.observed.log_lower(ends[:1])[0]),
-            float(self.pair.observed.log_upper(ends[1:])[0]),
-        ]
-        return losses, np.concatenate([outer, plain + log_p])
+        outer = self.pair.observed.log_lower(ends[:1]), self.pair.observed.log_upper(ends[1:])
+        return losses, np.concatenate([*outer, plain + log_p])
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
@@ -129,9 +122,8 @@ class LaplaceTransform(Transform):
             log_sup = log_density + (1 + c) * self._log_r(right)
         else:
             # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
-            log_sup = log_density - c * (
-                self._log_r(right) + (math.log(math.cos(y)) if self.rate < 1 else 0.0)
-            )
+            log_turned = math.log(math.cos(y)) if self.rate < 1 else 0.0
+            log_sup = log_density - c * (self._log_r(right) + log_turned)
         log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
         return log_panel_error(width) + float(np.logaddexp.reduce(log_sup))
 
@@ -150,16 +142,9 @@ class LaplaceTransform(Transform):
         atoms = float(nodes.weights[:2].sum())
         between = float(nodes.weights[2:].sum())
         ends = np.array([self.low, self.high])
-        shares = np.exp(
-            math.log(self.rate) + self._exponent(ends) - self._log_r(ends)
-        )  # half the slope of the loss
-        log_f = (
-            -math.log(2)
-            - np.abs(ends)
-            + self.pair.observed.log_ratio(ends)
-            + c * self.pair.loss(ends)
-            - nodes.log_moment
-        )
+        shares = np.exp(math.log(self.rate) + self._exponent(ends) - self._log_r(ends))  # loss' / 2
+        log_p = -math.log(2) - np.abs(ends) + self.pair.observed.log_ratio(ends)
+        log_f = log_p + c * self.pair.loss(ends) - nodes.log_moment
         variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
         moment_rel_error = 4 * nodes.moment_rel_error
         return lambda t: atoms + min(between, variation / t) + moment_rel_error

@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import (
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.transform import (
     ELLIPSE,
-    HALF_LOG_2PI,
     KEPT,
     MOST_NODES,
     PANEL_NODES,
@@ -27,11 +27,11 @@ from tightrope.engines.contour.transform import (
     TiltedNodes,
     Transform,
     log_panel_error,
+    log_tail_above,
+    shifted_share,
     weigh,
 )
-from tightrope.engines.face import EngineDeclines
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.shift_pair import Envelope, Noise, log_mixed_ratio
 
 MOST_CELLS = 300_000
@@ -46,19 +46,14 @@ class EnvelopeTransform(Transform):
         super().__init__()
         self.pair = pair
         self.normal = pair.noise is Noise.NORMAL
-        self.rate, self.shift, self.middle = (
-            pair.remove.observed.rate,
-            pair.remove.observed.shift,
-            pair.middle,
-        )
+        law = pair.remove.observed
+        self.rate, self.shift, self.middle = law.rate, law.shift, pair.middle
         self.steep = self.shift if self.normal else 2.0
-        # Panels on whose ellipses the shifted part of R turns by at most 1 radian, and which resolve the
-        # noise.
+        # Panels that resolve the noise; on their ellipses the shifted part of R turns by at most 1 radian.
         self.width = min(2.0, 2 / self.steep)
         if not self.normal:
-            self.width = self.middle / math.ceil(
-                self.middle / self.width
-            )  # from the middle to the second centre
+            panels = math.ceil(self.middle / self.width)  # from the middle to the second centre
+            self.width = self.middle / panels
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
@@ -84,15 +79,11 @@ class EnvelopeTransform(Transform):
         end = self.middle + width * panels
         log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
         outside = [self.log_tail(c, end), math.log(c) + self.log_tail(0.0, end)]
-        loss_abs_errors = (
-            8
-            * UNIT_ROUNDOFF
-            * (np.abs(losses) * (1 + self.steep * u) + self.steep * self.share(u) * (u + self.shift))
-        )
+        exponents = np.abs(losses) * (1 + self.steep * u) + self.steep * self.share(u) * (u + self.shift)
+        loss_abs_errors = 8 * UNIT_ROUNDOFF * exponents
         loss_abs_errors[len(loss_abs_errors) // 2] = 0.0  # the atom's loss is 0
-        return GainNodes(
-            losses, log_masses, loss_abs_errors, float(np.logaddexp.reduce([log_missed, log_laws, *outside]))
-        )
+        log_missed = float(np.logaddexp.reduce([log_missed, log_laws, *outside]))
+        return GainNodes(losses, log_masses, loss_abs_errors, log_missed)
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
@@ -115,12 +106,7 @@ class EnvelopeTransform(Transform):
         """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); R^{-c} has less."""
         if not self.normal:
             return -math.inf  # the tail is an atom
-        drift = (1 + c) * self.shift
-        far = (
-            (1 + c) * math.log(self.rate) + c * drift * self.shift / 2 + float(special.log_ndtr(drift - high))
-        )
-        mixed = c * math.log(2) + float(np.logaddexp(special.log_ndtr(-high), far))
-        return min(mixed, drift**2 / 2 + float(special.log_ndtr(drift - high)))
+        return log_tail_above(self.rate, self.shift, c, high)
 
     def log_ratio(self, u: Floats) -> Floats:
         """ln R."""
@@ -128,9 +114,7 @@ class EnvelopeTransform(Transform):
 
     def share(self, u: Floats) -> Floats:
         """The shifted part's share of the mixture, (ln R)' / steep; it grows."""
-        return np.asarray(
-            special.expit(self.steep * (u - self.middle) + math.log(self.rate) - math.log1p(-self.rate))
-        )
+        return shifted_share(self.rate, self.steep * (u - self.middle))
 
     def log_density(self, u: Floats) -> Floats:
         """ln of the plain noise's density, continued analytically below 0."""
@@ -289,12 +273,10 @@ class LiftedModulus:
         width = (high - middle) / count
         edges = width * np.arange(count + 1, dtype=float)
         centre = width * (np.arange(count, dtype=float) + 0.5)
-        log_odds = math.log(rate) - math.log1p(-rate)
-        share, inner = special.expit(shift * edges + log_odds), special.expit(shift * centre + log_odds)
+        share, inner = shifted_share(rate, shift * edges), shifted_share(rate, shift * centre)
         log_r, u = log_mixed_ratio(rate, shift * centre), centre + middle
-        far = float(special.log_ndtr(-high)) - c * math.log1p(
-            -rate
-        )  # lifted and all: ln R >= ln(1 - g) + share (lemma 3)
+        # lifted and all: ln R >= ln(1 - g) + share (lemma 3)
+        far = float(special.log_ndtr(-high)) - c * math.log1p(-rate)
         self.halves: list[_Half] = []
         for power, most_height, beyond in ((1 + c, 0.9 * math.pi / shift, log_tail), (-c, 1.2 / shift, far)):
             tallest, divided = 0.9 * min(most_height, 6.0), max(-power, 0.0)
@@ -324,11 +306,7 @@ class LiftedModulus:
         """A bound on |M(c + is)| / M(c) for all s >= t."""
         total = 1 + self.moment_rel_error
         for half in self.halves:
-            wish = (
-                t
-                * self.shift
-                * float(half.most_mass @ half.most_share)
-                / max(float(half.most_mass.sum()), 1e-300)
-            )
+            share = float(half.most_mass @ half.most_share) / max(float(half.most_mass.sum()), 1e-300)
+            wish = t * self.shift * share
             total += min(half.gain(self.shift, t, min(STEEPEST, rise * wish)) for rise in RISES)
         return total

@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
 PANEL_NODES = 32  # of a panel of Gauss-Legendre quadrature
-ELLIPSE = 1 + math.sqrt(
-    2
-)  # rho of the panels' Bernstein ellipses: at most half a panel high, and overhanging
+# rho of the panels' Bernstein ellipses: at most half a panel high, and overhanging
+ELLIPSE = 1 + math.sqrt(2)
 CHUNK = 500_000  # nodes times heights at once, likewise
 
 
@@ -90,7 +88,7 @@ class Transform(ABC):
         self.modulus_bound = lru_cache(maxsize=16)(self._make_modulus_bound)
         self.modulus_from = lru_cache(maxsize=4 * KEPT_TILTS)(self._modulus_from)
         self.log_moment_above = lru_cache(maxsize=KEPT_TILTS)(self._log_moment_above)
-        self.cumulants = lru_cache(maxsize=KEPT_TILTS)(self._cumulants)
+        self.cumulants = lru_cache(maxsize=4 * KEPT_TILTS)(self._cumulants)
         self._kept_line = lru_cache(maxsize=KEPT_LINES)(self._make_line)
 
     @abstractmethod
@@ -118,9 +116,9 @@ class Transform(ABC):
         nodes = self.nodes(c)
         return nodes.log_moment + 2 * nodes.moment_rel_error
 
-    def _cumulants(self, c: float) -> tuple[float, float, float]:
-        """ln M(c) and its first two derivatives in c, for planning."""
-        nodes = self.quick_nodes(c)
+    def _cumulants(self, c: float, log_cap: float = -math.inf) -> tuple[float, float, float]:
+        """ln M(c) and its first two derivatives in c, for planning; `log_cap` as in `quick_nodes`."""
+        nodes = self.quick_nodes(c, log_cap)
         mean = float(nodes.weights @ nodes.losses)
         return nodes.log_moment, mean, float(nodes.weights @ (nodes.losses - mean) ** 2)
 
@@ -192,6 +190,28 @@ def weigh(
         weight_rel_error=rel_error,
         log_moment_abs_error=abs_error,
     )
+
+
+def log_tail_above(rate: float, shift: float, c: float, high: float) -> float:
+    """ln of a bound on the integral of density R^{1+c} above `high`, normal noise (lemma 3).
+
+    R is at most 2^c times its larger half's power, and at most e^{shift u} to the right of shift / 2, which
+    is better where the shift is so small that tilts are huge.
+    """
+    plain = float(special.log_ndtr(-high))
+    if rate == 0:
+        return plain
+    drift = (1 + c) * shift
+    log_moved = float(special.log_ndtr(drift - high))
+    far = (1 + c) * math.log(rate) + c * (1 + c) * shift**2 / 2 + log_moved
+    return min(c * math.log(2) + float(np.logaddexp(plain, far)), drift**2 / 2 + log_moved)
+
+
+def shifted_share(rate: float, log_ratio: Floats) -> Floats:
+    """The shifted part's share of a mixture: rate e^x / (1 - rate + rate e^x), x = ln(shifted / plain)."""
+    if rate == 0:
+        return np.zeros_like(log_ratio)
+    return np.asarray(special.expit(log_ratio + math.log(rate) - math.log1p(-rate)))
 
 
 def log_panel_error(width: float) -> float:

@@ -1,14 +1,17 @@
 """The transform M(z) = E_P[e^{z loss}] of a mixture of normals, by a quadrature whose error is bounded.
 
-In units of the noise, f(u; z) = density(u) R_P(u)^{1+z} R_Q(u)^{-z} with R = 1 - g + g e^{shift u -
-shift^2/2} is analytic in the strip |Im u| < pi / shift. The trapezoidal rule with step h on the whole line
+In units of the noise, M(z) is the integral of
+
+    f(u; z) = density(u) R_P(u)^{1+z} R_Q(u)^{-z},    R(u) = 1 - g + g e^{shift u - shift^2/2},
+
+which is analytic in the strip |Im u| < pi / shift. The trapezoidal rule with step h on the whole line
 therefore misses M(z) by at most
 
-    ( integral |f(u + iy)| du + integral |f(u - iy)| du ) / (e^{2 pi y / h} - 1)          for any y inside
-    the strip,
+    (integral |f(u + iy)| du + integral |f(u - iy)| du) / (e^{2 pi y / h} - 1),    any y inside the strip.
 
-and moving the line up by a height y(u) >= 0 bounds |M(c + it)| for *all* t >= T at once, because Im loss(u
-+ iy) >= 0. Both integrals are bounded by sums over cells, with the variation inside each cell charged.
+Im loss(u + iy) >= 0, so moving the line up by a height y(u) >= 0 bounds |M(c + it)| for *all* t >= T at once.
+Both integrals are bounded by sums over cells, with the variation inside each cell charged. The lemmas are
+those of docs/certificates.md.
 """
 
 import math
@@ -17,18 +20,18 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from tightrope.engines.contour.transform import (
-    HALF_LOG_2PI,
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.transform import (
     KEPT,
     MOST_NODES,
     GainNodes,
     TiltedNodes,
     Transform,
+    log_tail_above,
+    shifted_share,
     weigh,
 )
-from tightrope.engines.face import EngineDeclines
-from tightrope.numerics.floats import UNIT_ROUNDOFF
-from tightrope.numerics.tails import Floats
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
@@ -45,8 +48,7 @@ class NormalTransform(Transform):
         self.g_p, self.a = pair.observed.rate, pair.observed.shift
         self.g_q, self.b = pair.alternative.rate, -pair.alternative.shift
         self.steepest = max(self.a, self.b)
-        # Where Q is a mixture its density is a divisor; b y <= 1.2 keeps it from vanishing (proof note,
-        # lemma 2).
+        # Where Q is a mixture its density is a divisor; b y <= 1.2 keeps it from vanishing (lemma 2).
         heights = [0.9 * math.pi / self.a] if self.g_p else []
         heights += [1.2 / self.b] if self.g_q else []
         self.tallest = min(heights)
@@ -83,25 +85,13 @@ class NormalTransform(Transform):
         drift = (1 + c) * self.a * (self.g_p > 0)
         if self.g_q:
             return -max(reach, self.b / 2), reach + drift
-        reach = min(
-            reach, math.sqrt(2 * kept + drift**2)
-        )  # as far to the left: off the axis tails weigh more
+        # as far to the left as to the right: off the axis tails weigh more
+        reach = min(reach, math.sqrt(2 * kept + drift**2))
         return -reach, drift + reach
 
     def _log_tail(self, c: float, low: float, high: float) -> float:
         """ln of a bound on the integral of |f| e^{-y^2/2} outside [low, high], any height y (lemma 3)."""
-        log_upper = special.log_ndtr
-        left, right = float(log_upper(low)), float(log_upper(-high))
-        if self.g_p:
-            far = (
-                (1 + c) * math.log(self.g_p)
-                + c * (1 + c) * self.a**2 / 2
-                + float(log_upper((1 + c) * self.a - high))
-            )
-            right = c * math.log(2) + float(np.logaddexp(right, far))
-            # R_P <= e^{a u} to the right of a/2: better where the shift is so small that tilts are huge
-            drift = (1 + c) * self.a
-            right = min(right, drift**2 / 2 + float(log_upper(drift - high)))
+        left, right = float(special.log_ndtr(low)), log_tail_above(self.g_p, self.a, c, high)
         return c * self.log_room + float(np.logaddexp(left, right))
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
@@ -113,10 +103,14 @@ class NormalTransform(Transform):
         low, high = 8 * math.floor(low / 8), 8 * math.ceil(high / 8)  # few different grids for many tilts
         if ceiling < high:
             step = min(step, (ceiling - low) / 300)
-        return self._weigh(c, low, min(high, ceiling), step, -math.inf)
+        terms = _terms(*self._grid(low, min(high, ceiling), step), c, step)
+        return weigh(c, *terms, log_quadrature_error=-math.inf, log_tail_error=-math.inf)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        return self._weigh(c, *self._span(c), *self._step(c, height, target))
+        low, high = self._span(c)
+        step, log_aliased = self._step(c, height, target)
+        terms, log_tail = _terms(*self._grid(low, high, step), c, step), self._log_tail(c, low, high)
+        return weigh(c, *terms, log_quadrature_error=log_aliased, log_tail_error=log_tail)
 
     def _make_grid(self, low: float, high: float, step: float) -> tuple[Floats, Floats, Floats]:
         """Nodes from `low` to at least `high`, and the logarithms of R_P and R_Q there."""
@@ -124,12 +118,6 @@ class NormalTransform(Transform):
             raise EngineDeclines("the integrand oscillates too fast")
         u = np.arange(math.ceil((high - low) / step) + 1, dtype=float) * step + low
         return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
-
-    def _weigh(self, c: float, low: float, high: float, step: float, log_aliased: float) -> TiltedNodes:
-        log_f, losses, sizes = _log_f(*self._grid(low, high, step), c)
-        log_tail = self._log_tail(c, low, high)
-        log_terms = log_f + math.log(step)
-        return weigh(c, losses, log_terms, sizes, log_quadrature_error=log_aliased, log_tail_error=log_tail)
 
     def _step(self, c: float, height: float, target: float) -> tuple[float, float]:
         """The widest step whose aliasing is below `target` of M(c), and ln of the bound on the aliasing."""
@@ -172,10 +160,10 @@ class NormalTransform(Transform):
 
     def _weight_p(self, u: Floats) -> Floats:
         """How much of P's density at u is the shifted part."""
-        return _logistic(self.g_p, self.a * (u - self.a / 2))
+        return shifted_share(self.g_p, self.a * (u - self.a / 2))
 
     def _weight_q(self, u: Floats) -> Floats:
-        return _logistic(self.g_q, -self.b * (u + self.b / 2))
+        return shifted_share(self.g_q, -self.b * (u + self.b / 2))
 
 
 class ModulusBound:
@@ -189,9 +177,8 @@ class ModulusBound:
         self.of, self.c = transform, c
         low, high = transform._span(c)
         u, width = _cells(low, high, transform.steepest)
-        log_f, _, _ = _log_f(
-            u, transform.pair.observed.log_ratio(u), transform.pair.alternative.log_ratio(u), c
-        )
+        log_p, log_q = transform.pair.observed.log_ratio(u), transform.pair.alternative.log_ratio(u)
+        _, log_masses, _ = _terms(u, log_p, log_q, c, width)
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
         nodes = transform.nodes(c)
         self.moment_rel_error = 4 * nodes.moment_rel_error
@@ -199,7 +186,7 @@ class ModulusBound:
         slope = -u + (1 + c) * transform.a * w_p + c * transform.b * w_q
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
-        log_mass = log_f - log_moment + math.log(width)
+        log_mass = log_masses - log_moment
         log_most = log_mass + np.abs(slope) * width / 2 + curve * width**2 / 8
         live = log_mass > -KEPT
         self.most = np.exp(log_most[live])
@@ -207,9 +194,8 @@ class ModulusBound:
         self.w_p, self.w_q = w_p[live], w_q[live]
         self.slope = transform.a * self.w_p + transform.b * self.w_q
         self.tallest = 0.9 * min(transform.tallest, 6.0)
-        self.shrink = math.exp(
-            -transform.steepest * width / 2
-        )  # y and the weights lose at most this factor to a cell's edge
+        # y and the weights lose at most this factor to a cell's edge
+        self.shrink = math.exp(-transform.steepest * width / 2)
         # What is not worth following in detail gets the largest R it could have.
         worst = self.tallest**2 / 2 + 0.5 * (self.tallest * transform.steepest / 4) ** 2
         lift = c * 2 * math.tan(transform.b * self.tallest / 2 / self.shrink) ** 2 * w_q / self.shrink
@@ -233,16 +219,15 @@ class ModulusBound:
                 angle, least = shift * y * self.shrink, weight * self.shrink
                 log_r -= t * np.arctan2(least * np.sin(angle), 1 - 2 * least * np.sin(angle / 2) ** 2)
         gain = np.expm1(log_r)
-        return (
-            1 + self.moment_rel_error + self.hidden + float(np.where(gain < 0, self.least, self.most) @ gain)
-        )
+        gained = float(np.where(gain < 0, self.least, self.most) @ gain)
+        return 1 + self.moment_rel_error + self.hidden + gained
 
 
-def _log_f(u: Floats, log_p: Floats, log_q: Floats, c: float) -> tuple[Floats, Floats, Floats]:
-    """ln f(u; c), the loss, and the largest exponent that was rounded on the way."""
-    square = u**2 / 2
-    log_f = (1 + c) * log_p - c * log_q - square - HALF_LOG_2PI
-    return log_f, log_p - log_q, square + (1 + c) * np.abs(log_p) + c * np.abs(log_q)
+def _terms(u: Floats, log_p: Floats, log_q: Floats, c: float, step: float) -> tuple[Floats, Floats, Floats]:
+    """The losses at nodes `step` apart, ln of f(u; c) step, and the largest exponents rounded on the way."""
+    half = u**2 / 2
+    log_f = (1 + c) * log_p - c * log_q - half - HALF_LOG_2PI
+    return log_p - log_q, log_f + math.log(step), half + (1 + c) * np.abs(log_p) + c * np.abs(log_q)
 
 
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
@@ -252,13 +237,6 @@ def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
         raise EngineDeclines("the tilted mass spans too much")
     width = (high - low) / count
     return low + width * (np.arange(count, dtype=float) + 0.5), width
-
-
-def _logistic(rate: float, exponent: Floats) -> Floats:
-    """rate e^x / (1 - rate + rate e^x)."""
-    if rate == 0:
-        return np.zeros_like(exponent)
-    return np.asarray(special.expit(exponent + math.log(rate) - math.log1p(-rate)))
 
 
 def _rotate(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:

@@ -1,1 +1,0 @@
-"""One certified integral over a vertical line in the complex plane."""
