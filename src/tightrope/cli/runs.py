@@ -1,6 +1,5 @@
 """Several named runs from a TOML file, side by side: delta over a range of epsilons."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
-from tightrope.files import read_text
+from tightrope.files import read_toml
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
@@ -53,7 +52,7 @@ class RunsFile:
 
 def read_runs(path: Path) -> RunsFile:
     """Read the file; a refusal lists each problem with its place, counted from 0: runs.toml: run[1].rate."""
-    table = Table.of(_parse(path), f"{path}: ")
+    table = Table.of(read_toml(path), f"{path}: ")
     problems = Problems()
     attempt = problems.attempt
     attempt(lambda: table.keep_to(_FILE_KEYS))
@@ -73,14 +72,6 @@ def read_runs(path: Path) -> RunsFile:
             runs[run.name] = run
     problems.refuse(str(path))
     return RunsFile(path, tuple(runs.values()), accuracy or Certified.accuracy, epsilons)
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
 
 
 def _read_accuracy(table: Table) -> float:
