@@ -14,9 +14,9 @@ from multiprocessing import get_context
 from tightrope.engines.game.layout import seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles
 from tightrope.engines.game.substitution import Substitution
-from tightrope.pairs.shift_pair import Noise
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Noise
 
 DELTA = 1e-5
 SETTINGS = ((0.05, 2.0, 30), (0.5, 1.0, 10), (0.05, 4.0, 1000), (0.001, 0.8, 1000), (0.5, 6.0, 1000))

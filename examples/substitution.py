@@ -23,8 +23,8 @@ from tightrope.engines.game.layout import USUAL
 from tightrope.engines.game.pooling import cover_triangles, largest_loss
 from tightrope.engines.game.substitution import ignore_progress
 from tightrope.files import write_whole
-from tightrope.pairs.shift_pair import Noise
 from tightrope.pairs.exchange import Exchange
+from tightrope.pairs.shift_pair import Noise
 
 DELTA = 1e-5
 TIGHTLY = tr.Certified(effort=tr.TIGHT)

@@ -1,7 +1,8 @@
-"""What all tests share: reproducible hypothesis runs without a deadline, and command lines to type into."""
+"""What all tests share: reproducible hypothesis runs, command lines to type into, and Ctrl-C."""
 
 import shlex
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import pytest
@@ -19,6 +20,17 @@ settings.load_profile("tightrope")
 def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     """Run `tightrope WORDS` in this process: exit code, standard output, standard error."""
     return typed_into(main, capsys)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts, here and in processes started here.
+
+    A shell without job control starts background jobs with SIGINT ignored, and their children inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -201,7 +201,7 @@ def test_what_is_released_besides_is_counted() -> None:
 
 def test_a_target_that_is_spent_already_is_refused() -> None:
     other = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
-    with pytest.raises(tr.NoSuchValue, match=r"besides=.* alone spends epsilon") as refused:
+    with pytest.raises(tr.NoSuchValue, match=r"released besides, .* alone spends epsilon") as refused:
         tr.smallest_noise(
             tr.Poisson(rate=0.1), steps=1, epsilon=1, delta=1e-6, relation=tr.REMOVE, besides=other
         )
@@ -336,7 +336,7 @@ GOOD = {"sampling": tr.Poisson(rate=0.1), "steps": 10, "epsilon": 1.0, "delta": 
         ({"relation": "ADD"}, "relation must be one of ADD, REMOVE"),
         ({"mechanism": tr.RandomizedResponse}, "mechanism must be Gaussian or Laplace"),
         ({"mechanism": tr.Gaussian(noise_multiplier=1)}, "mechanism must be Gaussian or Laplace"),
-        ({"accuracy": 2}, "accuracy must be at least 1e-09 and below 1, got 2"),
+        ({"by": tr.Renyi()}, "by must be Certified, got Renyi"),
         ({"besides": 3}, "besides must be a Run or a Step, got 3"),
         ({"besides": None}, "besides must be a Run or a Step, got None"),
     ],

@@ -3,16 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
 
 import tightrope as tr
 from shell import Shell
-from test_cli import HEADLINE, MAIN, answered, last_row, loaded
+from test_cli import HEADLINE, answered, last_row, loaded
 
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=0.001)) * 10_000
 ASKED = f"{HEADLINE} --relation add-or-remove"
@@ -140,15 +138,13 @@ def test_compare_tells_why_an_accountant_is_silent(shell: Shell) -> None:
     assert "--draws" in out
 
 
-def test_an_interrupted_simulation_prints_what_it_has(tmp_path: Path) -> None:
-    words = f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 2000000000 --json".split()
-    running = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(6)
-    os.kill(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130, err
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_simulation_prints_what_it_has(shell: Shell) -> None:
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    code, out, err = shell(f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 2000000000 --json")
+    timer.join()
+    assert code == 130, err
     answer = json.loads(out)["answers"][0]["delta"]
     assert 0 < answer["draws"] < 2_000_000_000
     assert answer["interrupted"] is True

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -94,7 +95,11 @@ def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None
     terminal, end = pty.openpty()
     command = [sys.executable, "-c", f"{setup}\n{MAIN}", *shlex.split(words)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=environment) as process:
+    with ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, env=environment)
+        )
+        stack.callback(process.kill)  # if a check fails or time is up, nobody waits for it
         os.close(end)
         shown, started = b"", time.monotonic()
         while time.monotonic() - started < 120:
@@ -133,6 +138,7 @@ def test_a_quick_answer_shows_no_bar() -> None:
     assert (code, shown) == (0, "")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_during_the_game_ends_cleanly() -> None:
     long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --steps 10000"
     code, out, shown = at_a_terminal(

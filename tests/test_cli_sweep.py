@@ -162,6 +162,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(
     assert timeless(rows) == timeless(in_file(whole))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_the_rows_and_says_how_to_go_on(grid: Path, tmp_path: Path) -> None:
     grid.write_text(SLOW)
     out = tmp_path / "out.csv"

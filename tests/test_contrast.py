@@ -127,24 +127,20 @@ def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: st
 
 def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
     def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
-        return judge_claim(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)}).split(
-            "epsilon is "
-        )[1]
+        verdict = judge_claim(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)})
+        return verdict.split("epsilon is ")[1]
 
     assert said((15.2514, 15.2515), (0.947195, 0.947196)) == "15.25, not 0.95."
-    assert (
-        said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."
-    )  # two decimals do not tell them apart
-    assert (
-        said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."
-    )  # nor do they show anything of the claim
-    assert (
-        said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."
-    )  # the ends straddle where two decimals round
-    assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."  # two decimals are more than is known
-    assert (
-        said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."
-    )  # one number would be a guess
+    # two decimals do not tell them apart
+    assert said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."
+    # nor do they show anything of the claim
+    assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."
+    # the ends straddle where two decimals round
+    assert said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."
+    # two decimals are more than is known
+    assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."
+    # one number would be a guess
+    assert said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."
     assert said((15.2514, 16.3188), (0.947195, 0.947196)) == "between 15.25 and 16.32, not 0.95."
     assert said((1234.56, 2345.67), (0.0, 0.3)) == "between 1234 and 2346, not between 0.000 and 0.300."
     assert said((4.2087, math.inf), (0.5, 0.5)) == "at least 4.20, not 0.50."

@@ -158,7 +158,7 @@ def test_the_game_from_below_is_the_best_adaptive_choice(epsilon: float) -> None
 
 
 def test_remove_twice_is_the_whole_curve_once_epsilon_exceeds_the_loss_of_one_step() -> None:
-    curve = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE)
+    curve = tr.privacy_curve(RUN, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.TIGHT))
     for epsilon in (splits.SETTLED + 1e-12, 0.7, 1.0, 1.2):
         found, split = curve.delta(epsilon), SPLITS[2].delta(epsilon)
         assert split.lower <= found.upper <= split.upper * (1 + 1e-3)

@@ -330,6 +330,7 @@ def test_the_other_accountants_fill_the_columns_they_can_vouch_for() -> None:
     assert {**drawn, "seconds": 0} == {**only(accountant="monte-carlo", draws=20_000, seed=3), "seconds": 0}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_a_simulation_is_no_answer() -> None:
     (cell,) = Grid.of({**ASKED, "accountant": "monte-carlo", "draws": 10**9})
     timer = threading.Timer(1.0, _thread.interrupt_main)

@@ -287,6 +287,8 @@ def test_gaussian_add_never_exceeds_remove_on_a_grid(noise: float, rate: float, 
     # at 3000 steps of rate 0.001 and noise 5, delta(2) is far below the 1e-300 that is promised, and refused
     beyond = [] if (steps, rate, noise) == (3000, 1e-3, 5) else [2.0]
     for epsilon in (0.0, 0.01, 0.3, *beyond):
+        if log_delta(run, tr.ADD, epsilon, COARSE).upper < log_delta(run, tr.REMOVE, epsilon, COARSE).lower:
+            continue  # coarse brackets prove it where the two are far apart
         assert log_delta(run, tr.ADD, epsilon, FINE).lower <= log_delta(run, tr.REMOVE, epsilon, FINE).upper
 
 
@@ -519,13 +521,14 @@ ANY_SAMPLING: st.SearchStrategy[Sampling] = st.one_of(
     steps=st.sampled_from([1, 2, 3, 10, 100]),
     relation=st.sampled_from([*BRANCHES, tr.SUBSTITUTE]),
     exponent=st.floats(0.01, 20),
+    effort=st.sampled_from([tr.TIGHT, tr.QUICK]),
 )
 def test_any_question_is_answered_honestly_or_refused_by_name(
-    step: tr.Step, steps: int, relation: tr.Relation, exponent: float
+    step: tr.Step, steps: int, relation: tr.Relation, exponent: float, effort: tr.Effort
 ) -> None:
     delta = 10.0**-exponent
     try:
-        curve_asked = tr.privacy_curve(step * steps, relation=relation)
+        curve_asked = tr.privacy_curve(step * steps, relation=relation, by=tr.Certified(effort=effort))
         found = curve_asked.epsilon(delta)
         above = curve_asked.log_delta(found.upper) if found.upper < math.inf else None
     except (tr.NoTheorem, tr.NotPreciseEnough):

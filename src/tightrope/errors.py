@@ -60,8 +60,10 @@ class TightropeError(Exception):
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        what = f"{words.fill(self.what).removesuffix('.')}."
-        return " ".join(filter(None, (what, words.fill(self.remedy))))
+        return self._advise(words.fill(self.what).removesuffix("."), words)
+
+    def _advise(self, said: str, words: Words) -> str:
+        return f"{said}. {words.fill(self.remedy)}".rstrip()
 
     def __str__(self) -> str:
         return self.in_words(PYTHON)
@@ -95,8 +97,8 @@ class InvalidSetting(TightropeError, ValueError):
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
         argument = self.argument if self.where else words.name(self.argument)
-        said = f"{self.where}{argument} must {words.fill(self.must)}, got {words.value(self.value)}."
-        return " ".join(filter(None, (said, words.fill(self.remedy))))
+        said = f"{self.where}{argument} must {words.fill(self.must)}, got {words.value(self.value)}"
+        return self._advise(said, words)
 
 
 class UnusableFile(InvalidSetting):
@@ -113,8 +115,7 @@ class UnusableFile(InvalidSetting):
 
     def in_words(self, words: Words) -> str:
         """The refusal as a front end says it."""
-        said = f"{self.where}{self.path} {words.fill(self.problem)}."
-        return " ".join(filter(None, (said, words.fill(self.remedy))))
+        return self._advise(f"{self.where}{self.path} {words.fill(self.problem)}", words)
 
 
 class SeveralProblems(InvalidSetting):

@@ -157,6 +157,8 @@ def largest_rate(
 ) -> Calibration[float]:
     """The largest Poisson sampling rate with which `steps` steps and `besides` are (epsilon, delta)-private.
 
+    It is 1 if every record may join every batch.
+
     >>> import tightrope as tr
     >>> noise = tr.Gaussian(noise_multiplier=0.8)
     >>> found = tr.largest_rate(noise, steps=10_000, epsilon=1, delta=1e-6, relation=tr.ADD_OR_REMOVE)

@@ -133,7 +133,9 @@ def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
-    return f" ({upper})" if ratio.relative_width <= ONE_NUMBER or lower == upper else f" ({lower} to {upper})"
+    if ratio.relative_width <= ONE_NUMBER or lower == upper:
+        return f" ({upper})"
+    return f" ({lower} to {upper})"
 
 
 def _round_up(value: float) -> str:

@@ -38,9 +38,8 @@ class Frontier(Generic[V]):
         self._open: list[V] = []  # neither certainly safe nor certainly beyond
         self._seen: dict[V, Bracket] = {}
         self.slope = slope  # of the excess over the risk, about
-        self.most_varying_width = (
-            math.inf
-        )  # what a bracket's width can vary by; theory's share of it is steady
+        # of a bracket's width, how much can vary from value to value; theory's share is steady
+        self.most_varying_width = math.inf
 
     def search(self, start: V) -> None:
         """Close in from `start` until nothing between the two sides is worth trying."""

@@ -66,9 +66,7 @@ class Ledger:
     ) -> None:
         """Record `times` steps of additive noise, each on a freshly drawn batch."""
         if mechanism not in (Gaussian, Laplace):
-            remedy = (
-                "Only these have a noise multiplier: record others with record(Step(mechanism, sampling))."
-            )
+            remedy = "Only these have a noise multiplier: for others use record(Step(mechanism, sampling))."
             raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
         count = check.whole(remedy="It is how often the step was taken, 0 or more.", times=times)
         self.record(Step(mechanism(noise_multiplier=noise_multiplier), sampling) * count)
@@ -92,7 +90,8 @@ class Ledger:
     def count(self, step: Step, times: int) -> None:
         """Record a step that was checked when it was made, for a training loop that takes it again and again.
 
-        `record` checks a run as a whole: with cold caches, as after a training step, that takes 30 microseconds.
+        `record` checks a run as a whole. With cold caches, as after a training step, that takes 30
+        microseconds.
         """
         self._times[step] = self._times.get(step, 0) + times
         self._last = step

@@ -56,9 +56,7 @@ class Target:
             remedy = "Pass what else is released, or leave it out."
             raise InvalidSetting("besides", besides, "be a Run or a Step", remedy)
         if not isinstance(by, Certified):
-            remedy = (
-                "Only brackets tell values that certainly meet a target from those that certainly miss it."
-            )
+            remedy = "Only brackets can say that a value certainly meets or certainly misses a target."
             raise InvalidSetting("by", by, "be {Certified}", remedy)
         at = check.open_probability(delta=delta)
         target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)

@@ -81,9 +81,7 @@ class Bracket:
         return self.width / abs(self.upper) if self.width else 0.0
 
     def __float__(self) -> float:
-        raise TypeError(
-            "a Bracket is two numbers: use .upper for the guarantee or .lower for what is attained"
-        )
+        raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is attained)")
 
     def __str__(self) -> str:
         """Both ends, rounded outwards, with enough digits to tell them apart."""

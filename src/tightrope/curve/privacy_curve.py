@@ -202,9 +202,14 @@ class PrivacyCurve(Curve[Bracket]):
         return Bracket(lower, upper, decided_by=decision, gap=gap)
 
     def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
-        if self.explain_gap is None or relative_width <= self.accuracy:
+        if relative_width <= self.accuracy:
             return None
-        return self.explain_gap(relative_width, delta)
+        if self.explain_gap is not None:
+            return self.explain_gap(relative_width, delta)
+        if delta is None:
+            return Gap(relative_width, self.accuracy, "floating-point numbers tell no more here")
+        why = "{accuracy} is the width in {delta}, and {epsilon} moves by more here"
+        return Gap(relative_width, self.accuracy, why, "A smaller {accuracy} narrows the bracket")
 
 
 def _log_ends(epsilon: float, accuracy: float, curve: ComposedCurve) -> tuple[float, float]:

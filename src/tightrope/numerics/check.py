@@ -2,11 +2,8 @@
 
 import math
 import numbers
-from fractions import Fraction
 
 from tightrope.errors import InvalidSetting
-
-Real = int | float | Fraction
 
 
 def _refuse(name: str, value: object, must: str, remedy: str) -> InvalidSetting:

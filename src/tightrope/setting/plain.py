@@ -39,6 +39,7 @@ def spell(what: type[Mechanism] | type[Sampling] | Relation) -> str:
 def plain_setting(setting: Mechanism | Sampling) -> Plain:
     """A mechanism or a sampling as one table: its kind, then its parameters.
 
+    >>> from tightrope import WithoutReplacement
     >>> plain_setting(WithoutReplacement(batch=50, population=1000))
     {'kind': 'without-replacement', 'batch': 50, 'population': 1000}
     """

@@ -63,7 +63,7 @@ def without_replacement_add(step: Step) -> Pair:
     needs=lambda step: needs_mirror(step.mechanism),
 )
 def substitution_envelope(step: Step) -> Pair:
-    """In one step the {REMOVE} pair dominates an exchange where epsilon >= 0, and the {ADD} pair elsewhere."""
+    """In one step the {REMOVE} pair dominates an exchange where epsilon >= 0, the {ADD} pair elsewhere."""
     return step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove().envelope
 
 
@@ -95,7 +95,8 @@ refute(
 )
 refute(
     name="gaussian_substitution_is_remove",
-    belief="Without replacement under {SUBSTITUTE}, the Gaussian curve is the {REMOVE} curve for epsilon >= 0.",
+    belief="Without replacement under {SUBSTITUTE}, the Gaussian curve is the {REMOVE} curve for "
+    "epsilon >= 0.",
     counterexample="5 records, batch 4, noise 3, two steps, datasets (0,0,0,0,1) and (0,0,0,0,-1): at "
     "epsilon 0 they lose 0.29172 and the {REMOVE} pair 0.29118.",
     reference=f"the closing conjecture of {PAPER}; counterexample in the proof note",
