@@ -15,11 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from reproduction.paper.item import Item, Made, Making, PaperClaim, PaperVerdict, load_items
 from reproduction.paper.page import page_text
 from tightrope import __version__
+from tightrope.cli.exits import ExitCode
 from tightrope.errors import NotPreciseEnough, TightropeError
 from tightrope.files import write_whole
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 
-FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130  # as tightrope itself exits
 COMMAND = ("python", "-m", "reproduction")
 PAPER_EXAMPLE = """\
 python -m reproduction paper --out figures
@@ -177,26 +177,26 @@ def exit_code(words: list[str]) -> int:
         sys.stdout.flush()
     except CycloptsError as wrong:
         wrong.verbose = False
-        return say(" ".join(str(wrong).split()), USAGE)
+        return say(" ".join(str(wrong).split()), ExitCode.REFUSED)
     except NotPreciseEnough as refusal:
-        return say(str(refusal), NOT_CERTIFIED)
+        return say(str(refusal), ExitCode.NOT_KNOWN)
     except TightropeError as refusal:
-        return say(str(refusal), USAGE)
+        return say(str(refusal), ExitCode.REFUSED)
     except KeyboardInterrupt:
-        return say("interrupted.", INTERRUPTED)
+        return say("interrupted.", ExitCode.INTERRUPTED)
     except (
         BrokenPipeError
     ):  # the reader has seen enough; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as missing:
-        return say(f"{missing}; install tightrope[cli,plot,statement].", USAGE)
+        return say(f"{missing}; install tightrope[cli,plot,statement].", ExitCode.REFUSED)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
-        return say(f"internal error ({what}); please report it with the command you ran.", INTERNAL)
-    return FINE
+        return say(f"internal error ({what}); please report it with the command you ran.", ExitCode.INTERNAL)
+    return ExitCode.FINE
 
 
-def say(sentence: str, code: int = FINE) -> int:
+def say(sentence: str, code: int = ExitCode.FINE) -> int:
     """Say one sentence on standard error; the code is for whoever exits with it."""
     print(f"reproduction: {sentence}", file=sys.stderr)
     return code

@@ -12,8 +12,8 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, record, watch
-from tightrope.audit.loaders.rates import float32_rate
-from tightrope.curve.bracket import round_to
+from tightrope.audit.loaders.samplers import float32_rate
+from tightrope.numerics.text import round_outwards
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 
 ANCHOR = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -43,7 +43,7 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
     assert result.verdict is Verdict.TOO_SMALL
     assert not result.verdict.holds
     assert result.claimed.upper < 0.95
-    assert result.truly.lower > 13.9
+    assert result.proved.lower > 13.9
     assert result.without_replacement is not None
     assert result.without_replacement.lower > 15.2
     claim = (
@@ -51,7 +51,10 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
         "This loader shuffles."
     )
     assert result.sentence.startswith(claim)
-    assert f"Epsilon is certainly at least {round_to(result.truly.lower, 4, down=True)}; " in result.sentence
+    assert (
+        f"Epsilon is certainly at least {round_outwards(result.proved.lower, 4, up=False)}; "
+        in result.sentence
+    )
     assert (
         "no bound better than 80.28 is proved, provided that every pass over the loader is run to its end"
         in result.sentence
@@ -82,7 +85,7 @@ def test_what_the_accountant_takes_is_judged_by_its_epsilon(
     assert result.verdict is verdict
     assert result.without_replacement is None
     truly = tr.Step(tr.Gaussian(noise_multiplier=0.8), sampling) * 10_000
-    assert result.truly == tr.epsilon(truly, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert result.proved == tr.epsilon(truly, delta=1e-6, relation=tr.ADD_OR_REMOVE)
 
 
 def test_the_rate_decides_for_batches_without_replacement_and_not_the_numbers_behind_it() -> None:
@@ -98,14 +101,14 @@ def test_what_is_not_known_is_not_guessed() -> None:
         Finding(scheme=Scheme.UNKNOWN, how=How.INSPECTED, sentence="A class of your own draws the batches.")
     )
     assert result.verdict is Verdict.UNKNOWN
-    assert result.truly == tr.Bracket(0.0, math.inf)
+    assert result.proved == tr.Bracket(0.0, math.inf)
     assert "no bound is proved" in result.sentence.lower()
 
 
 def test_a_claim_without_a_proof_is_not_called_false() -> None:
     result = judged(found(scheme=Scheme.WITH_REPLACEMENT, share=1 / 64_000, epoch=None))
     assert result.verdict is Verdict.NOT_PROVEN
-    assert result.truly.lower == 0
+    assert result.proved.lower == 0
     assert "No bound better than" in result.sentence
 
 
@@ -227,7 +230,7 @@ def test_a_rate_that_torch_rounds_up_by_little_is_the_rate_that_was_meant() -> N
     rounded_up = found(scheme=Scheme.POISSON, sampling=tr.Poisson(rate=float32_rate(1e-3)))
     result = judged(rounded_up)
     assert result.verdict is Verdict.MATCHES
-    assert result.truly.upper > result.claimed.upper
+    assert result.proved.upper > result.claimed.upper
     assert "state epsilon 0.9472" in result.sentence
     far_up = found(scheme=Scheme.POISSON, sampling=tr.Poisson(rate=float32_rate(1e-7)))
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-7)) * 10_000
@@ -238,7 +241,7 @@ def test_a_watched_match_says_what_the_batches_leave_open() -> None:
     finding = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
     result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 500)
     assert result.verdict is Verdict.MATCHES
-    assert result.truly.lower < result.claimed.lower < result.claimed.upper < result.truly.upper
+    assert result.proved.lower < result.claimed.lower < result.claimed.upper < result.proved.upper
     assert "as far as the batches tell: with confidence 0.999 the rate lies between" in result.sentence
 
 

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, and with which exit code."""
 
+import importlib
 import json
 import math
 import os
@@ -15,6 +16,8 @@ import pytest
 
 import tightrope
 from shell import Shell
+from tightrope.cli import app
+from tightrope.cli.refusals import WORDS
 from tightrope.errors import NotPreciseEnough
 from tightrope.theorems.lookup import list_theorems
 
@@ -207,7 +210,7 @@ def test_theorems_print_everything_in_the_table(shell: Shell) -> None:
     named = {entry["name"] for entry in found["theorems"] + found["refuted_beliefs"]}
     for evidence in list_theorems():
         assert f"{evidence.name} ({evidence.standing.value}: {evidence.reference})" in out
-        assert evidence.statement in out
+        assert evidence.in_words(WORDS) in out
         assert f"### {evidence.name}\n\n{evidence.statement}\n" in page
         assert evidence.name in named
     cell = {
@@ -392,6 +395,13 @@ def test_the_example_in_the_help_runs(
     code, out, _ = shell(shlex.join(words))
     assert code == 0
     assert "poisson" in out or "without-replacement" in out
+
+
+@pytest.mark.parametrize("command", app.COMMANDS, ids=lambda command: command.path)
+def test_a_command_says_of_itself_what_the_help_says(command: app.Command) -> None:
+    module, _, name = command.path.partition(":")
+    docstring = getattr(importlib.import_module(f"tightrope.cli.{module}"), name).__doc__
+    assert docstring.splitlines()[0] == command.help.splitlines()[0]
 
 
 def test_help_and_version(shell: Shell) -> None:

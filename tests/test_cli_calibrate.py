@@ -11,7 +11,7 @@ import test_cli
 import tightrope as tr
 from shell import Shell
 from test_cli import answered, loaded
-from tightrope.cli.calibrate import Found
+from tightrope.cli.calibrate import TypedValue
 
 TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
 NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"
@@ -87,7 +87,7 @@ def test_what_noise_prints_can_be_typed_into_epsilon(shell: Shell) -> None:
 
 def test_the_question_as_understood_and_the_evidence_are_printed(shell: Shell) -> None:
     out = answered(shell, NOISE)
-    assert "gaussian, its noise multiplier (noise scale / C) is asked for" in out
+    assert "gaussian, its noise multiplier (noise scale / C) is to be found" in out
     assert "poisson, each record joins each batch independently with probability 0.001" in out
     assert re.search(r"^steps +10000$", out, re.M)
     assert "add-or-remove, D' has one record more or one fewer than D" in out
@@ -95,7 +95,7 @@ def test_the_question_as_understood_and_the_evidence_are_printed(shell: Shell) -
     assert re.search(r"The best possible value is at most \S+e-0[56] away", out)
     assert "poisson_remove (proved" in out
     assert "D = (0, ..., 0, 1) and D' = (0, ..., 0)" in out
-    assert re.search(r"^steps +asked for$", answered(shell, STEPS), re.M)
+    assert re.search(r"^steps +to be found$", answered(shell, STEPS), re.M)
 
 
 def test_whole_answers_are_the_best_possible(shell: Shell) -> None:
@@ -139,7 +139,7 @@ def test_the_gap_in_a_question_is_null_in_json(shell: Shell) -> None:
     assert loaded(shell, STEPS)["question"]["steps"] is None
     assert loaded(shell, STEPS)["question"]["mechanism"] == {"kind": "gaussian", "noise_multiplier": 0.8}
     assert loaded(shell, RATE)["question"]["sampling"] == {"kind": "poisson", "rate": None}
-    fixed = {"kind": "without-replacement", "batch": None, "population": 60_000, "rate": None}
+    fixed = {"kind": "without-replacement", "batch": None, "population": 60_000}
     assert loaded(shell, BATCH)["question"]["sampling"] == fixed
 
 
@@ -165,11 +165,11 @@ def test_randomized_response_has_steps_and_a_rate(shell: Shell) -> None:
 def test_a_rounded_number_that_is_not_within_the_target_is_not_offered() -> None:
     target: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
     found = tr.smallest_noise(tr.Poisson(rate=0.01), steps=100, **target)
-    kept = Found.rounded(found, lambda noise: poisson(noise, 0.01, 100), up=True)
-    assert kept.typed == float(kept.text) > found.value
-    refused = Found.rounded(found, lambda noise: poisson(0.99 * noise, 0.01, 100), up=True)
+    kept = TypedValue.rounded(found, lambda noise: poisson(noise, 0.01, 100), up=True)
+    assert kept.value == float(kept.text) > found.value
+    refused = TypedValue.rounded(found, lambda noise: poisson(0.99 * noise, 0.01, 100), up=True)
     assert refused.text == repr(found.value)
-    assert (refused.typed, refused.curve) == (found.value, found.curve)
+    assert (refused.value, refused.curve) == (found.value, found.curve)
 
 
 # limits

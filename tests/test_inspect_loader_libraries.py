@@ -28,7 +28,7 @@ from torch.utils.data.distributed import DistributedSampler
 from loader_passes import dataset, inspected, over, seeded, together
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
-from tightrope.audit.loaders.rates import float32_rate
+from tightrope.audit.loaders.samplers import float32_rate
 from tightrope.errors import InvalidSetting
 from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers import torch as ours
@@ -283,7 +283,7 @@ def test_prepared_loaders_are_looked_through(prepare: Callable[..., Any], accele
     assert inspect_loader(prepare(shuffled)) == inspect_loader(shuffled)
     seedable = inspect_loader(prepare(shuffled, use_seedable_sampler=True))
     assert (seedable.scheme, seedable.epoch) == (Scheme.SHUFFLE, 13)
-    assert "whoever knows the seed" in seedable.notes[0]
+    assert "anyone who knows the seed" in seedable.notes[0]
     assert inspect_loader(prepare(DPDataLoader(dataset(100), sample_rate=0.25))).sampling == Poisson(
         rate=0.25
     )

@@ -39,8 +39,8 @@ from opacus_training import (
     without_replacement,
 )
 from tightrope import InvalidSetting
-from tightrope.audit import Finding, How, Scheme, inspect_loader, proven
-from tightrope.audit.loaders.rates import float32_rate
+from tightrope.audit import Finding, How, Scheme, inspect_loader, prove_bound
+from tightrope.audit.loaders.samplers import float32_rate
 from tightrope.integrations import opacus as integration
 from tightrope.integrations.opacus import OpacusAccountant, SamplerMismatch
 from tightrope.theorems.other_batchings import SPLIT_NOISE
@@ -213,7 +213,7 @@ def test_a_shuffled_loader_is_noticed_whatever_is_filtered_and_epsilon_is_what_i
         assert engine.get_epsilon(DELTA) == spent
         assert "SamplerMismatch" in capsys.readouterr().err, "said each time"
     accounted = tr.Step(GAUSSIAN, tr.Poisson(rate=float32_rate(0.1))) * 10
-    truly = proven(accounted, inspect_loader(shuffled()), delta=DELTA, relation=tr.ADD_OR_REMOVE)
+    truly = prove_bound(accounted, inspect_loader(shuffled()), delta=DELTA, relation=tr.ADD_OR_REMOVE)
     assert spent == truly.epsilon.upper
     assert asked(accounted, tr.ADD_OR_REMOVE).upper < spent < math.inf
 

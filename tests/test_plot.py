@@ -9,7 +9,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.curve.bracket import Bracket
-from tightrope.report.digits import ends, ends_from_logs
+from tightrope.curve.digits import ends, ends_from_logs
 from tightrope.report.plot import check_target, draw_accountants, draw_curve, power_ticks
 
 GRID = np.linspace(0, 2, 9).tolist()

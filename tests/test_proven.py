@@ -10,7 +10,7 @@ import pytest
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.audit.claims.proven import proven, reach
+from tightrope.audit.claims.prove import bound_below, prove_bound
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.theorems.other_batchings import LargestSum, most_squares
 
@@ -86,7 +86,7 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
             delta = delta_of(p, q, epsilon)
             if delta < 1e-9:
                 continue
-            answer = proven(run_of(2), finding, delta=delta, relation=relation)
+            answer = prove_bound(run_of(2), finding, delta=delta, relation=relation)
             assert answer.epsilon.upper >= epsilon * (1 - 1e-6)
             if not trial:  # the very datasets of the lower bound
                 assert answer.epsilon.lower <= epsilon * (1 + 1e-6)
@@ -108,7 +108,7 @@ def test_no_dataset_exceeds_the_bound_for_balls_in_bins(relation: tr.Relation) -
             delta = delta_of(p, q, epsilon)
             if delta < 1e-9:
                 continue
-            answer = proven(run_of(2), finding, delta=delta, relation=relation)
+            answer = prove_bound(run_of(2), finding, delta=delta, relation=relation)
             assert answer.epsilon.upper >= epsilon * (1 - 1e-6)
             if not trial:
                 assert answer.epsilon.lower <= epsilon * (1 + 1e-6)
@@ -134,13 +134,13 @@ def test_no_dataset_exceeds_the_bound_for_draws_with_replacement(relation: tr.Re
         for epsilon in (0.3, 1.0, 2.0):
             delta = delta_of(p, q, epsilon)
             if delta > 1e-9:
-                answer = proven(run_of(2), finding, delta=delta, relation=relation)
+                answer = prove_bound(run_of(2), finding, delta=delta, relation=relation)
                 assert answer.epsilon.upper >= epsilon
 
 
 def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() -> None:
     finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, removal_changes_one_slot=True)
-    answer = proven(run_of(25), finding, delta=1e-6, relation=tr.SUBSTITUTE)
+    answer = prove_bound(run_of(25), finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.epsilon(
         tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord()) * 3, delta=1e-6, relation=tr.SUBSTITUTE
     )
@@ -149,7 +149,7 @@ def test_the_fixed_order_is_bracketed_to_the_last_digits_under_substitution() ->
 
 def test_the_fixed_order_moves_every_batch_when_a_record_leaves() -> None:
     finding = found(Scheme.FIXED_PARTITION, records=100, batch=10, epoch=10, removal_changes_one_slot=True)
-    answer = proven(run_of(20), finding, delta=1e-6, relation=tr.REMOVE)
+    answer = prove_bound(run_of(20), finding, delta=1e-6, relation=tr.REMOVE)
     halved = tr.Step(tr.Gaussian(noise_multiplier=NOISE / 2), tr.EveryRecord()) * 20
     assert answer.epsilon.upper == tr.epsilon(halved, delta=1e-6, relation=tr.REMOVE).upper
 
@@ -167,7 +167,7 @@ def test_a_sum_over_two_poisson_draws_costs_at_most_two_steps_of_smaller_noise()
     p = (1 - rate) ** 2 * normal(0) + 2 * rate * (1 - rate) * normal(1) + rate**2 * normal(2)
     for epsilon in (0.2, 1.0, 2.0):
         delta = float(np.maximum(p - math.exp(epsilon) * normal(0), 0).sum() * (fine[1] - fine[0]))
-        answer = proven(run, finding, delta=delta, relation=tr.REMOVE)
+        answer = prove_bound(run, finding, delta=delta, relation=tr.REMOVE)
         assert epsilon <= answer.epsilon.upper <= 4 * epsilon
         # one draw at twice the rate, as people account it, is too small: records that come twice move further
         doubled = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=2 * rate)) * 1
@@ -178,7 +178,7 @@ def test_a_sum_over_two_poisson_draws_costs_at_most_two_steps_of_smaller_noise()
 def test_the_hardest_steps_are_those_of_smallest_noise_and_are_counted_once_per_epoch() -> None:
     mixed = run_of(8, noise=2.0) + run_of(2, noise=1.0)
     finding = found(Scheme.SHUFFLE, records=100, batch=25, epoch=4)
-    answer = proven(mixed, finding, delta=1e-6, relation=tr.SUBSTITUTE)
+    answer = prove_bound(mixed, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     full = tr.EveryRecord()
     hardest = tr.Step(tr.Gaussian(noise_multiplier=1.0), full) * 2 + tr.Step(
         tr.Gaussian(noise_multiplier=2.0), full
@@ -189,11 +189,11 @@ def test_the_hardest_steps_are_those_of_smallest_noise_and_are_counted_once_per_
 def test_neighbours_that_are_cut_differently_have_no_bound() -> None:
     finding = found(Scheme.SHUFFLE, records=100, batch=10, epoch=10, full=10)
     for relation in (tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE):
-        answer = proven(run_of(20), finding, delta=1e-6, relation=relation)
+        answer = prove_bound(run_of(20), finding, delta=1e-6, relation=relation)
         assert math.isinf(answer.epsilon.upper)
         assert answer.epsilon.lower > 0
         assert "one record fewer" in answer.why_not
-    assert math.isfinite(proven(run_of(20), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper)
+    assert math.isfinite(prove_bound(run_of(20), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_neighbours_that_are_cut_differently_have_no_bound() -> None:
     ],
 )
 def test_an_epoch_of_unknown_length_has_no_bound(scheme: Scheme, relation: tr.Relation) -> None:
-    answer = proven(
+    answer = prove_bound(
         run_of(1000),
         found(scheme, records=2000, batch=20, removal_changes_one_slot=True),
         delta=1e-6,
@@ -223,15 +223,15 @@ def test_a_run_that_was_watched_may_begin_in_the_middle_of_an_epoch() -> None:
     full = tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.EveryRecord())
     for steps, inspected_visits, watched_visits in ((10, 1, 2), (11, 2, 2), (12, 2, 3), (1, 1, 1)):
         for seen, visits in ((finding, inspected_visits), (watched, watched_visits)):
-            upper = proven(run_of(steps), seen, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper
+            upper = prove_bound(run_of(steps), seen, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.upper
             assert upper == tr.epsilon(full * visits, delta=1e-6, relation=tr.SUBSTITUTE).upper
 
 
 def test_orders_that_may_be_the_same_count_as_one_epoch_from_below() -> None:
     finding = found(Scheme.SHUFFLE, records=1000, batch=10, epoch=100, full=100)
-    once = proven(run_of(100), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
-    ten_times = proven(run_of(1000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
-    same_order = proven(
+    once = prove_bound(run_of(100), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    ten_times = prove_bound(run_of(1000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower
+    same_order = prove_bound(
         run_of(1000), replace(finding, reshuffles=None), delta=1e-6, relation=tr.SUBSTITUTE
     ).epsilon.lower
     assert same_order == once < ten_times
@@ -239,7 +239,7 @@ def test_orders_that_may_be_the_same_count_as_one_epoch_from_below() -> None:
 
 def test_an_estimated_rate_counts_with_its_whole_range() -> None:
     finding = found(Scheme.POISSON, sampling=tr.Poisson(rate=0.01), rate_range=(0.009, 0.011))
-    answer = proven(run_of(100), finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    answer = prove_bound(run_of(100), finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     for rate, end in ((0.009, answer.epsilon.lower), (0.011, answer.epsilon.upper)):
         run = tr.Step(tr.Gaussian(noise_multiplier=NOISE), tr.Poisson(rate=rate)) * 100
         assert end in tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
@@ -266,10 +266,10 @@ def test_cells_have_their_masses_to_nine_digits(batches: int, noise: float) -> N
 
 def test_noise_too_small_to_be_halved_has_no_bound() -> None:
     finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11, removal_changes_one_slot=True)
-    answer = proven(run_of(20, noise=1e-6), finding, delta=1e-6, relation=tr.REMOVE)
+    answer = prove_bound(run_of(20, noise=1e-6), finding, delta=1e-6, relation=tr.REMOVE)
     assert math.isinf(answer.epsilon.upper)
     with pytest.raises(tr.InvalidSetting, match="delta"):
-        proven(run_of(20), finding, delta=1.5, relation=tr.REMOVE)
+        prove_bound(run_of(20), finding, delta=1.5, relation=tr.REMOVE)
 
 
 def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
@@ -284,7 +284,7 @@ def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
 def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
     witness = LargestSum(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
     lower = [
-        reach(replace(witness, noise=noise), delta=1e-6, directions=(tr.REMOVE,))
+        bound_below(replace(witness, noise=noise), delta=1e-6, directions=(tr.REMOVE,))
         for noise in (4.0, 2.0, 1.0, 0.5, 0.25, 0.05)
     ]
     assert lower == sorted(lower)
@@ -297,7 +297,7 @@ def test_shuffling_costs_far_more_than_the_poisson_sampling_that_was_accounted()
         Scheme.SHUFFLE, records=64_000, batch=64, epoch=1000, full=1000, removal_changes_one_slot=True
     )
     claimed = tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
-    truly = proven(run, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE).epsilon
+    truly = prove_bound(run, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE).epsilon
     assert claimed.upper < 0.95
     assert truly.lower > 13.9
     assert truly.upper < 81
@@ -316,7 +316,7 @@ def test_what_is_not_proved_is_infinite_and_says_why(scheme: Scheme) -> None:
         draws=2,
         rate=0.1,
     )
-    answer = proven(response, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    answer = prove_bound(response, finding, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     assert answer.epsilon == tr.Bracket(0.0, math.inf)
     assert answer.why_not
 
@@ -325,12 +325,12 @@ def test_laplace_noise_is_bounded_once_per_epoch() -> None:
     run = tr.Step(tr.Laplace(noise_multiplier=3.0), tr.Poisson(rate=0.1)) * 20
     finding = found(Scheme.SHUFFLE, records=105, batch=10, epoch=11)
     full = tr.Step(tr.Laplace(noise_multiplier=3.0), tr.EveryRecord()) * 2
-    answer = proven(run, finding, delta=1e-6, relation=tr.SUBSTITUTE)
+    answer = prove_bound(run, finding, delta=1e-6, relation=tr.SUBSTITUTE)
     assert answer.epsilon == tr.Bracket(0.0, tr.epsilon(full, delta=1e-6, relation=tr.SUBSTITUTE).upper)
 
 
 def test_declared_numbers_that_cannot_be_reach_nothing() -> None:
     finding = found(Scheme.SHUFFLE, records=100, batch=50, epoch=1000, full=999)
-    assert proven(run_of(2000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0
+    assert prove_bound(run_of(2000), finding, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0
     short = found(Scheme.SHUFFLE, records=1000, batch=10, epoch=10, full=50)
-    assert proven(run_of(100), short, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0
+    assert prove_bound(run_of(100), short, delta=1e-6, relation=tr.SUBSTITUTE).epsilon.lower == 0

@@ -17,19 +17,19 @@ from torch.utils.data import (
 
 import tightrope as tr
 from loader_passes import dataset
-from tightrope.audit import audit, inspect_loader, proven
+from tightrope.audit import audit, inspect_loader, prove_bound
 
 DELTA = 1e-5
 
 
 def upper(loader: Any, steps: int, relation: tr.Relation, noise: float = 1.0) -> float:
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=0.1)) * steps
-    return proven(run, inspect_loader(loader), delta=DELTA, relation=relation).epsilon.upper
+    return prove_bound(run, inspect_loader(loader), delta=DELTA, relation=relation).epsilon.upper
 
 
 def lower(loader: Any, steps: int, relation: tr.Relation, noise: float, delta: float) -> float:
     run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=0.1)) * steps
-    return proven(run, inspect_loader(loader), delta=delta, relation=relation).epsilon.lower
+    return prove_bound(run, inspect_loader(loader), delta=delta, relation=relation).epsilon.lower
 
 
 def far(moved: float) -> float:

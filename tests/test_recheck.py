@@ -14,7 +14,7 @@ from reproduction.published.page import table, text_table
 from reproduction.published.recheck import ClaimStanding, RecheckedRun, recheck, standing_of
 from reproduction.published.runs_file import Printed, PublishedRun, read_papers
 from shell import Shell
-from tightrope.audit.claims.proven import reach
+from tightrope.audit.claims.prove import bound_below
 from tightrope.audit.finding import Finding
 from tightrope.errors import InvalidSetting
 from tightrope.theorems.other_batchings import LargestSum
@@ -332,7 +332,7 @@ def test_the_joined_lower_end_is_that_of_the_largest_sum(shipped: tuple[Rechecke
     witness = LargestSum(
         epochs=62, batches=2, weight=2 * 16384 / 50000, with_record=2.0, without=0.0, noise=21.1
     )
-    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == reach(
+    assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == bound_below(
         witness, delta=1e-5, directions=tr.ADD_OR_REMOVE.branches
     )
 

@@ -121,12 +121,19 @@ def test_an_unseeded_state_keeps_the_count() -> None:
     assert (other.drawn, len(other)) == (3, 5)
 
 
+def test_states_of_version_0_7_are_read() -> None:
+    sampler = WithoutReplacementSampler(records=10, batch=2, steps=3)
+    sampler.load_state_dict({**sampler.state_dict(), "kind": "without_replacement", "drawn": 2})
+    assert sampler.drawn == 2
+    assert sampler.state_dict()["kind"] == "without-replacement"
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         (
-            {"kind": "without_replacement"},
-            "kind in the state must be 'poisson' as in this sampler, got 'without_replacement'",
+            {"kind": "without-replacement"},
+            "kind in the state must be 'poisson' as in this sampler, got 'without-replacement'",
         ),
         ({"records": 51}, "records in the state must be 50 as in this sampler, got 51"),
         ({"rate": 0.25}, "rate in the state must be 0.2 as in this sampler, got 0.25"),
@@ -154,7 +161,7 @@ def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="state must be a mapping, got 3"):
         other.load_state_dict(3)  # type: ignore[arg-type]
     with pytest.raises(
-        InvalidSetting, match="kind in the state must be 'without_replacement' as in this sampler, got None"
+        InvalidSetting, match="kind in the state must be 'without-replacement' as in this sampler, got None"
     ):
         other.load_state_dict({})
 

@@ -310,7 +310,7 @@ def test_nothing_proved_means_no_claim_of_our_own() -> None:
 
 def test_a_claim_of_our_own_is_rounded_up() -> None:
     found = audit(declare_as_accounted(RUN), RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE)
-    assert found.truly.upper <= choose_claim(found) <= found.truly.upper + 1e-4
+    assert found.proved.upper <= choose_claim(found) <= found.proved.upper + 1e-4
 
 
 def test_wrong_facts_are_listed_together() -> None:

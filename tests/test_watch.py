@@ -26,7 +26,7 @@ from draws import (
 )
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.recordings.batches import join
-from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, Clue, Tests, combine
+from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, BatchStatistics, Clue, combine
 from tightrope.audit.recordings.overlaps import overlap_moments
 from tightrope.audit.recordings.recording import record
 from tightrope.audit.recordings.schemes import weigh_schemes
@@ -210,7 +210,7 @@ def test_empty_batches_alone_say_nothing() -> None:
 def calibrated(draw: Draw, names: Iterable[str], n: int, b: int, count: int, recordings: int) -> None:
     values: dict[str, list[float]] = {name: [] for name in names}
     for seed in range(recordings):
-        tests = Tests(join(draw(np.random.default_rng([seed, 5]), n, b, count), n))
+        tests = BatchStatistics(join(draw(np.random.default_rng([seed, 5]), n, b, count), n))
         for name, found in values.items():
             found.append(getattr(tests, name).p_value)
     for name, found in values.items():
@@ -252,7 +252,7 @@ WHOLE_SCHEMES = [
 def test_so_are_those_of_whole_schemes(draw: Draw, scheme: Scheme, n: int, b: int, count: int) -> None:
     values = []
     for seed in range(100):
-        found = weigh_schemes(Tests(join(draw(np.random.default_rng([seed, 6]), n, b, count), n)))
+        found = weigh_schemes(BatchStatistics(join(draw(np.random.default_rng([seed, 6]), n, b, count), n)))
         values += [verdict.p_value for verdict in found if verdict.scheme is scheme]
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 100**0.5
 
@@ -265,7 +265,7 @@ def test_weights_that_vary_by_more_are_not_ruled_out() -> None:
             1, 0.02 * rng.uniform(1 - 0.3 * 3**0.5, 1 + 0.3 * 3**0.5, size=1000)
         )  # standard deviation 0.3
         batches = [np.flatnonzero(rng.random(1000) < rates) for _ in range(100)]
-        values.append(Tests(join(batches, 1000)).unevenness.p_value)
+        values.append(BatchStatistics(join(batches, 1000)).unevenness.p_value)
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 200**0.5
 
 

@@ -12,7 +12,7 @@ from reproduction.paper.closing_picture import draw, inches
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
 from reproduction.paper.numbers import at_most, save_rows, show
 from reproduction.paper.pictures import save_picture
-from tightrope.report.digits import ends
+from tightrope.curve.digits import ends
 
 RATES, NOISES, STEPS = (0.001, 0.05, 0.5), (0.8, 2.0, 6.0), (10, 100, 1000)
 CHEAP: tuple[Place, ...] = ((0.5, 2.0, 10), (0.5, 6.0, 10))

@@ -13,8 +13,8 @@ from reproduction.markdown import markdown_table
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
 from reproduction.paper.numbers import at_most, name_ends, save_rows, show
 from tightrope.answers.private_size import PrivateSize, WholeEpsilon, least_shift, private_size
+from tightrope.curve.digits import ends
 from tightrope.numerics.confidence import chernoff
-from tightrope.report.digits import ends
 
 RECORDS, BATCH, STEPS, DELTA = 10_000, 100, 1000, 1e-5
 MECHANISM = tr.Gaussian(noise_multiplier=2)

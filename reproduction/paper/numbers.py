@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import ends
 from tightrope.files import write_whole
-from tightrope.report.digits import ends
 
 
 def save_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:

@@ -13,7 +13,7 @@ from reproduction.published.runs_file import (
     WINDOWED,
     PublishedRun,
 )
-from tightrope.audit.claims.proven import Proven, proven
+from tightrope.audit.claims.prove import ProvedBound, prove_bound
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream
 from tightrope.setting.sampling import Sampling
@@ -45,7 +45,7 @@ def sampling_of(run: PublishedRun, kind: str) -> Sampling | None:
     return tr.WithoutReplacement(batch=run.batch, population=run.records)
 
 
-def prove_as_implemented(run: PublishedRun, relation: tr.Relation) -> Proven:
+def prove_as_implemented(run: PublishedRun, relation: tr.Relation) -> ProvedBound:
     """epsilon for the batches that are stated to be drawn: both ends where there are theorems, or why not."""
     steps, delta = run.steps, run.delta
     if steps is None or run.noise_multiplier is None or delta is None:
@@ -59,13 +59,14 @@ def prove_as_implemented(run: PublishedRun, relation: tr.Relation) -> Proven:
     if isinstance(finding, str):
         return _nothing(finding)
     fewest, most = (
-        proven(step * count, finding, delta=delta, relation=relation) for count in (steps.least, steps.most)
+        prove_bound(step * count, finding, delta=delta, relation=relation)
+        for count in (steps.least, steps.most)
     )
     both = replace(most, epsilon=tr.Bracket(fewest.epsilon.lower, most.epsilon.upper))
     if run.implemented != SHUFFLE or run.last_batch not in _UNBOUNDED:
         return both
     kept = tuple(evidence for evidence in both.because if evidence is not REVEALED_BATCHES)
-    return Proven(
+    return ProvedBound(
         epsilon=tr.Bracket(both.epsilon.lower, math.inf), because=kept, why_not=_UNBOUNDED[run.last_batch]
     )
 
@@ -138,5 +139,5 @@ def _several_draws(run: PublishedRun) -> Finding | str:
     )
 
 
-def _nothing(why_not: str) -> Proven:
-    return Proven(epsilon=tr.Bracket(0.0, math.inf), why_not=why_not)
+def _nothing(why_not: str) -> ProvedBound:
+    return ProvedBound(epsilon=tr.Bracket(0.0, math.inf), why_not=why_not)

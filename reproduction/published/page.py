@@ -19,10 +19,9 @@ from reproduction.published.runs_file import (
     SHUFFLE,
     PublishedRun,
 )
-from tightrope.answers.contrast import write_brackets
-from tightrope.curve.bracket import Bracket, round_to
-from tightrope.numerics.columns import align
-from tightrope.report.digits import ends
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import ends, write_brackets
+from tightrope.numerics.text import align, round_outwards
 from tightrope.setting.plain import spell
 from tightrope.setting.relation import SUBSTITUTE, Relation
 
@@ -126,8 +125,8 @@ def _proved(found: RecheckedRun) -> str:
 
 def _in_words(bracket: Bracket) -> str:
     """What is known about epsilon; empty where nothing is."""
-    least = [f"at least {round_to(bracket.lower, 3, down=True)}"] if bracket.lower > 0 else []
-    most = [f"at most {round_to(bracket.upper, 3, down=False)}"] if math.isfinite(bracket.upper) else []
+    least = [f"at least {round_outwards(bracket.lower, 3, up=False)}"] if bracket.lower > 0 else []
+    most = [f"at most {round_outwards(bracket.upper, 3, up=True)}"] if math.isfinite(bracket.upper) else []
     return ", ".join(least + most)
 
 

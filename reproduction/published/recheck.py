@@ -8,7 +8,7 @@ from enum import Enum
 import tightrope as tr
 from reproduction.published.batches import prove_as_implemented, sampling_of
 from reproduction.published.runs_file import SHUFFLE, WINDOWED, Papers, Printed, PublishedRun
-from tightrope.audit.claims.proven import Proven
+from tightrope.audit.claims.prove import ProvedBound
 
 _NARROW = 0.01  # relative width up to which a bracket can be said to agree with a number
 _BOTH_RELATIONS = (
@@ -63,7 +63,7 @@ class RecheckedRun:
 
     run: PublishedRun
     accounted: Mapping[tr.Relation, tr.Bracket]
-    implemented: Mapping[tr.Relation, Proven]
+    implemented: Mapping[tr.Relation, ProvedBound]
     missing: Mapping[str, str]
 
     @property
@@ -122,7 +122,7 @@ def recheck_run(run: PublishedRun) -> RecheckedRun:
         if bracket is not None:
             accounted[relation] = bracket
         if bracket is not None and run.implemented == run.accounted:
-            implemented[relation] = Proven(epsilon=bracket)
+            implemented[relation] = ProvedBound(epsilon=bracket)
         else:
             implemented[relation] = prove_as_implemented(run, relation)
     return RecheckedRun(run=run, accounted=accounted, implemented=implemented, missing=missing)

@@ -1,7 +1,6 @@
 """Published training runs from a TOML file, as printed, or a refusal that lists everything wrong with it."""
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,7 +20,7 @@ from pydantic import (
 )
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
-from tightrope.files import as_path, read_text
+from tightrope.files import as_path, read_toml
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
@@ -294,11 +293,7 @@ class Papers:
 def read_papers(path: str | Path) -> Papers:
     """Read the file; a refusal lists each problem with its run and its key."""
     where = as_path(path)
-    text = read_text(where)
-    try:
-        entries = tomllib.loads(text, parse_float=Printed)
-    except (ValueError, RecursionError) as problem:
-        raise UnusableFile(where, f"must be a TOML file, got: {problem}", "Correct it there.") from None
+    entries = read_toml(where, parse_float=Printed)
     problems: list[InvalidSetting] = []
     try:
         _Contents.model_validate(entries)

@@ -5,7 +5,9 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tightrope.errors import InvalidSetting, UnusableFile
 
@@ -34,6 +36,17 @@ def read_text(path: Path) -> str:
     if text.startswith("\N{BOM}"):
         raise UnusableFile(path, "opens with a byte order mark", "Save it as UTF-8 without one.")
     return text
+
+
+def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    import tomllib  # most questions come without a file
+
+    text = read_text(path)
+    try:
+        return tomllib.loads(text, parse_float=parse_float)
+    except (ValueError, RecursionError) as problem:
+        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
 
 
 def write_whole(path: Path, content: bytes, *, what: str) -> None:

@@ -18,7 +18,7 @@ from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import get_args
 
@@ -12,11 +11,12 @@ import numpy as np
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, find_games
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import ONE_NUMBER, is_wide, write_brackets
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import (
     ADD,
@@ -43,10 +43,6 @@ _RELATED = {
     ADD_OR_REMOVE: "one record is added or removed",
     SUBSTITUTE: "one record is exchanged for another",
 }
-_ONE_NUMBER = 5e-3  # relative width up to which a bracket is written as one number
-_USUAL_DECIMALS = 2
-# more decimals tell close numbers apart, fewer suit wide brackets
-_DECIMALS = (*range(_USUAL_DECIMALS, 16), *reversed(range(_USUAL_DECIMALS)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
-    if ratio.relative_width <= _ONE_NUMBER or lower == upper:
+    if ratio.relative_width <= ONE_NUMBER or lower == upper:
         return f" ({upper})"
     return f" ({lower} to {upper})"
 
@@ -202,15 +198,17 @@ def _resample_run(run: Run, kind: type[Sampling]) -> Run:
 
 def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
     """The same rate under another scheme."""
-    if kind is EveryRecord:
-        return EveryRecord()
     if isinstance(sampling, kind):
         return sampling
+    if kind is EveryRecord:
+        return EveryRecord()
     if kind is Poisson:
         return Poisson(rate=sampling.rate)
-    # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-    exact = Fraction(repr(sampling.rate))
-    return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
+    if kind is WithoutReplacement:
+        # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
+        exact = Fraction(repr(sampling.rate))
+        return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
+    raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
 
 
 def _own_claim(run: Run) -> Claim | None:
@@ -276,7 +274,7 @@ def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
         if epsilon.lower > claim.upper and (other[0] is not EveryRecord or sampling is EveryRecord)
     ]
     if not worse:
-        least = f"{'one, ' if _is_wide(claim) else ''}{write_brackets([claim])[0]}"
+        least = f"{'one, ' if is_wide(claim) else ''}{write_brackets([claim])[0]}"
         return (
             "At this rate no other sampling or relation is certified to make epsilon larger than "
             f"the claimed {least}."
@@ -288,39 +286,3 @@ def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
     truth += [_RELATED[true_relation]] if true_relation is not relation else []
     larger, smaller = write_brackets([epsilon, claim])
     return f"If {' and '.join(truth)}, epsilon is {larger}, not {smaller}."
-
-
-def write_brackets(brackets: list[Bracket]) -> list[str]:
-    """Each bracket as the number that both its ends round to, or as two where it is wide; no two alike."""
-    for decimals in _DECIMALS:
-        texts = [_write_range(b) if _is_wide(b) else _round(b, decimals) for b in brackets]
-        if all(texts) and len(set(texts)) == len(texts):
-            return texts
-    return [_write_range(bracket) for bracket in brackets]
-
-
-def _is_wide(bracket: Bracket) -> bool:
-    """Whether one number would say more than is known."""
-    has_number = any(_round(bracket, decimals) for decimals in _DECIMALS)
-    return bracket.relative_width > _ONE_NUMBER or not has_number
-
-
-def _round(bracket: Bracket, decimals: int) -> str:
-    """The number to so many decimals; empty if the ends disagree or fewer than two of its digits show."""
-    if bracket.lower == bracket.upper and (bracket.upper == 0 or math.isinf(bracket.upper)):
-        return "infinity" if bracket.upper else "0"
-    text = f"{bracket.upper:.{decimals}f}"
-    return text if f"{bracket.lower:.{decimals}f}" == text and float(text) >= 10.0 ** (1 - decimals) else ""
-
-
-def _write_range(bracket: Bracket) -> str:
-    """Both ends, rounded outwards to as many decimals as their distance is worth."""
-    if math.isinf(bracket.upper):
-        return f"at least {_quantize(bracket.lower, _USUAL_DECIMALS, ROUND_FLOOR)}"
-    decimals = min(max(_USUAL_DECIMALS - round(math.log10(bracket.width)), 0), 15) if bracket.width else 15
-    lower = _quantize(bracket.lower, decimals, ROUND_FLOOR)
-    return f"between {lower} and {_quantize(bracket.upper, decimals, ROUND_CEILING)}"
-
-
-def _quantize(value: float, decimals: int, rounding: str) -> str:
-    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding):f}"

@@ -87,6 +87,16 @@ class Ledger:
             self._last = grown.parts[-1][0]
             self._answers.clear()
 
+    def count(self, step: Step, times: int) -> None:
+        """Record a step that was checked when it was made, for a training loop that takes it again and again.
+
+        `record` checks a run as a whole. With cold caches, as after a training step, that takes 30
+        microseconds.
+        """
+        self._times[step] = self._times.get(step, 0) + times
+        self._last = step
+        self._answers.clear()
+
     @property
     def run(self) -> Run:
         """Everything recorded, in the order first met."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.spend import epsilon as spend
-from tightrope.curve.bracket import round_to
 from tightrope.errors import InvalidSetting, TightropeError
 from tightrope.numerics import check
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Mechanism, RandomizedResponse
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Step
@@ -134,7 +134,7 @@ class WholeEpsilon:
         raise TypeError("an upper bound: use .upper, or .chosen_after if the estimate was looked at first")
 
     def __str__(self) -> str:
-        upper, after = round_to(self.upper, 9, down=False), round_to(self.chosen_after, 9, down=False)
+        upper, after = round_outwards(self.upper, 9, up=True), round_outwards(self.chosen_after, 9, up=True)
         return f"at most {upper} (at most {after} if chosen after seeing the estimate)"
 
 

@@ -1,7 +1,7 @@
 """Which sampling a training really runs, set against what was accounted."""
 
 from tightrope.audit.claims.judge import Audit, Verdict, audit
-from tightrope.audit.claims.proven import Proven, proven
+from tightrope.audit.claims.prove import ProvedBound, prove_bound
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.recordings.recording import read_recording, record
@@ -11,12 +11,12 @@ __all__ = [
     "Audit",
     "Finding",
     "How",
-    "Proven",
+    "ProvedBound",
     "Scheme",
     "Verdict",
     "audit",
     "inspect_loader",
-    "proven",
+    "prove_bound",
     "read_recording",
     "record",
     "watch",

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, assert_never
 
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
+from tightrope.setting.plain import plain_setting, sampling_of
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
 # Files that already exist use these names: format 1 of statements.
 _NAMES_IN_FILES = {"how": "evidence", "removal_changes_one_slot": "alike"}
@@ -31,10 +32,26 @@ class Scheme(Enum):
         return self.name
 
 
+def scheme_of(sampling: Sampling) -> Scheme:
+    """The scheme that draws as an accounted sampling says.
+
+    >>> scheme_of(EveryRecord())
+    EVERY_RECORD
+    """
+    match sampling:
+        case EveryRecord():
+            return Scheme.EVERY_RECORD
+        case Poisson():
+            return Scheme.POISSON
+        case WithoutReplacement():
+            return Scheme.WITHOUT_REPLACEMENT
+    assert_never(sampling)
+
+
 class How(Enum):
     """What a finding rests on."""
 
-    DECLARED = "declared"  # somebody says so
+    DECLARED = "declared"  # a person says so
     INSPECTED = "inspected"  # the structure of the loader was read
     WATCHED = "watched"  # batches of indices were tested
 
@@ -43,10 +60,8 @@ class How(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
+class HypothesisTest:
     """One hypothesis, and the probability of data at least this unlikely if it is true."""
-
-    __test__ = False  # not for pytest to collect
 
     hypothesis: str
     p_value: float
@@ -90,7 +105,7 @@ class Finding:
     draws: int | None = None
     rate: float | None = None
     rate_range: tuple[float, float] | None = None
-    tests: tuple[Test, ...] = ()
+    tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -106,7 +121,7 @@ class Finding:
         """
         plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         if self.sampling is not None:
-            plain["sampling"] = {"kind": self.sampling.spelling, **plain["sampling"]}
+            plain["sampling"] = plain_setting(self.sampling)
         return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}
 
     @staticmethod
@@ -122,13 +137,9 @@ class Finding:
         known |= {
             "scheme": Scheme[known["scheme"].upper()],
             "how": How(known["how"]),
-            "sampling": None if sampling is None else _sampling_from(**sampling),
+            "sampling": None if sampling is None else sampling_of(sampling),
             "rate_range": None if rates is None else tuple(rates),
-            "tests": tuple(Test(**test) for test in known.get("tests", ())),
+            "tests": tuple(HypothesisTest(**test) for test in known.get("tests", ())),
             "notes": tuple(known.get("notes", ())),
         }
         return Finding(**known)
-
-
-def _sampling_from(kind: str, **parameters: Any) -> Sampling:
-    return SAMPLING_SPELLINGS[kind](**parameters)

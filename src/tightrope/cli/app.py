@@ -57,7 +57,7 @@ COMMANDS = (
     Command(
         "audit:audit",
         "Tell from recorded batches what really runs, and set it against what was accounted.\n\n"
-        "Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if nobody can tell.",
+        "Exit code 0 if the accounted epsilon holds for what runs, 3 if it does not, 4 if that is not known.",
         "tightrope audit examples/shuffled.jsonl --noise 0.8 --sampling poisson --rate 0.02 \\\n"
         "    --steps 500 --delta 1e-6 --relation add-or-remove",
     ),
@@ -99,7 +99,7 @@ COMMANDS = (
     ),
     Command(
         "audit:verify",
-        "Compute a statement anew.\n\n"
+        "Compute a statement anew, and compare.\n\n"
         "Exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
         "tightrope verify statement.json",
     ),
@@ -119,7 +119,7 @@ def run(words: list[str]) -> int:
         help_format="plaintext",
         version=__version__,
         help_epilogue=f"Example:\n\n{COMMANDS[0].example}",
-        suppress_keyboard_interrupt=False,  # whoever calls says so
+        suppress_keyboard_interrupt=False,  # the caller reports it
     )
     for place, command in enumerate(COMMANDS):
         epilogue = f"Example:\n\n{command.example}"

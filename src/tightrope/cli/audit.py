@@ -4,17 +4,16 @@ import json as plain_json
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tightrope.audit import Audit, Finding, Scheme, Verdict, watch
+from tightrope.audit import Audit, Verdict, watch
 from tightrope.audit import audit as judge_batches
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.errors import UnusableFile
 from tightrope.files import as_path, read_text
 from tightrope.setting.relation import as_relation
-
-FINE, NOT_MET, NOT_KNOWN = 0, 3, 4
 
 # audit
 
@@ -60,7 +59,9 @@ def audit(
         page = Page()
         page.facts(show.question_facts(question, neighbours))
         _show_audit(page, found)
-    return FINE if found.verdict.holds else NOT_KNOWN if found.verdict is Verdict.UNKNOWN else NOT_MET
+    if found.verdict.holds:
+        return ExitCode.FINE
+    return ExitCode.NOT_KNOWN if found.verdict is Verdict.UNKNOWN else ExitCode.NOT_MET
 
 
 def _show_audit(page: Page, found: Audit) -> None:
@@ -85,36 +86,13 @@ def _audit_object(found: Audit) -> show.Object:
         "verdict": found.verdict.name.lower(),
         "holds": found.verdict.holds,
         "sentence": found.in_words(WORDS),
-        "finding": _finding_object(found.finding),
+        "finding": found.finding.plain(),
         "claimed": show.bracket_object(found.claimed),
-        "proved": show.bracket_object(found.truly),
+        "proved": show.bracket_object(found.proved),
         "provided": found.provided,
         "why_not": found.why_not,
         "if_without_replacement": None if afresh is None else show.bracket_object(afresh),
         "theorems": [show.theorem_object(evidence) for evidence in found.because],
-    }
-
-
-def _finding_object(finding: Finding) -> show.Object:
-    return {
-        "scheme": finding.scheme.name.lower(),
-        "how": finding.how.value,
-        "known": finding.scheme is not Scheme.UNKNOWN,
-        "sentence": finding.sentence,
-        "sampling": None if finding.sampling is None else show.sampling_object(finding.sampling),
-        "records": finding.records,
-        "batch": finding.batch,
-        "batches_per_epoch": finding.epoch,
-        "times_per_epoch": finding.times,
-        "reshuffles": finding.reshuffles,
-        "share": finding.share,
-        "draws_per_step": finding.draws,
-        "rate_range": finding.rate_range,
-        "tests": [
-            {"hypothesis": test.hypothesis, "p_value": show.number_object(test.p_value), "saw": test.saw}
-            for test in finding.tests
-        ],
-        "notes": list(finding.notes),
     }
 
 
@@ -153,7 +131,7 @@ def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
 
 
 def verify(file: Stated, *, json: opt.Json = False) -> int:
-    """Compute a statement anew and compare."""
+    """Compute a statement anew, and compare."""
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.make import verify as compute_anew
 
@@ -165,14 +143,14 @@ def verify(file: Stated, *, json: opt.Json = False) -> int:
                 "problems": list(found.problems),
                 "claim": {"epsilon": found.statement.claim.epsilon, "delta": found.statement.claim.delta},
                 "accounted": show.bracket_object(found.audit.claimed),
-                "runs": show.bracket_object(found.audit.truly),
+                "runs": show.bracket_object(found.audit.proved),
                 "verdict": found.audit.verdict.name.lower(),
                 "evidence": found.statement.implemented.evidence,
             }
         )
     else:
         print(found)
-    return FINE if found.holds else NOT_MET
+    return ExitCode.FINE if found.holds else ExitCode.NOT_MET
 
 
 def schema() -> None:

@@ -15,16 +15,18 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.report.digits import ends
+from tightrope.numerics.text import round_outwards
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
+from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Poisson, Sampling
 
-ASKED_FOR = "asked for"
+TO_BE_FOUND = "to be found"
 
 
 @Parameter(name="*", group=opt.ANSWER)
@@ -79,62 +81,64 @@ class OpenQuestion:
 
 
 def _say_mechanism(mechanism: Mechanism) -> Said:
-    return mechanism_in_words(mechanism), show.mechanism_object(mechanism)
+    return mechanism_in_words(mechanism), plain_setting(mechanism)
 
 
 def _say_sampling(sampling: Sampling) -> Said:
-    return sampling_in_words(sampling), show.sampling_object(sampling)
+    return sampling_in_words(sampling), plain_setting(sampling)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found(Generic[V]):
-    """The value that was found, and the number to type for it: short, safe, verified by its own curve."""
+class TypedValue(Generic[V]):
+    """A calibrated value, and the number to type for it: short, safe, verified by its own curve."""
 
-    found: Calibration[V]
+    calibration: Calibration[V]
     text: str
-    typed: V
+    value: V
     curve: PrivacyCurve
     epsilon: Bracket
     delta: Bracket
 
     @staticmethod
-    def exact(found: Calibration[V]) -> "Found[V]":
+    def exact(calibration: Calibration[V]) -> "TypedValue[V]":
         """The value with all its digits."""
-        text = str(found.value)
-        return Found(found=found, text=text, typed=found.value, **_read(found.curve, found.target))
+        value, read = calibration.value, _read(calibration.curve, calibration.target)
+        return TypedValue(calibration=calibration, text=str(value), value=value, **read)
 
     @staticmethod
-    def rounded(found: Calibration[float], run: Callable[[float], Run], *, up: bool) -> "Found[float]":
+    def rounded(
+        calibration: Calibration[float], run: Callable[[float], Run], *, up: bool
+    ) -> "TypedValue[float]":
         """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
-        text = show.round_outwards(found.value, up=up)
-        typed = float(text)
-        curve = found.target.verify(run(typed), found.curve.accuracy)
+        text, target = round_outwards(calibration.value, show.DIGITS, up=up), calibration.target
+        value = float(text)
+        curve = target.verify(run(value), calibration.curve.accuracy)
         if curve is None:
-            return Found.exact(found)
-        return Found(found=found, text=text, typed=typed, **_read(curve, found.target))
+            return TypedValue.exact(calibration)
+        return TypedValue(calibration=calibration, text=text, value=value, **_read(curve, target))
 
     @property
     def missing(self) -> str | None:
         """What certainly misses the target, rounded further away; None at a limit."""
-        beyond = self.found.beyond
+        beyond = self.calibration.beyond
         if beyond is None or isinstance(beyond, int):
             return beyond if beyond is None else str(beyond)
-        return show.round_outwards(beyond, up=beyond > self.found.value)
+        return round_outwards(beyond, show.DIGITS, up=beyond > self.calibration.value)
 
     @property
     def how_close(self) -> str:
         """How far the best possible value can be from the number to type, in words."""
         if self.missing is None:
             return "It is the limit of what can be set: nothing beyond it could miss the target."
-        if isinstance(self.found.beyond, int) and self.found.beyond == self.found.value + 1:
+        if isinstance(self.calibration.beyond, int) and self.calibration.beyond == self.calibration.value + 1:
             return "It is the best possible value: the next one misses the target."
-        away = abs(float(self.missing) - self.typed) / self.typed if self.typed else math.inf
-        away_text = show.round_outwards(away, up=True, digits=2)
+        away = abs(float(self.missing) - self.value) / self.value if self.value else math.inf
+        away_text = round_outwards(away, 2, up=True)
         return f"The best possible value is at most {away_text} away, relative to this one."
 
 
 def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
-    """A curve with what it says at the target, asked while the asking is watched."""
+    """A curve with what it says at the target. It is asked here, while a bar shows progress."""
     return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 
 
@@ -150,7 +154,7 @@ class NoiseOptions(opt.SamplingOptions):
 def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
-    blank = f"{question.mechanism}, its noise multiplier (noise scale / C) is {ASKED_FOR}"
+    blank = f"{question.mechanism}, its noise multiplier (noise scale / C) is {TO_BE_FOUND}"
     asked = OpenQuestion(
         "--noise",
         "smallest noise multiplier",
@@ -159,23 +163,23 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = Fal
         steps=(str(question.steps), question.steps),
     )
     with watch_rounds() as progress:
-        found = smallest_noise(
+        calibration = smallest_noise(
             sampling, steps=question.steps, mechanism=kind, progress=progress, **target.asked
         )
-        answer = Found.rounded(
-            found, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
+        typed = TypedValue.rounded(
+            calibration, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
         )
-    _print_found(answer, asked, target, json=json)
+    _print_answer(typed, asked, target, json=json)
 
 
 def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find how many steps are (epsilon, delta)-private together."""
     step = question.step
     mechanism, sampling = _say_mechanism(step.mechanism), _say_sampling(step.sampling)
-    asked = OpenQuestion("--steps", "most steps", mechanism, sampling, steps=(ASKED_FOR, None))
+    asked = OpenQuestion("--steps", "most steps", mechanism, sampling, steps=(TO_BE_FOUND, None))
     with watch_rounds() as progress:
-        answer = Found.exact(most_steps(step, progress=progress, **target.asked))
-    _print_found(answer, asked, target, json=json)
+        typed = TypedValue.exact(most_steps(step, progress=progress, **target.asked))
+    _print_answer(typed, asked, target, json=json)
 
 
 @Parameter(name="*", group=opt.QUESTION)
@@ -189,18 +193,18 @@ class RateOptions(opt.MechanismOptions):
 
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
-        blank = f"{self.sampling}, {words} is {ASKED_FOR}"
+        blank = f"{self.sampling}, {words} is {TO_BE_FOUND}"
         return OpenQuestion(
             option,
             name,
             mechanism=_say_mechanism(self.stated_mechanism),
-            sampling=(blank, {"kind": self.sampling, **sampling, "rate": None}),
+            sampling=(blank, {"kind": self.sampling, **sampling}),
             steps=(str(self.steps), self.steps),
         )
 
 
 def rate(question: RateOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
-    """Find the largest sampling rate, or batch without replacement, with which the run is private."""
+    """Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private."""
     (_find_rate if question.sampling == "poisson" else _find_batch)(question, target, json=json)
 
 
@@ -209,10 +213,12 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> N
         "--sampling poisson", "draws from any population: leave it out", population=question.population
     )
     mechanism = question.stated_mechanism
-    found = largest_rate(mechanism, steps=question.steps, **target.asked)
-    answer = Found.rounded(found, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False)
+    calibration = largest_rate(mechanism, steps=question.steps, **target.asked)
+    typed = TypedValue.rounded(
+        calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False
+    )
     words = "the probability with which each record joins each batch"
-    _print_found(answer, question.open("--rate", "largest rate", words), target, json=json)
+    _print_answer(typed, question.open("--rate", "largest rate", words, rate=None), target, json=json)
 
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
@@ -220,17 +226,17 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> 
     population = opt.require(of, example, population=question.population)
     mechanism = question.stated_mechanism
     with watch_rounds() as progress:
-        found = largest_batch(
+        calibration = largest_batch(
             mechanism, population=population, steps=question.steps, progress=progress, **target.asked
         )
-        answer = Found.exact(found)
+        typed = TypedValue.exact(calibration)
     words = f"the size of a batch out of {population} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=population)
-    _print_found(answer, asked, target, also={"rate": found.value / population}, json=json)
+    _print_answer(typed, asked, target, also={"rate": calibration.value / population}, json=json)
 
 
-def _print_found(
-    answer: Found[V],
+def _print_answer(
+    typed: TypedValue[V],
     asked: OpenQuestion,
     target: TargetOptions,
     *,
@@ -240,52 +246,52 @@ def _print_found(
     """Print the question, the value with what it spends, how close the other side is, and why."""
     meanings = also or {}
     if json:
-        show.print_json(_found_object(answer, asked, target, meanings))
+        show.print_json(_answer_object(typed, asked, target, meanings))
         return
     at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
-    delta = show.answer_cells(answer.delta, answer.curve.log_delta(target.epsilon))
+    delta = show.answer_cells(typed.delta, typed.curve.log_delta(target.epsilon))
     rows: list[list[str]] = [
-        ["meets the target", answer.text, f"[{', '.join(ends(answer.epsilon))}]", f"[{', '.join(delta)}]"]
+        ["meets the target", typed.text, f"[{', '.join(ends(typed.epsilon))}]", f"[{', '.join(delta)}]"]
     ]
-    if answer.missing is not None:
-        rows.append(["misses it", answer.missing, f"above {at[0]}", f"above {at[1]}"])
+    if typed.missing is not None:
+        rows.append(["misses it", typed.missing, f"above {at[0]}", f"above {at[1]}"])
     facts = [*asked.facts, ("relation", relation_in_words(target.neighbours))]
     facts.append(("target", f"epsilon at most {at[0]} at delta {at[1]}"))
-    by = replace(target.by, accuracy=answer.curve.accuracy)
-    facts += show.effort_facts(by, [(answer.found.run, target.neighbours)])
+    by = replace(target.by, accuracy=typed.curve.accuracy)
+    facts += show.effort_facts(by, [(typed.calibration.run, target.neighbours)])
     page = Page()
     page.facts(facts)
     page.table([["", asked.name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
     meant = "".join(f" ({key} {value:.6g})" for key, value in meanings.items())
-    page.heading(f"{asked.option} {answer.text}{meant} is safe to type.")
-    page.line(answer.how_close, indent=2)
-    brackets = (answer.epsilon, answer.delta)
-    page.line(show.width_in_words([answer.epsilon], "The ends of epsilon"), indent=2)
+    page.heading(f"{asked.option} {typed.text}{meant} is safe to type.")
+    page.line(typed.how_close, indent=2)
+    brackets = (typed.epsilon, typed.delta)
+    page.line(show.width_in_words([typed.epsilon], "The ends of epsilon"), indent=2)
     show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
 
 
-def _found_object(
-    answer: Found[V], asked: OpenQuestion, target: TargetOptions, also: Mapping[str, float]
+def _answer_object(
+    typed: TypedValue[V], asked: OpenQuestion, target: TargetOptions, also: Mapping[str, float]
 ) -> show.Object:
-    found, relation = answer.found, show.relation_object(target.neighbours)
-    brackets = (answer.epsilon, answer.delta)
+    calibration, relation = typed.calibration, show.relation_object(target.neighbours)
+    brackets = (typed.epsilon, typed.delta)
     how = {"accuracy": target.accuracy, "effort": target.effort, "relation": relation}
     return {
         "question": {**asked.stated, **how},
         "target": {"epsilon": target.epsilon, "delta": target.delta},
-        "parameter": found.parameter,
-        "value": found.value,
-        "beyond": found.beyond,
-        "gap": show.number_object(found.gap),
-        "rounded": answer.typed,
+        "parameter": calibration.parameter,
+        "value": calibration.value,
+        "beyond": calibration.beyond,
+        "gap": show.number_object(calibration.gap),
+        "rounded": typed.value,
         **also,
-        "at_value": _spent(found.curve, target),
-        "at_rounded": _spent(answer.curve, target),
+        "at_value": _cost_object(calibration.curve, target),
+        "at_rounded": _cost_object(typed.curve, target),
         **show.why_object(show.find_theorems(brackets), show.find_datasets(brackets)),
     }
 
 
-def _spent(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
+def _cost_object(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
     epsilon, delta = curve.epsilon(target.delta), curve.delta(target.epsilon)
     ends = {"epsilon": show.bracket_object(epsilon), "delta": show.bracket_object(delta)}
     return {**ends, **show.width_object(epsilon)}

@@ -13,7 +13,7 @@ from tightrope.answers.compare import Answer, AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.refusals import MIXED, Misused, missing
+from tightrope.cli.refusals import MIXED, Misused, tell_missing
 from tightrope.cli.terminal import Page, say, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -41,7 +41,7 @@ class CurveQuestion:
         return found
 
     def usual_range(self, curve: AnyCurve) -> list[float]:
-        """Where to ask when nobody says; brackets and the Rényi bound know where delta is negligible."""
+        """Epsilons to ask at by default, up to where brackets or the Rényi bound find delta negligible."""
         if not isinstance(curve, PrivacyCurve | RenyiCurve):
             curve = privacy_curve(self.stated.run, relation=self.relation, by=Renyi())
         return show.usual_range([curve])
@@ -145,7 +145,7 @@ def curve(
         show_runs(read_runs(runs), epsilons, target, effort=who.effort, json=json)
         return
     if question is None or relation is None:
-        raise Misused(missing("--sampling" if question is None else "--relation"))
+        raise Misused(tell_missing("--sampling" if question is None else "--relation"))
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
     _answer(asked, "delta", epsilons, target=target, json=json)
 

@@ -6,26 +6,24 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tightrope import __version__
+from tightrope.cli.exits import ExitCode
 from tightrope.errors import NotPreciseEnough, TightropeError
 
-FINE, INTERNAL, USAGE, NOT_CERTIFIED, INTERRUPTED = 0, 1, 2, 4, 130
 _NEEDS = ("cyclopts", "rich")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit.
+    """Run one command and exit with an `ExitCode`.
 
-    0 fine, 1 internal error, 2 bad input, no theorem or no such value, 3 a claim is not met, 4 not certified.
-
-    Results go to standard output; whatever else there is to say is one sentence on standard error.
+    Results go to standard output, everything else as one sentence to standard error.
     """
     raise SystemExit(_exit_code(list(sys.argv[1:] if argv is None else argv)))
 
 
 def _exit_code(words: list[str]) -> int:
-    if words == ["--version"]:  # told before any library is loaded
+    if words == ["--version"]:  # answered before any library is loaded
         print(__version__)
-        return FINE
+        return ExitCode.FINE
     try:
         from cyclopts import CycloptsError
 
@@ -34,27 +32,27 @@ def _exit_code(words: list[str]) -> int:
         if (missing.name or "").partition(".")[0] not in _NEEDS:
             raise
         lacks = f"the command line needs {missing.name}, which is not installed"
-        return _say(f"{lacks}; install tightrope[cli].", USAGE)
+        return _say(f"{lacks}; install tightrope[cli].", ExitCode.REFUSED)
     try:
         code = app.run(words)
         sys.stdout.flush()
     except CycloptsError as wrong:
-        return _say(refusals.in_one_line(wrong), USAGE)
+        return _say(refusals.in_one_line(wrong), ExitCode.REFUSED)
     except TightropeError as refusal:
-        code = NOT_CERTIFIED if isinstance(refusal, NotPreciseEnough) else USAGE
+        code = ExitCode.NOT_KNOWN if isinstance(refusal, NotPreciseEnough) else ExitCode.REFUSED
         return _say(refusal.in_words(refusals.words_of("".join(words[:1]))), code)
     except KeyboardInterrupt:
-        return _say("interrupted.", INTERRUPTED)
+        return _say("interrupted.", ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # the reader has seen enough; keep the interpreter from complaining when it flushes
+        # the reader closed the pipe; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
-    except ImportError as missing:  # an extra that a command needs; its message says which
-        return _say(f"{missing.__cause__ or missing}.", USAGE)
+        return ExitCode.FINE
+    except ImportError as missing:  # a command lacks its extra; the message says which
+        return _say(f"{missing.__cause__ or missing}.", ExitCode.REFUSED)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
         advice = "this is a bug in tightrope, please report it with the command you ran"
-        return _say(f"internal error ({what}); {advice}.", INTERNAL)
+        return _say(f"internal error ({what}); {advice}.", ExitCode.INTERNAL)
     return code
 
 

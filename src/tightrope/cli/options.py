@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar, assert_never
 
 from cyclopts import Group, Parameter
 
@@ -43,7 +43,7 @@ class Word(Protocol):
 
 def read_number(_: Any, words: Sequence[Word]) -> float:
     """Read one number; a fraction is rounded once, to the nearest float."""
-    return _number(words[0].value)
+    return _parse_number(words[0].value)
 
 
 def read_whole(_: Any, words: Sequence[Word]) -> int:
@@ -54,7 +54,7 @@ def read_whole(_: Any, words: Sequence[Word]) -> int:
         value = Decimal(text)
     except InvalidOperation:
         raise not_whole from None
-    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # nobody writes out 1e999999999
+    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # before it is written out: 1e999999999
         raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
     if not value.is_finite() or value != value.to_integral_value():
         raise not_whole
@@ -63,7 +63,7 @@ def read_whole(_: Any, words: Sequence[Word]) -> int:
 
 def read_numbers(_: Any, words: Sequence[Word]) -> list[float]:
     """Read numbers separated by spaces or commas; at least one."""
-    found = [_number(part) for word in words for part in word.value.split(",") if part.strip()]
+    found = [_parse_number(part) for word in words for part in word.value.split(",") if part.strip()]
     if not found:
         raise ValueError("it has no value; pass at least one number.")
     return found
@@ -77,7 +77,7 @@ def read_points(_: Any, words: Sequence[Word]) -> list[float]:
     parts = text.split(":")
     if len(parts) != 3 or len(words) != 1:
         raise ValueError(f"{text!r} is not start:stop:count; pass for example 0:2:21.")
-    start, stop, count = (_number(part) for part in parts)
+    start, stop, count = (_parse_number(part) for part in parts)
     if count % 1 != 0 or not 2 <= count <= MOST_POINTS:
         raise ValueError(f"{text!r} asks for {count:g} points; pass a whole count from 2 to {MOST_POINTS}.")
     if not -math.inf < start < stop < math.inf:
@@ -87,7 +87,7 @@ def read_points(_: Any, words: Sequence[Word]) -> list[float]:
     return [float(first + (last - first) * i / (int(count) - 1)) for i in range(int(count))]
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         return float(Fraction(text)) if "/" in text else float(text)
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -162,12 +162,10 @@ class MechanismOptions:
         of = f"--mechanism {self.mechanism}"
         if self.mechanism == "randomized-response":
             refuse(of, "has no noise scale: use --truth", noise=self.noise)
-            return RandomizedResponse(
-                truth_probability=require(of, "for example --truth 0.75", truth=self.truth)
-            )
-        refuse(
-            of, "always adds noise: use --noise, or choose --mechanism randomized-response", truth=self.truth
-        )
+            truth = require(of, "for example --truth 0.75", truth=self.truth)
+            return RandomizedResponse(truth_probability=truth)
+        advice = "always adds noise: use --noise, or choose --mechanism randomized-response"
+        refuse(of, advice, truth=self.truth)
         noise = require(of, "for example --noise 0.8", noise=self.noise)
         return (Gaussian if self.mechanism == "gaussian" else Laplace)(noise_multiplier=noise)
 
@@ -185,20 +183,22 @@ class SamplingOptions:
     def stated_sampling(self) -> Sampling:
         """The sampling, given exactly its own options."""
         of = f"--sampling {self.sampling}"
-        if self.sampling == "without-replacement":
-            refuse(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
-            example = "for example --batch 1 --population 1000"
-            batch = require(of, example, batch=self.batch)
-            return WithoutReplacement(
-                batch=batch, population=require(of, example, population=self.population)
-            )
-        if self.sampling == "poisson":
-            advice = "draws batches of varying size: use --rate, or choose --sampling without-replacement"
-            refuse(of, advice, batch=self.batch, population=self.population)
-            return Poisson(rate=require(of, "for example --rate 0.001", rate=self.rate))
-        advice = "uses all records in every step: leave it out, or choose another --sampling"
-        refuse(of, advice, rate=self.rate, batch=self.batch, population=self.population)
-        return EveryRecord()
+        match self.sampling:
+            case "without-replacement":
+                refuse(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
+                example = "for example --batch 1 --population 1000"
+                batch = require(of, example, batch=self.batch)
+                population = require(of, example, population=self.population)
+                return WithoutReplacement(batch=batch, population=population)
+            case "poisson":
+                advice = "draws batches of varying size: use --rate, or choose --sampling without-replacement"
+                refuse(of, advice, batch=self.batch, population=self.population)
+                return Poisson(rate=require(of, "for example --rate 0.001", rate=self.rate))
+            case "every-record":
+                advice = "uses all records in every step: leave it out, or choose another --sampling"
+                refuse(of, advice, rate=self.rate, batch=self.batch, population=self.population)
+                return EveryRecord()
+        assert_never(self.sampling)
 
 
 @Parameter(name="*", group=QUESTION)

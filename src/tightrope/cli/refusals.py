@@ -75,7 +75,7 @@ def _write(value: object) -> str:
     return _kebab(text) if isinstance(value, Enum | type) or _is_setting(text) else text
 
 
-def missing(option: str, lacking: str = "is missing") -> str:
+def tell_missing(option: str, lacking: str = "is missing") -> str:
     """Say which option a command cannot do without, and what to pass."""
     return f"{option} {lacking}; {_REMEDIES.get(option, 'see --help for an example')}."
 
@@ -88,7 +88,7 @@ def in_one_line(wrong: CycloptsError) -> str:
         given = {word.partition("=")[0] for word in wrong.root_input_tokens or ()}
         if "--runs" in given and name not in given:
             return MIXED
-        return missing(name, "has no value" if name in given else "is missing")
+        return tell_missing(name, "has no value" if name in given else "is missing")
     said = " ".join(str(wrong).split())
     if wrong.argument is not None and wrong.argument.name not in said:
         return f"Invalid value for {wrong.argument.name}: {said}"

@@ -8,9 +8,9 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.curve.digits import ends
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
-from tightrope.report.digits import ends
 from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
@@ -53,7 +53,7 @@ def risk(
     effort: opt.WhichEffort = "quick",
     json: opt.Json = False,
 ) -> None:
-    """Bracket what the best attack achieves: true positive rates, advantage, success and posteriors."""
+    """Bracket what the best attack achieves: true positive rates, success and posteriors."""
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]

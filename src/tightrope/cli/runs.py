@@ -1,6 +1,5 @@
 """Several named runs from a TOML file, side by side: delta over a range of epsilons."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
-from tightrope.files import read_text
+from tightrope.files import read_toml
 from tightrope.numerics import check
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
@@ -53,19 +52,19 @@ class RunsFile:
 
 def read_runs(path: Path) -> RunsFile:
     """Read the file; a refusal lists each problem with its place, counted from 0: runs.toml: run[1].rate."""
-    table = Table.of(_parse(path), f"{path}: ")
+    table = Table.of(read_toml(path), f"{path}: ")
     problems = Problems()
-    tried = problems.attempt
-    tried(lambda: table.keep_to(_FILE_KEYS))
+    attempt = problems.attempt
+    attempt(lambda: table.keep_to(_FILE_KEYS))
     if "relation" in table.entries:
-        tried(lambda: table.choice("relation", RELATION_SPELLINGS))
-    accuracy = tried(lambda: _accuracy(table))
-    epsilons = tried(lambda: _epsilons(table))
-    entries = tried(lambda: _entries(table)) or []
+        attempt(lambda: table.choice("relation", RELATION_SPELLINGS))
+    accuracy = attempt(lambda: _read_accuracy(table))
+    epsilons = attempt(lambda: _read_epsilons(table))
+    entries = attempt(lambda: _read_entries(table)) or []
     runs: dict[str, NamedRun] = {}
     for i, entry in enumerate(entries):
         place = table.place("run", i)
-        run = tried(partial(_named_run, entry, place, table))
+        run = attempt(partial(_read_run, entry, place, table))
         if run is not None and run.name in runs:
             remedy = "Give each run a name of its own."
             problems.note(InvalidSetting("name", run.name, "be new", remedy, where=place))
@@ -75,21 +74,13 @@ def read_runs(path: Path) -> RunsFile:
     return RunsFile(path, tuple(runs.values()), accuracy or Certified.accuracy, epsilons)
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    text = read_text(path)
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
-
-
-def _accuracy(table: Table) -> float:
+def _read_accuracy(table: Table) -> float:
     stated: Any = table.entries.get("accuracy", Certified.accuracy)
     with place_refusals(table.where):
         return Certified(accuracy=stated).accuracy
 
 
-def _epsilons(table: Table) -> tuple[float, ...] | None:
+def _read_epsilons(table: Table) -> tuple[float, ...] | None:
     if "epsilons" not in table.entries:
         return None
     remedy = "List finite numbers, for example [0.0, 0.5, 1.0]; without the key a range is chosen."
@@ -100,7 +91,7 @@ def _epsilons(table: Table) -> tuple[float, ...] | None:
         return tuple(check.real(remedy=remedy, **{f"epsilons[{i}]": value}) for i, value in enumerate(values))
 
 
-def _entries(table: Table) -> list[object]:
+def _read_entries(table: Table) -> list[object]:
     remedy = "Open each run with a line [[run]]."
     entries = table.items("run", remedy)
     if not entries:
@@ -108,7 +99,7 @@ def _entries(table: Table) -> list[object]:
     return entries
 
 
-def _named_run(value: object, place: str, file: Table) -> NamedRun:
+def _read_run(value: object, place: str, file: Table) -> NamedRun:
     """One run: its name, its relation or the file's, and either one part's keys or a list of parts."""
     entry = Table.of(value, place)
     entry.keep_to((*_RUN_KEYS, *PART_KEYS))
@@ -116,20 +107,21 @@ def _named_run(value: object, place: str, file: Table) -> NamedRun:
     if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
         form = f"one line of 1 to {_LONGEST_NAME} characters"
         raise entry.refusal("name", form, "It names the run in tables and pictures.")
-    return NamedRun(name, _run(entry), _relation(entry, file))
+    return NamedRun(name, _read_steps(entry), _read_relation(entry, file))
 
 
-def _run(entry: Table) -> Run:
+def _read_steps(entry: Table) -> Run:
     own = {key: value for key, value in entry.entries.items() if key not in _RUN_KEYS}
     if "parts" not in entry.entries:
         return part_of(Table(own, entry.where))
-    for key, value in own.items():
+    if own:
+        key, value = next(iter(own.items()))
         wrong = f"= {value!r} contradicts parts, which state the whole run"
         raise UnusableFile(f"{entry.where}{key}", wrong, "Put it into a part.")
     return run_of(entry, "parts")
 
 
-def _relation(entry: Table, file: Table) -> Relation:
+def _read_relation(entry: Table, file: Table) -> Relation:
     if "relation" not in entry.entries and "relation" not in file.entries:
         choices = ", ".join(RELATION_SPELLINGS)
         entry.need("relation", f"State it in the run, or once above all runs: one of {choices}.")

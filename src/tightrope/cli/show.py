@@ -1,6 +1,5 @@
 """What every answer prints, as text and as JSON: the question as assumed, the answers, and why they hold."""
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,16 +15,16 @@ from tightrope.cli.options import RunOptions
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import ends, ends_from_logs
 from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate
-from tightrope.report.digits import ends, ends_from_logs
+from tightrope.numerics.text import round_outwards
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spell
-from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.setting.sampling import Sampling
 from tightrope.theorems.evidence import Evidence
 
 DIGITS = 6
@@ -66,23 +65,13 @@ def effort_facts(by: object, asked: Iterable[tuple[Run, Relation]]) -> list[Fact
 def question_object(asked: RunOptions, relation: Relation | None, by: object = None) -> Object:
     """State the same for JSON."""
     stated: Object = {
-        "mechanism": mechanism_object(asked.stated_mechanism),
-        "sampling": sampling_object(asked.stated_sampling),
+        "mechanism": plain_setting(asked.stated_mechanism),
+        "sampling": plain_setting(asked.stated_sampling),
         "steps": asked.steps,
     }
     if isinstance(by, Certified):
         stated |= {"accuracy": by.accuracy, "effort": str(by.effort)}
     return stated if relation is None else {**stated, "relation": relation_object(relation)}
-
-
-def mechanism_object(mechanism: Mechanism) -> Object:
-    """Kind and parameters."""
-    return {"kind": spell(type(mechanism)), **dataclasses.asdict(mechanism)}
-
-
-def sampling_object(sampling: Sampling) -> Object:
-    """Kind, parameters and rate."""
-    return {"kind": spell(type(sampling)), **dataclasses.asdict(sampling), "rate": sampling.rate}
 
 
 def relation_object(relation: Relation) -> Object:
@@ -126,7 +115,7 @@ def answer_cells(answer: Answer, log: Any = None) -> list[str]:
         tiny = isinstance(log, Bracket) and answer.upper <= SMALLEST_FLOAT
         return list(ends_from_logs(log) if tiny else ends(answer))
     if isinstance(answer, UpperBound):
-        upper = round_outwards(answer.upper, up=True)
+        upper = round_outwards(answer.upper, DIGITS, up=True)
         if isinstance(log, UpperBound) and 0 < answer.upper < SMALLEST_FLOAT:
             upper = ends_from_logs(Bracket(log.upper, log.upper))[1]
         return [upper, f"{answer.order:.6g}"]
@@ -140,16 +129,11 @@ def answer_in_short(answer: Answer) -> str:
     if isinstance(answer, Bracket):
         return f"[{', '.join(ends(answer, DIGITS))}]"
     if isinstance(answer, UpperBound):
-        return f"at most {round_outwards(answer.upper, up=True)}"
+        return f"at most {round_outwards(answer.upper, DIGITS, up=True)}"
     if isinstance(answer, Approximation):
         return f"about {answer.value:.6g}"
     low, high = ends(Bracket(answer.lower, answer.upper), DIGITS)
     return f"{answer.value:.6g} ({low} to {high})"
-
-
-def round_outwards(value: float, *, up: bool, digits: int = DIGITS) -> str:
-    """Write the number to a few digits, rounded up or down."""
-    return ends(Bracket(value, value), digits)[up]
 
 
 def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
@@ -169,7 +153,7 @@ def width_in_words(brackets: Iterable[Bracket], ends: str = "The ends") -> str:
         return f"{ends} agree."
     if widest.gap is not None:
         return widest.gap.in_words(WORDS)
-    width = round_outwards(widest.relative_width, up=True, digits=2)
+    width = round_outwards(widest.relative_width, 2, up=True)
     return f"{ends} are at most {width} apart, relative to the upper one."
 
 
@@ -193,7 +177,13 @@ def find_datasets(brackets: Iterable[Bracket]) -> list[str]:
 
 def theorem_object(evidence: Evidence) -> Object:
     """Name, statement, standing, reference and proof note."""
-    return {**dataclasses.asdict(evidence), "standing": evidence.standing.value}
+    return {
+        "name": evidence.name,
+        "statement": evidence.in_words(WORDS),
+        "standing": evidence.standing.value,
+        "reference": evidence.reference,
+        "proof": evidence.proof,
+    }
 
 
 def why_object(theorems: Iterable[Evidence], reached_by: Iterable[str]) -> Object:
@@ -216,7 +206,7 @@ def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:
     """Print a numbered list: name, standing, reference, statement."""
     for number, evidence in enumerate(theorems, start=1):
         head = f"{evidence.name} ({evidence.standing.value}: {evidence.reference})"
-        page.item(number, head, evidence.statement)
+        page.item(number, head, evidence.in_words(WORDS))
 
 
 def write_numbers(theorems: Iterable[Evidence], shown: Sequence[Evidence]) -> str:

@@ -35,7 +35,7 @@ Dask = Annotated[
 def sweep(
     grid: GridFile, *, out: Out, resume: Resume = False, workers: Workers = None, dask: Dask = None
 ) -> None:
-    """Answer every cell of a grid, row by row into a file."""
+    """Answer every cell of a grid into a file; a cell without an answer gets its error there."""
     if workers is not None:
         remedy = "Pass a number of processes, or leave it out for all cores."
         check.whole(least=1, remedy=remedy, **{"--workers": workers})

@@ -1,6 +1,6 @@
 """tightrope contrast, compare and theorems: what else the answer could be, and what is known at all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,8 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.errors import TightropeError
-from tightrope.report.theorem_page import matrix_rows, theorem_page
 from tightrope.report.words import assumed_in_short, run_in_short, spell
-from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.relation import RELATIONS, Relation, as_relation
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.theorems.evidence import REFUTED, Evidence
 from tightrope.theorems.lookup import list_theorems, support_matrix
@@ -137,7 +136,7 @@ def compare(
     plot: opt.Picture = None,
     json: opt.Json = False,
 ) -> None:
-    """Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo, on one run."""
+    """Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo."""
     target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
     certified = question.certified(effort)
     by = certified if drawing is None else (certified, Renyi(), GaussianLimit(), drawing.monte_carlo)
@@ -206,6 +205,20 @@ def _comparison_object(row: comparing.ComparisonRow, deltas: tuple[float, ...]) 
 
 # theorems
 
+_PROOFS = "../src/tightrope/theorems/"
+
+_OPENING = """\
+# Theorems
+
+Every answer rests on rows of this table. A question without a row is refused, never approximated.
+This page is printed by `tightrope theorems --markdown`.
+
+N(v) is the noise centred at v in units of the clipping norm C, and g is the sampling rate. A pair (P, Q) is
+the worst case of one step: delta(epsilon) is the hockey-stick divergence of P from Q at e^epsilon.
+
+## Which questions have a theorem
+"""
+
 
 def theorems(
     *,
@@ -216,7 +229,7 @@ def theorems(
     if json and markdown:
         raise Misused("--json contradicts --markdown: choose one of them")
     if markdown:
-        print(theorem_page(), end="")
+        print(_write_page(), end="")
         return
     holds = [evidence for evidence in list_theorems() if evidence.standing is not REFUTED]
     refuted = support_matrix().refuted_beliefs
@@ -238,8 +251,49 @@ def theorems(
         return
     page = Page()
     page.line("Which theorem, by its number below, answers which question; none where it is refused.")
-    page.table(matrix_rows(lambda evidence: str(holds.index(evidence) + 1)))
+    page.table(_matrix_rows(lambda evidence: str(holds.index(evidence) + 1)))
     page.heading("Theorems")
     show.show_theorems(page, holds)
     page.heading("Refuted beliefs")
     show.show_theorems(page, refuted)
+
+
+def _write_page() -> str:
+    """Write the page: which questions have an answer, each theorem, and the beliefs that are false."""
+    everything = list_theorems()
+    holds = [evidence for evidence in everything if evidence.standing is not REFUTED]
+    false = [evidence for evidence in everything if evidence.standing is REFUTED]
+    sections = [
+        _OPENING,
+        _write_matrix(),
+        "\n## Theorems and their standing\n",
+        "\n".join(_write_entry(evidence) for evidence in holds),
+        "\n## Refuted beliefs\n",
+        "\n".join(_write_entry(evidence) for evidence in false),
+    ]
+    return "\n".join(sections)
+
+
+def _matrix_rows(named: Callable[[Evidence], str]) -> list[list[str]]:
+    """Heading and body of the support matrix: one row per mechanism and sampling, one column per relation."""
+    found: dict[tuple[str, str], list[str]] = {}
+    # relations come in the order of RELATIONS
+    for mechanism, sampling, _, evidence in support_matrix().cells:
+        names = ", ".join(map(named, evidence)) or "none"
+        found.setdefault((spell(mechanism), spell(sampling)), []).append(names)
+    heading = ["mechanism", "sampling", *(spell(relation) for relation in RELATIONS.values())]
+    return [heading, *([*question, *names] for question, names in found.items())]
+
+
+def _write_matrix() -> str:
+    heading, *body = _matrix_rows(lambda evidence: f"[{evidence.name}](#{evidence.name})")
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, ["---"] * len(heading), *body])
+
+
+def _write_entry(evidence: Evidence) -> str:
+    return (
+        f"### {evidence.name}\n\n{evidence.statement}\n\n"
+        f"- standing: {evidence.standing.value}\n"
+        f"- reference: {evidence.reference}\n"
+        f"- proof: [{evidence.proof}]({_PROOFS}{evidence.proof})\n"
+    )

@@ -16,7 +16,7 @@ from rich.progress import track as track_items
 from rich.table import Table
 from rich.text import Text
 
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 
 T = TypeVar("T")
 

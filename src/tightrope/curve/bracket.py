@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tightrope.errors import PYTHON, Words
+from tightrope.numerics.text import round_outwards
 from tightrope.theorems.evidence import Evidence
 
 
@@ -89,18 +90,8 @@ class Bracket:
         if math.isinf(self.upper) or self.upper == 0:
             return f"[{self.lower:.6g}, {self.upper:.6g}]"
         digits = min(max(3, 2 - math.floor(math.log10(self.relative_width))), 15)
-        return f"[{round_to(self.lower, digits, down=True)}, {round_to(self.upper, digits, down=False)}]"
-
-
-def round_to(value: float, digits: int, *, down: bool) -> str:
-    """`value` to `digits` significant digits, rounded down or up."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    text = f"{value:.{digits}g}"
-    if (float(text) > value) if down else (float(text) < value):
-        unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
-        text = f"{value - unit if down else value + unit:.{digits}g}"
-    return text
+        lower = round_outwards(self.lower, digits, up=False)
+        return f"[{lower}, {round_outwards(self.upper, digits, up=True)}]"
 
 
 def _percent(share: float) -> str:

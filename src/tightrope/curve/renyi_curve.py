@@ -7,11 +7,11 @@ from typing import overload
 
 from numpy.typing import ArrayLike
 
-from tightrope.curve.bracket import round_to
 from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.numerics.text import round_outwards
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class UpperBound:
         raise TypeError("an UpperBound is one-sided: use .upper")
 
     def __str__(self) -> str:
-        return f"at most {round_to(self.upper, 9, down=False)}"
+        return f"at most {round_outwards(self.upper, 9, up=True)}"
 
 
 @dataclass(frozen=True)

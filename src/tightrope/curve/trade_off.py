@@ -16,8 +16,8 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.columns import align
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.text import align
 
 SMALLEST = 1e-307  # below this the rounding of floats is not relative
 SMALLEST_RATE = 1e-280  # above this no slope that matters comes near SMALLEST

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics import check
@@ -281,11 +281,14 @@ def _write_response(truth: float) -> dp_event.DpEvent:
 
 
 def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
-    if isinstance(sampling, Poisson):
-        return dp_event.PoissonSampledDpEvent(sampling.rate, event)
-    if isinstance(sampling, WithoutReplacement):
-        return dp_event.SampledWithoutReplacementDpEvent(sampling.population, sampling.batch, event)
-    return event
+    match sampling:
+        case EveryRecord():
+            return event
+        case Poisson():
+            return dp_event.PoissonSampledDpEvent(sampling.rate, event)
+        case WithoutReplacement():
+            return dp_event.SampledWithoutReplacementDpEvent(sampling.population, sampling.batch, event)
+    assert_never(sampling)
 
 
 def _repeat(event: dp_event.DpEvent, times: int) -> dp_event.DpEvent:

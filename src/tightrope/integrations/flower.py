@@ -20,7 +20,7 @@ from tightrope.theorems.lookup import analyse
 
 try:
     with warnings.catch_warnings():
-        # Flower's command line uses names that click is about to drop; whoever accounts cannot change that.
+        # Flower's command line uses names that click is about to drop; that is not ours to mend
         warnings.filterwarnings("ignore", message=".*click.*", category=DeprecationWarning)
         from flwr.serverapp import (
             GaussianPrivacyEvent,

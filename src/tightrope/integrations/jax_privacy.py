@@ -49,7 +49,7 @@ class FixedBatchTrainingAccountant(DpTrainingAccountant):
     """Accounts DP-SGD on batches of exactly `batch_size` examples, drawn afresh at each update.
 
     This class is the sampling, whatever `DpParams.sampling_method` says: jax_privacy's calibration passes
-    none on, and so calibrates for Poisson sampling whoever asks.
+    none on, and so always calibrates for Poisson sampling.
     """
 
     def can_calibrate_steps(self) -> bool:

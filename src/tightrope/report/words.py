@@ -1,5 +1,7 @@
 """Settings in the words a reader types and reads."""
 
+from typing import assert_never
+
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.plain import spell as spell  # readers of words find it here too
 from tightrope.setting.relation import Relation
@@ -23,6 +25,7 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
             return f"randomized-response, the true bit is reported with probability {truth!r}"
         case Finite():
             return f"finite, {len(mechanism.observed)} outputs with given probabilities"
+    assert_never(mechanism)
 
 
 def sampling_in_words(sampling: Sampling) -> str:
@@ -40,6 +43,7 @@ def sampling_in_words(sampling: Sampling) -> str:
             size = f"exactly {sampling.batch} of {sampling.population} records"
             counted = "(under add and remove the larger neighbour is counted)"
             return f"without-replacement, each batch is {size}, drawn afresh {counted}"
+    assert_never(sampling)
 
 
 def relation_in_words(relation: Relation) -> str:
@@ -87,6 +91,7 @@ def _mechanism_in_short(mechanism: Mechanism) -> str:
             return f"randomized response, truth {mechanism.truth_probability:.6g}"
         case Finite():
             return f"a mechanism with {len(mechanism.observed)} outputs"
+    assert_never(mechanism)
 
 
 def _sampling_in_short(sampling: Sampling) -> str:
@@ -97,3 +102,4 @@ def _sampling_in_short(sampling: Sampling) -> str:
             return f"Poisson, rate {sampling.rate:.6g}"
         case WithoutReplacement():
             return f"without replacement, {sampling.batch:,} of {sampling.population:,}"
+    assert_never(sampling)

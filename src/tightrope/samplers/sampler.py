@@ -10,6 +10,7 @@ from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
 from tightrope.samplers.entropy import ByteSource, check_seed, seeded_bytes, system_bytes
 from tightrope.setting.mechanism import Mechanism
+from tightrope.setting.plain import plain_setting
 from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import Poisson, WithoutReplacement
 
@@ -135,9 +136,11 @@ class Sampler(Passes):
         """One batch made of these bytes."""
 
     @property
-    @abstractmethod
     def _scheme(self) -> dict[str, object]:
         """The kind of sampler and its numbers, by the names of the arguments."""
+        sampling = plain_setting(self.sampling)
+        sampling.pop("population", None)  # it is `records`
+        return {"kind": sampling.pop("kind"), "records": self.records, **sampling}
 
     @property
     def drawn(self) -> int:
@@ -199,6 +202,8 @@ class Sampler(Passes):
         """The count in a state of this very scheme, not before the batches already handed out."""
         if not isinstance(state, Mapping):
             raise InvalidSetting("state", state, "be a mapping", "Pass what state_dict() returned.")
+        if state.get("kind") == "without_replacement":  # as version 0.7 wrote it
+            state = {**state, "kind": "without-replacement"}
         for name, value in self._scheme.items():
             if state.get(name) != value:
                 must = f"be {value!r} as in this sampler"
@@ -292,7 +297,7 @@ class Share(Passes):
         return f"Share(rank={self._rank}, ranks={self._ranks}, drawn={self._next}, sampler={self._sampler!r})"
 
 
-_TOO_MANY = "Nobody runs more steps than that."
+_TOO_MANY = "No run has more steps than that."
 
 
 def _check_drawn(drawn: object) -> int:

@@ -14,8 +14,8 @@ class PoissonSampler(Sampler):
 
     `steps` is the number of batches in one pass and `drawn` the number handed out before, by a run to resume.
     Without a seed every bit comes from the operating system. With one, batch t is a pure function of the seed
-    and t, by a generator that is no cipher: whoever knows the seed knows the batches, and amplification is
-    void. For a release leave it out, or keep a `fresh_seed()` secret and use it for one run only.
+    and t, by a generator that is no cipher: anyone who knows the seed knows the batches, and amplification
+    is void. For a release leave it out, or keep a `fresh_seed()` secret and use it for one run only.
 
     >>> from tightrope import Gaussian
     >>> sampler = PoissonSampler(records=1000, rate=0.01, steps=100)
@@ -39,10 +39,6 @@ class PoissonSampler(Sampler):
     def expected_batch(self) -> float:
         """rate * records: divide the noisy sum of gradients by it, whatever the size of the batch drawn."""
         return self._sampling.rate * self.records
-
-    @property
-    def _scheme(self) -> dict[str, object]:
-        return {"kind": "poisson", "records": self.records, "rate": self._sampling.rate}
 
     def _draw(self, source: ByteSource) -> Indices:
         return poisson_batch(records=self.records, rate=self._sampling.rate, draw=source)
@@ -74,10 +70,6 @@ class WithoutReplacementSampler(Sampler):
     def expected_batch(self) -> float:
         """The batch size: the number to divide the noisy sum of gradients by, on every rank."""
         return self._sampling.batch
-
-    @property
-    def _scheme(self) -> dict[str, object]:
-        return {"kind": "without_replacement", "records": self.records, "batch": self._sampling.batch}
 
     def _draw(self, source: ByteSource) -> Indices:
         return without_replacement_batch(records=self.records, batch=self._sampling.batch, draw=source)

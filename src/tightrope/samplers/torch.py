@@ -33,7 +33,7 @@ class BatchSampler(TorchSampler[list[int]]):
     def __init__(self, sampler: Passes, *, dataset: Sized | None = None) -> None:
         if not isinstance(sampler, Passes):
             must = "be a PoissonSampler, a WithoutReplacementSampler or a share of one"
-            raise InvalidSetting("sampler", sampler, must, "Nobody knows what to account for other samplers.")
+            raise InvalidSetting("sampler", sampler, must, "What other samplers draw is not known.")
         super().__init__()
         self._sampler = sampler
         self._dataset = dataset

@@ -36,6 +36,22 @@ def spell(what: type[Mechanism] | type[Sampling] | Relation) -> str:
     return str(what) if isinstance(what, Relation) else what.spelling
 
 
+def plain_setting(setting: Mechanism | Sampling) -> Plain:
+    """A mechanism or a sampling as one table: its kind, then its parameters.
+
+    >>> from tightrope import WithoutReplacement
+    >>> plain_setting(WithoutReplacement(batch=50, population=1000))
+    {'kind': 'without-replacement', 'batch': 50, 'population': 1000}
+    """
+    return {"kind": spell(type(setting)), **_parameters(setting)}
+
+
+def sampling_of(plain: Mapping[str, Any]) -> Sampling:
+    """The sampling that `plain_setting` wrote. Anything else raises KeyError, TypeError or ValueError."""
+    kind, parameters = plain["kind"], {name: value for name, value in plain.items() if name != "kind"}
+    return SAMPLING_SPELLINGS[kind](**parameters)
+
+
 def plain_run(run: Run) -> list[Plain]:
     """One flat table per part, in the order of the run.
 

@@ -1,7 +1,6 @@
 """What a statement is made of, read from a TOML file that people write."""
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from tightrope.answers.ledger import Ledger
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
-from tightrope.files import read_text
+from tightrope.files import read_toml
 from tightrope.setting.plain import run_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
@@ -173,7 +172,7 @@ class LedgerFile(StatementFile):
 
 def read_statement(path: Path) -> Statement:
     """The statement that a file asks for; everything wrong with it is listed at once, each with its key."""
-    entries = _read_toml(path)
+    entries = read_toml(path)
     model: type[RunFile] | type[LedgerFile] = LedgerFile if "ledger" in entries else RunFile
     problems: list[InvalidSetting] = []
     try:
@@ -197,18 +196,11 @@ def read_statement(path: Path) -> Statement:
 
 def read_registry_facts(path: Path) -> RegistryFacts:
     """What the registry wants to know besides, from the table [registry] of the same file."""
-    entries = _read_toml(path)
+    entries = read_toml(path)
     if "registry" not in entries:
         what = "Write a table [registry] with slug, curator and more: docs/statements.md."
         raise UnusableFile(f"{path}: registry", "is missing", what)
     return validate(RegistryFacts, entries["registry"], where=str(path), within="registry.")
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as problem:
-        raise UnusableFile(path, f"must be a TOML file, got: {problem}", "Correct it there.") from None
 
 
 def _find_contradictions(entries: Mapping[str, Any], path: Path) -> Iterator[InvalidSetting]:

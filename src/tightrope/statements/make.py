@@ -63,7 +63,7 @@ class Facts:
 
 
 def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) -> Finding:
-    """A finding that rests on somebody's word; `numbers` are those of the finding that were declared too."""
+    """A finding that is only declared; `numbers` are those of the finding that were declared too."""
     said = sampling_in_words(sampling) if sampling is not None else scheme.value
     sentence = f"It is declared that batches are drawn so: {said}."
     if scheme is Scheme.UNKNOWN:
@@ -72,7 +72,7 @@ def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) ->
 
 
 def declare_as_accounted(run: Run | Step) -> Finding:
-    """Somebody's word that batches are drawn as they were accounted; all steps must share one sampling."""
+    """The declaration that batches are drawn as accounted; all steps must share one sampling."""
     samplings = {step.sampling for step, _ in as_run(run)}
     if len(samplings) != 1:
         must = f"be stated for a run of {len(samplings)} samplings"
@@ -147,11 +147,11 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
 
 def choose_claim(found: Audit) -> float:
     """The smallest epsilon to claim for what runs: the proved one, rounded up to four decimals."""
-    if math.isinf(found.truly.upper):
+    if math.isinf(found.proved.upper):
         why = f"be stated: nothing is proved for what runs ({found.why_not.removesuffix('.')})"
         remedy = "State the claim, and verify will say that it is not supported."
         raise InvalidSetting("epsilon", None, why, remedy)
-    return float(Decimal(repr(found.truly.upper)).quantize(DIGITS, rounding=ROUND_CEILING))
+    return float(Decimal(repr(found.proved.upper)).quantize(DIGITS, rounding=ROUND_CEILING))
 
 
 def read_history(history: Iterable[tuple[float, float, int]]) -> Run:
@@ -197,13 +197,13 @@ def verify(stated: Statement) -> Verification:
 
 
 def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
-    claimed, proved, certified = stated.claim.epsilon, found.truly.upper, stated.certified
+    claimed, proved, certified = stated.claim.epsilon, found.proved.upper, stated.certified
     if claimed < proved:
         at_most = "no epsilon" if math.isinf(proved) else f"epsilon {proved:.6g}"
         known = f"{at_most} is proved for what runs"
         yield f"claim.epsilon = {claimed:g} is not proved: {known}. {found.sentence}"
     yield from _compare_ends("accounted", certified.accounted, found.claimed)
-    yield from _compare_ends("runs", certified.runs, found.truly)
+    yield from _compare_ends("runs", certified.runs, found.proved)
     computed, theorems, assumptions = _results(found)
     for name in ("verdict", "provided", "why_not"):
         before, now = getattr(certified, name), getattr(computed, name)
@@ -232,7 +232,7 @@ def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumpt
     computed = Computed.model_validate(
         {
             "accounted": _ends(found.claimed),
-            "runs": _ends(found.truly),
+            "runs": _ends(found.proved),
             "verdict": found.verdict.name.lower(),
             "provided": found.provided,
             "why_not": found.why_not,

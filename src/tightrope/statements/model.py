@@ -3,7 +3,6 @@
 It needs pydantic: pip install 'tightrope[statement]'.
 """
 
-import dataclasses
 import datetime
 import re
 from typing import Annotated, Any, Final, Literal
@@ -12,10 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
-from tightrope.setting.plain import spell
+from tightrope.setting.plain import plain_setting, sampling_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
+from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
 
 FORMAT: Final = "tightrope-statement"
@@ -225,19 +224,15 @@ def _mechanism(part: Steps) -> Mechanism:
 
 
 def _sampling(part: Steps) -> Sampling:
-    return SAMPLING_SPELLINGS[part.sampling.kind](**part.sampling.model_dump(exclude={"kind"}))
+    return sampling_of(part.sampling.model_dump())
 
 
 def list_steps(run: Run) -> list[dict[str, Any]]:
     """A run as the parts of a statement."""
     return [
-        {"mechanism": _as_part(step.mechanism), "sampling": _as_part(step.sampling), "steps": times}
+        {"mechanism": plain_setting(step.mechanism), "sampling": plain_setting(step.sampling), "steps": times}
         for step, times in run
     ]
-
-
-def _as_part(setting: Mechanism | Sampling) -> dict[str, Any]:
-    return {"kind": spell(type(setting)), **dataclasses.asdict(setting)}
 
 
 def build_schema() -> dict[str, Any]:

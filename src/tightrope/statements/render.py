@@ -148,9 +148,8 @@ def _put_body(rest: str, body: str, newline: str, *, starts_a_line: bool) -> str
 
 # LaTeX
 
-LONG_WORD = (
-    20  # letters: longer ones may be broken at signs, as TeX does not hyphenate addresses and commands
-)
+# letters: longer words may be broken at signs, since TeX does not hyphenate addresses and commands
+LONG_WORD = 20
 _COMMANDS = {
     **{sign: f"\\{sign}" for sign in "{}$&#_%"},
     "\\": r"\textbackslash{}",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tightrope.audit.claims.judge import Verdict
 from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
-from tightrope.report.digits import ends
+from tightrope.curve.digits import ends
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.errors import InvalidSetting, UnusableFile
-from tightrope.files import as_path, read_text
+from tightrope.files import as_path, read_toml
 from tightrope.numerics import check
 from tightrope.setting.tables import Problems, Table, place_refusals
 from tightrope.sweeps.cells import (
@@ -72,15 +72,8 @@ class Grid:
     @staticmethod
     def read(path: str | Path) -> "Grid":
         """The grid of a TOML file; a refusal lists every problem with its place (grid.toml: grid[1].rate)."""
-        import tomllib  # not needed by grids of values
-
         file = as_path(path)
-        text = read_text(file)
-        try:
-            values = tomllib.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise UnusableFile(file, f"must be a TOML file, got: {problem}", "Correct it there.") from None
-        return _make_grid(Table(values, f"{file}: "))
+        return _make_grid(Table(read_toml(file), f"{file}: "))
 
 
 def _make_grid(table: Table) -> Grid:

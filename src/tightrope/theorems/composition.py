@@ -14,15 +14,15 @@ COMPOSITION = Evidence(
 )
 BOTH_BRANCHES = Evidence(
     "add_or_remove_is_the_worse_branch",
-    "The curve of ADD_OR_REMOVE is the larger of the composed ADD and REMOVE curves.",
+    "The curve of {ADD_OR_REMOVE} is the larger of the composed {ADD} and {REMOVE} curves.",
     PROVED,
     "by definition; Lebeda, Regehr, Kamath, Steinke 2024, section 5",
     "proofs/composition.md",
 )
 REMOVE_SUFFICES = Evidence(
     "gaussian_remove_dominates_add",
-    "For Gaussian noise and epsilon >= 0 the composed REMOVE curve is never below the ADD curve: "
-    "it is that of ADD_OR_REMOVE.",
+    "For Gaussian noise and epsilon >= 0 the composed {REMOVE} curve is never below the {ADD} curve: "
+    "it is that of {ADD_OR_REMOVE}.",
     PROVED,
     "Conjecture 12 of Lebeda, Regehr, Kamath, Steinke 2024; proof note (by Ehrhard's inequality)",
     "proofs/gaussian_remove_dominates_add.md",
@@ -65,8 +65,8 @@ DOMINATES = Evidence(
 )
 REMOVE_HAS_MORE = Evidence(
     "gaussian_renyi_remove_is_larger",
-    "With Gaussian noise the Rényi divergence of a run under REMOVE is, at every order, at least that under "
-    "ADD.",
+    "With Gaussian noise the Rényi divergence of a run under {REMOVE} is, at every order, at least that "
+    "under {ADD}.",
     PROVED,
     "one step, Poisson: Mironov, Talwar, Zhang 2019, Thm 5; runs and other samplings: proof note",
     _RENYI_NOTE,

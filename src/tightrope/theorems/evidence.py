@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from tightrope.errors import PYTHON, Words
+
 
 class Standing(Enum):
     """How firmly a statement is established."""
@@ -20,13 +22,25 @@ PROVED, CONJECTURED, REFUTED = Standing.PROVED, Standing.CONJECTURED, Standing.R
 
 @dataclass(frozen=True)
 class Evidence:
-    """A theorem or a refuted belief. `proof` is the proof note in this package."""
+    """A theorem or a refuted belief. `proof` is the proof note in this package.
+
+    `text` is the statement with settings in braces, as in refusals: each front end writes them in its words.
+    """
 
     name: str
-    statement: str
+    text: str
     standing: Standing
     reference: str
     proof: str
+
+    @property
+    def statement(self) -> str:
+        """What is true, or believed, in the words of Python."""
+        return self.in_words(PYTHON)
+
+    def in_words(self, words: Words) -> str:
+        """The statement as a front end says it."""
+        return words.fill(self.text)
 
     def __str__(self) -> str:
         return f"{self.statement} [{self.standing.value}: {self.reference}]"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tightrope.errors import NoTheorem
-from tightrope.numerics.columns import align
+from tightrope.numerics.text import align
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.setting.effort import Effort

@@ -168,11 +168,11 @@ class LargestSum:
         return both[0], both[1]
 
     def run(self) -> Run:
-        """The cells as a run; what is seen with the record is listed first, unlike in `Finite`."""
+        """The cells as a run: a release of every epoch's largest sum."""
         if self.epochs == 0 or self.batches == 0:
             return Run(())
-        observed, alternative = self.masses()
-        return Step(Finite(observed=observed, alternative=alternative), EveryRecord()) * self.epochs
+        with_record, without = self.masses()
+        return Step(Finite(observed=without, alternative=with_record), EveryRecord()) * self.epochs
 
 
 def is_gaussian(run: Run) -> bool:

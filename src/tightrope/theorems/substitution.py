@@ -25,7 +25,7 @@ from tightrope.theorems.worst_pairs import step_laws
 GAME_COVER = Evidence(
     "substitution_game_cover",
     "The worst adaptive choice of triangles, over a finite list that dominates every triple, bounds the "
-    "curve of every adaptive run of Gaussian steps without replacement under SUBSTITUTE.",
+    "curve of every adaptive run of Gaussian steps without replacement under {SUBSTITUTE}.",
     PROVED,
     "proof note; extends Lebeda, Regehr, Kamath, Steinke 2024, sections 7-8",
     "proofs/substitution_game.md",

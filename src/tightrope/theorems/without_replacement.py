@@ -63,7 +63,7 @@ def without_replacement_add(step: Step) -> Pair:
     needs=lambda step: needs_mirror(step.mechanism),
 )
 def substitution_envelope(step: Step) -> Pair:
-    """In one step the REMOVE pair dominates an exchange where epsilon >= 0, and the ADD pair elsewhere."""
+    """In one step the {REMOVE} pair dominates an exchange where epsilon >= 0, the {ADD} pair elsewhere."""
     return step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove().envelope
 
 
@@ -78,7 +78,7 @@ refute(
 )
 refute(
     name="without_replacement_is_like_poisson",
-    belief="Under SUBSTITUTE, sampling without replacement has the curve of Poisson sampling.",
+    belief="Under {SUBSTITUTE}, sampling without replacement has the curve of Poisson sampling.",
     counterexample="Gaussian noise 0.8, rate 0.001, 10,000 steps, delta 1e-6: epsilon 1.33 for Poisson and "
     "at least 15.25 without replacement.",
     reference=f"{PAPER}, section 7, on a claim of Koskela et al. 2020",
@@ -86,7 +86,7 @@ refute(
 )
 refute(
     name="laplace_substitution_is_the_larger_pure_direction",
-    belief="Without replacement under SUBSTITUTE, the larger of the two pure directions is the curve of "
+    belief="Without replacement under {SUBSTITUTE}, the larger of the two pure directions is the curve of "
     "Laplace noise.",
     counterexample="scale 2, rate 1/2, two steps: playing one step of each direction loses more on an "
     "interval of epsilon.",
@@ -95,9 +95,10 @@ refute(
 )
 refute(
     name="gaussian_substitution_is_remove",
-    belief="Without replacement under SUBSTITUTE, the Gaussian curve is the REMOVE curve for epsilon >= 0.",
+    belief="Without replacement under {SUBSTITUTE}, the Gaussian curve is the {REMOVE} curve for "
+    "epsilon >= 0.",
     counterexample="5 records, batch 4, noise 3, two steps, datasets (0,0,0,0,1) and (0,0,0,0,-1): at "
-    "epsilon 0 they lose 0.29172 and the REMOVE pair 0.29118.",
+    "epsilon 0 they lose 0.29172 and the {REMOVE} pair 0.29118.",
     reference=f"the closing conjecture of {PAPER}; counterexample in the proof note",
     proof="proofs/refuted_beliefs.md",
 )

@@ -77,7 +77,12 @@ def _noise(mechanism: Gaussian | Laplace) -> Noise:
 
 def exact_rate(sampling: Sampling) -> Fraction:
     """The probability that one record is in the batch, exactly."""
-    return sampling.exact_rate if isinstance(sampling, WithoutReplacement) else Fraction(sampling.rate)
+    match sampling:
+        case WithoutReplacement():
+            return sampling.exact_rate
+        case EveryRecord() | Poisson():
+            return Fraction(sampling.rate)
+    assert_never(sampling)
 
 
 def step_laws(mechanism: Mechanism, sampling: Sampling, relation: Relation) -> StepLaws:

@@ -4,17 +4,19 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
-from tightrope.answers.contrast import write_brackets
-from tightrope.audit.claims.proven import Proven, proven, resample
+from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
-from tightrope.audit.loaders.rates import float32_rate, float64_rate
+from tightrope.audit.loaders.samplers import float32_rate, float64_rate
 from tightrope.audit.recordings.watch import CONFIDENCE, watch
-from tightrope.curve.bracket import Bracket, round_to
+from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import write_brackets
 from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough, Words
 from tightrope.numerics import check
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -39,7 +41,7 @@ class Verdict(Enum):
     def holds(self) -> bool:
         """Whether the accounted epsilon stands for what runs.
 
-        A match may leave the rate open by a little, where it was watched or torch rounds it: `truly.upper`
+        A match may leave the rate open by a little, where it was watched or torch rounds it: `proved.upper`
         is the guarantee.
         """
         return self in (Verdict.MATCHES, Verdict.COVERED)
@@ -47,7 +49,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A claim and a finding, with both epsilons: `claimed` as accounted, `truly` as proved for what runs.
+    """A claim and a finding, with both epsilons: `claimed` as accounted, `proved` for what runs.
 
     `provided` is what the upper end takes for granted besides the finding; `why_not` says why there is none.
     `without_replacement` is what epsilon would be if batches of the size found were drawn afresh each step:
@@ -59,7 +61,7 @@ class Audit:
     relation: Relation
     finding: Finding
     claimed: Bracket
-    truly: Bracket
+    proved: Bracket
     verdict: Verdict
     because: tuple[Evidence, ...] = ()
     provided: str = ""
@@ -81,18 +83,18 @@ class Audit:
     def _tell_bound(self) -> str:
         if self.verdict is Verdict.MATCHES:
             return self._tell_agreement()
-        if self.finding.sampling is not None and math.isfinite(self.truly.upper):
-            truly, claimed = write_brackets([self.truly, self.claimed])
+        if self.finding.sampling is not None and math.isfinite(self.proved.upper):
+            proved, claimed = write_brackets([self.proved, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
-            return f"So epsilon is{sure} {truly}, not {claimed}."
-        most = round_to(self.truly.upper, 4, down=False)
+            return f"So epsilon is{sure} {proved}, not {claimed}."
+        most = round_outwards(self.proved.upper, 4, up=True)
         if self.verdict is Verdict.COVERED:
             return f"What runs costs no more: epsilon is at most {most}{self._tell_condition()}."
         told = f"no bound better than {most} is proved{self._tell_condition()}."
-        if math.isinf(self.truly.upper):
+        if math.isinf(self.proved.upper):
             told = f"no bound is proved: {self.why_not}."
-        if self.truly.lower > 0:
-            told = f"epsilon is certainly at least {round_to(self.truly.lower, 4, down=True)}; {told}"
+        if self.proved.lower > 0:
+            told = f"epsilon is certainly at least {round_outwards(self.proved.lower, 4, up=False)}; {told}"
         return told[0].upper() + told[1:]
 
     def _tell_agreement(self) -> str:
@@ -101,12 +103,12 @@ class Audit:
             return (
                 "That agrees with what was accounted, as far as the batches tell: with confidence "
                 f"{CONFIDENCE:g} the rate lies between {low:.4g} and {high:.4g}, and epsilon "
-                f"{write_brackets([self.truly])[0]}."
+                f"{write_brackets([self.proved])[0]}."
             )
-        if self.truly.upper > self.claimed.upper:
+        if self.proved.upper > self.claimed.upper:
             return (
                 "That is what was accounted, but for the rate, which torch rounds up: "
-                f"state epsilon {round_to(self.truly.upper, 9, down=False)}."
+                f"state epsilon {round_outwards(self.proved.upper, 9, up=True)}."
             )
         return "That is what was accounted."
 
@@ -149,9 +151,9 @@ def audit(
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader), as_relation(relation)
     claimed = by.curve(accounted, neighbours).epsilon(delta)
-    truly = proven(accounted, finding, delta=delta, relation=neighbours, by=by)
+    bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
-    verdict = Verdict.MATCHES if matches else _judge(claimed, truly, finding)
+    verdict = Verdict.MATCHES if matches else _judge(claimed, bound, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -159,11 +161,11 @@ def audit(
         relation=neighbours,
         finding=finding,
         claimed=claimed,
-        truly=truly.epsilon,
+        proved=bound.epsilon,
         verdict=verdict,
-        because=truly.because,
-        provided=truly.provided,
-        why_not=truly.why_not,
+        because=bound.because,
+        provided=bound.provided,
+        why_not=bound.why_not,
         without_replacement=_draw_afresh(accounted, finding, delta, neighbours, by) if unsettled else None,
     )
 
@@ -186,12 +188,12 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
 
 
-def _judge(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
+def _judge(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
     # a bound from watching, or with weights, takes more for granted than that every pass is run to its end
     is_firm = finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
-    if truly.epsilon.upper <= claimed.upper and (finding.sampling is not None or is_firm):
+    if bound.epsilon.upper <= claimed.upper and (finding.sampling is not None or is_firm):
         return Verdict.COVERED
-    if truly.epsilon.lower > claimed.upper:
+    if bound.epsilon.lower > claimed.upper:
         return Verdict.TOO_SMALL
     return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
 
@@ -199,7 +201,7 @@ def _judge(claimed: Bracket, truly: Proven, finding: Finding) -> Verdict:
 def _draw_afresh(
     run: Run, finding: Finding, delta: float, relation: Relation, by: Certified
 ) -> Bracket | None:
-    """epsilon if batches of the size found were drawn without replacement; None where nobody can say."""
+    """epsilon if batches of the size found were drawn without replacement; None where that is not known."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
@@ -213,10 +215,12 @@ def _describe(run: Run) -> str:
     samplings = {step.sampling for step, _ in run}
     if len(samplings) > 1:
         return f"{len(samplings)} samplings"
-    match samplings.pop():
+    sampling = samplings.pop()
+    match sampling:
         case EveryRecord():
             return "full batches"
         case Poisson(rate=rate):
             return f"Poisson sampling at rate {rate:.10g}"
         case WithoutReplacement(batch=batch, population=population):
             return f"batches of {batch:,} out of {population:,} without replacement"
+    assert_never(sampling)

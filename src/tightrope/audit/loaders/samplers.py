@@ -1,13 +1,15 @@
 """Index samplers as the stream of one pass, batch samplers as a cut stream or a finding."""
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream
-from tightrope.audit.loaders.rates import rate_torch_runs
 from tightrope.audit.loaders.words import (
     check_size,
     count,
@@ -63,7 +65,7 @@ def _follows(draws: int, records: int) -> bool | None:
 
 def _read_seedable(sampler: Any, records: int) -> Stream:
     notes = (
-        "The order follows from a seed and the number of the pass: whoever knows the seed knows it.",
+        "The order follows from a seed and the number of the pass: anyone who knows the seed knows it.",
         "A pass that is broken off is repeated in the same order.",
     )
     return replace(_read_random(sampler, records), renewed=False, notes=notes)
@@ -130,7 +132,7 @@ def _read_distributed(sampler: Any, records: int) -> Stream:
     if sampler.shuffle:
         notes.append("The order is the same in every epoch unless set_epoch is called before each one.")
         known = f"The order follows from the seed {sampler.seed} and the epoch"
-        notes.append(f"{known}: whoever knows the seed knows it.")
+        notes.append(f"{known}: anyone who knows the seed knows it.")
     return Stream(
         kind=Scheme.SHUFFLE if sampler.shuffle else Scheme.FIXED_PARTITION,
         records=records,
@@ -245,6 +247,44 @@ def _read_ours(batch_sampler: Any, records: int) -> Finding:
         batch=sampling.batch,
         notes=notes,
     )
+
+
+# torch draws floats from a grid, so that the rate it runs is not quite the rate it is given
+
+
+def float32_rate(rate: float) -> float:
+    """The exact probability that `torch.rand(...) < rate` holds when torch draws float32 numbers.
+
+    They are the multiples of 2^-24 below 1, all equally likely, and torch rounds `rate` to the nearest
+    float32 r before it compares: ceil(r 2^24) of the 2^24 numbers lie below r.
+
+    >>> float32_rate(0.25)
+    0.25
+    >>> float32_rate(1e-3)
+    0.001000046730041504
+    >>> float32_rate(1e-7) / 1e-7
+    1.19...
+    """
+    rounded = float(np.float32(check.probability(rate=rate)))
+    return math.ceil(rounded * 2.0**24) / 2**24
+
+
+def float64_rate(rate: float) -> float:
+    """The same when torch draws float64 numbers: multiples of 2^-53, compared without rounding.
+
+    >>> float64_rate(1e-3)
+    0.0010000000000000009
+    """
+    return math.ceil(check.probability(rate=rate) * 2.0**53) / 2**53
+
+
+def rate_torch_runs(rate: float) -> float | None:
+    """The exact probability of `torch.rand(...) < rate` under torch's defaults; None on an unknown grid."""
+    torch = sys.modules["torch"]
+    if torch.get_default_device().type != "cpu":  # other devices have other grids
+        return None
+    exact = {torch.float32: float32_rate, torch.float64: float64_rate}.get(torch.get_default_dtype())
+    return exact(rate) if exact else None
 
 
 SHARE = "tightrope.samplers.sampler.Share"

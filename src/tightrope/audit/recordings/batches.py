@@ -85,9 +85,8 @@ def read_batches(batches: object, records: int | None, *, repeats_allowed: bool)
         remedy = "An iterator that was used up yields nothing more."
         raise InvalidSetting("batches", Described("none"), "hold at least one batch", remedy)
     together = np.concatenate([*each, np.zeros(1, dtype=np.int64)])
-    if (
-        together.min() < 0 or together.max() >= size
-    ):  # only then one by one: that takes longer than all the rest
+    if together.min() < 0 or together.max() >= size:
+        # only now one by one, which takes longer than all the rest
         each = [as_indices(batch, number, size) for number, batch in enumerate(each)]
     found = join(each, size)
     if not repeats_allowed and found.first_repeat is not None:

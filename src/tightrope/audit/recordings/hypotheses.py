@@ -27,9 +27,8 @@ from tightrope.audit.recordings.overlaps import (
     overlap_moments_at_lags,
 )
 
-UNEVEN = (
-    0.3  # weights whose relative standard deviation is this must be ruled out before draws count as uniform
-)
+# weights of this relative standard deviation must be ruled out before draws count as uniform
+UNEVEN = 0.3
 EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights are harder to tell apart than all else
 SHARE = 1 / 36  # of the level, for each of at most nine other tests
 
@@ -65,7 +64,7 @@ def rule_out(scheme: Scheme, saw: str) -> SchemeTest:
     return SchemeTest(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
 
 
-class Tests:
+class BatchStatistics:
     """The tests, each computed at most once."""
 
     __test__ = False  # not for pytest to collect

@@ -8,106 +8,106 @@ import numpy as np
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.audit.recordings.epochs import EpochCut
-from tightrope.audit.recordings.hypotheses import Clue, SchemeTest, Tests, combine, rule_out
+from tightrope.audit.recordings.hypotheses import BatchStatistics, Clue, SchemeTest, combine, rule_out
 from tightrope.audit.recordings.overlaps import overlap_moments
 
 REPEATED = "a record came twice within every epoch that was tried"
 
 
-def weigh_schemes(tests: Tests) -> list[SchemeTest]:
+def weigh_schemes(stats: BatchStatistics) -> list[SchemeTest]:
     """One test per scheme that may have drawn the batches: at least three, not all holding everything."""
     found = [
-        _poisson(tests),
-        _without_replacement(tests),
-        _shuffle(tests),
-        _balls_in_bins(tests),
-        _fixed_partition(tests),
+        _test_poisson(stats),
+        _test_without_replacement(stats),
+        _test_shuffle(stats),
+        _test_balls_in_bins(stats),
+        _test_fixed_partition(stats),
     ]
-    if tests.sizes.max() > 1:  # for batches of one record it makes no difference
-        found.append(_with_replacement(tests))
-    return [*found, _weights(tests)]
+    if stats.sizes.max() > 1:  # for batches of one record it makes no difference
+        found.append(_test_with_replacement(stats))
+    return [*found, _test_weights(stats)]
 
 
-def _poisson(tests: Tests) -> SchemeTest:
+def _test_poisson(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets whose sizes are binomial."""
-    if tests.within:
-        return rule_out(Scheme.POISSON, _tell_repeats(tests))
-    sizes = [tests.equal_sizes, tests.dispersion, tests.empty_batches]
-    return combine(Scheme.POISSON, [*sizes, *_independent(tests)])
+    if stats.within:
+        return rule_out(Scheme.POISSON, _tell_repeats(stats))
+    sizes = [stats.equal_sizes, stats.dispersion, stats.empty_batches]
+    return combine(Scheme.POISSON, [*sizes, *_list_independent(stats)])
 
 
-def _without_replacement(tests: Tests) -> SchemeTest:
+def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets of one size."""
-    if tests.within:
-        return rule_out(Scheme.WITHOUT_REPLACEMENT, _tell_repeats(tests))
-    if tests.unequal:
-        return rule_out(Scheme.WITHOUT_REPLACEMENT, tests.dispersion.saw)
-    return combine(Scheme.WITHOUT_REPLACEMENT, _independent(tests))
+    if stats.within:
+        return rule_out(Scheme.WITHOUT_REPLACEMENT, _tell_repeats(stats))
+    if stats.unequal:
+        return rule_out(Scheme.WITHOUT_REPLACEMENT, stats.dispersion.saw)
+    return combine(Scheme.WITHOUT_REPLACEMENT, _list_independent(stats))
 
 
-def _independent(tests: Tests) -> list[Clue]:
-    subsets = [tests.evenness, tests.favourite, tests.neighbours]
-    return [*subsets, tests.spread, tests.top_index, tests.recurrence, tests.repeats]
+def _list_independent(stats: BatchStatistics) -> list[Clue]:
+    subsets = [stats.evenness, stats.favourite, stats.neighbours]
+    return [*subsets, stats.spread, stats.top_index, stats.recurrence, stats.repeats]
 
 
-def _shuffle(tests: Tests) -> SchemeTest:
+def _test_shuffle(stats: BatchStatistics) -> SchemeTest:
     """A random order, new in each epoch, cut into batches of one size; only the last may be shorter."""
-    if len(np.unique(tests.sizes)) > 2:
-        return rule_out(Scheme.SHUFFLE, tests.dispersion.saw)
-    if not tests.cuts:
+    if len(np.unique(stats.sizes)) > 2:
+        return rule_out(Scheme.SHUFFLE, stats.dispersion.saw)
+    if not stats.cuts:
         return rule_out(Scheme.SHUFFLE, REPEATED)
-    short = np.flatnonzero(tests.sizes < tests.sizes.max()).tolist()
-    fitting = [cut for cut in tests.cuts if not short or short == cut.last_batches(tests.count)]
+    short = np.flatnonzero(stats.sizes < stats.sizes.max()).tolist()
+    fitting = [cut for cut in stats.cuts if not short or short == cut.last_batches(stats.count)]
     if not fitting:
         return rule_out(Scheme.SHUFFLE, "shorter batches come where no epoch ends")
-    best = min(fitting, key=lambda cut: (not _is_whole_pass(cut, tests), cut.log_chance))
-    return combine(Scheme.SHUFFLE, _once_per_epoch(tests, best), best)
+    best = min(fitting, key=lambda cut: (not _is_whole_pass(cut, stats), cut.log_chance))
+    return combine(Scheme.SHUFFLE, _list_once_per_epoch(stats, best), best)
 
 
-def _is_whole_pass(cut: EpochCut, tests: Tests) -> bool:
+def _is_whole_pass(cut: EpochCut, stats: BatchStatistics) -> bool:
     """Whether an epoch takes every record, or all but fewer than fill a batch."""
-    left = tests.records - cut.first
-    return cut.first > 0 and (left == 0 or (left < tests.sizes[0] and not tests.unequal))
+    left = stats.records - cut.first
+    return cut.first > 0 and (left == 0 or (left < stats.sizes[0] and not stats.unequal))
 
 
-def _balls_in_bins(tests: Tests) -> SchemeTest:
+def _test_balls_in_bins(stats: BatchStatistics) -> SchemeTest:
     """Each record goes into one batch of each epoch, every batch being equally likely."""
-    if not tests.cuts:
+    if not stats.cuts:
         return rule_out(Scheme.BALLS_IN_BINS, REPEATED)
-    fitting = [cut for cut in tests.cuts if cut.length is None or _takes_all(cut, tests)]
+    fitting = [cut for cut in stats.cuts if cut.length is None or _takes_all(cut, stats)]
     if not fitting:
         return rule_out(Scheme.BALLS_IN_BINS, "epochs without a repeat leave records out")
     best = min(fitting, key=lambda cut: (cut.length is None, cut.log_chance))
-    sizes = [tests.equal_sizes_in(best), tests.dispersion_in(best)]
-    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_once_per_epoch(tests, best)], best)
+    sizes = [stats.equal_sizes_in(best), stats.dispersion_in(best)]
+    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_list_once_per_epoch(stats, best)], best)
 
 
-def _takes_all(cut: EpochCut, tests: Tests) -> bool:
-    n = tests.records
-    return cut.first == n and all(tests.sizes[epoch].sum() == n for epoch in cut.whole(tests.count))
+def _takes_all(cut: EpochCut, stats: BatchStatistics) -> bool:
+    n = stats.records
+    return cut.first == n and all(stats.sizes[epoch].sum() == n for epoch in cut.whole(stats.count))
 
 
-def _once_per_epoch(tests: Tests, epochs: EpochCut) -> list[Clue]:
+def _list_once_per_epoch(stats: BatchStatistics, epochs: EpochCut) -> list[Clue]:
     """Independent uniform orders: the unions of epochs, whole or not, are independent uniform subsets."""
-    totals = np.bincount(epochs.segment(tests.count), weights=tests.sizes).astype(np.int64)
-    evenness = tests.compare_pairs("epochs", overlap_moments(totals, tests.records))
-    return [evenness, tests.neighbours_across(epochs), tests.spread, tests.top_index, tests.recurrence]
+    totals = np.bincount(epochs.segment(stats.count), weights=stats.sizes).astype(np.int64)
+    evenness = stats.compare_pairs("epochs", overlap_moments(totals, stats.records))
+    return [evenness, stats.neighbours_across(epochs), stats.spread, stats.top_index, stats.recurrence]
 
 
-def _with_replacement(tests: Tests) -> SchemeTest:
+def _test_with_replacement(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform draws."""
-    if not _is_regular(tests.sizes):
-        return rule_out(Scheme.WITH_REPLACEMENT, tests.dispersion.saw)
-    draws = [tests.evenness_with_replacement, tests.favourite_with_replacement, tests.repeats_within]
-    others = [tests.neighbours_with_replacement, tests.spread, tests.top_index, tests.repeats]
+    if not _is_regular(stats.sizes):
+        return rule_out(Scheme.WITH_REPLACEMENT, stats.dispersion.saw)
+    draws = [stats.evenness_with_replacement, stats.favourite_with_replacement, stats.repeats_within]
+    others = [stats.neighbours_with_replacement, stats.spread, stats.top_index, stats.repeats]
     return combine(Scheme.WITH_REPLACEMENT, [*draws, *others])
 
 
-def _weights(tests: Tests) -> SchemeTest:
+def _test_weights(stats: BatchStatistics) -> SchemeTest:
     """Independent batches for which some records are likelier than others, and noticeably so."""
-    sizes = [] if _is_regular(tests.sizes) else [tests.dispersion]
-    others = [tests.neighbours_with_weights, tests.spread_with_weights, tests.top_index, tests.repeats]
-    return combine(Scheme.WEIGHTED, [tests.unevenness, *sizes, *others])
+    sizes = [] if _is_regular(stats.sizes) else [stats.dispersion]
+    others = [stats.neighbours_with_weights, stats.spread_with_weights, stats.top_index, stats.repeats]
+    return combine(Scheme.WEIGHTED, [stats.unevenness, *sizes, *others])
 
 
 def _is_regular(sizes: Whole) -> bool:
@@ -117,12 +117,12 @@ def _is_regular(sizes: Whole) -> bool:
     return one_size and len(short) * 2 <= len(sizes) and len(np.unique(np.diff(short))) <= 1
 
 
-def _fixed_partition(tests: Tests) -> SchemeTest:
+def _test_fixed_partition(stats: BatchStatistics) -> SchemeTest:
     """The same batches in every epoch, or the dataset in its own order."""
-    if tests.within:
-        return rule_out(Scheme.FIXED_PARTITION, _tell_repeats(tests))
-    length = _period(tests.batches)
-    if length is None and not _is_in_order(tests.batches):
+    if stats.within:
+        return rule_out(Scheme.FIXED_PARTITION, _tell_repeats(stats))
+    length = _find_period(stats.batches)
+    if length is None and not _is_in_order(stats.batches):
         saw = "batches neither come again nor follow the order of the dataset"
         return rule_out(Scheme.FIXED_PARTITION, saw)
     again = f"the same {length:,} batches came again and again" if length else ""
@@ -130,7 +130,7 @@ def _fixed_partition(tests: Tests) -> SchemeTest:
     return combine(Scheme.FIXED_PARTITION, [clue], EpochCut(offset=0, length=length, log_chance=-math.inf))
 
 
-def _period(batches: Batches) -> int | None:
+def _find_period(batches: Batches) -> int | None:
     """After how many batches all come again, without a repeat in between."""
     signatures = batches.signatures
     period = next((j for j in range(2, len(signatures)) if signatures[j] == signatures[0]), None)
@@ -151,5 +151,5 @@ def _is_in_order(batches: Batches) -> bool:
     return all(first in (0, last + 1) for (_, last), (first, _) in pairwise(ranges))
 
 
-def _tell_repeats(tests: Tests) -> str:
-    return f"{tests.within:,} times a record came again within its batch"
+def _tell_repeats(stats: BatchStatistics) -> str:
+    return f"{stats.within:,} times a record came again within its batch"

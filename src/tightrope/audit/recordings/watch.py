@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from tightrope.audit.finding import Finding, How, Scheme, Test
+from tightrope.audit.finding import Finding, How, HypothesisTest, Scheme
 from tightrope.audit.recordings.batches import Batches, read_batches
-from tightrope.audit.recordings.hypotheses import SHARE, UNEVEN, Clue, SchemeTest, Tests
+from tightrope.audit.recordings.hypotheses import SHARE, UNEVEN, BatchStatistics, Clue, SchemeTest
 from tightrope.audit.recordings.recording import read_recording
 from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.errors import InvalidSetting
@@ -88,15 +88,15 @@ def _find(batches: Batches) -> Finding:
     if batches.count < FEWEST or batches.records < FEWEST:
         few = f"{_count(batches)} of {batches.records:,} records are too few to tell how batches are drawn"
         return _finding(batches, Scheme.UNKNOWN, f"{few}{_enough(batches)}.")
-    tests = Tests(batches)
-    tested = weigh_schemes(tests)
+    stats = BatchStatistics(batches)
+    tested = weigh_schemes(stats)
     fitting = [test for test in tested if test.p_value >= LEVEL]
     if len(fitting) == 1:
-        finding = _name_scheme(tests, fitting[0])
+        finding = _name_scheme(stats, fitting[0])
     else:
-        sentence = _tell_several(batches, fitting) if fitting else _tell_none(tests, tested)
+        sentence = _tell_several(batches, fitting) if fitting else _tell_none(stats, tested)
         finding = _finding(batches, Scheme.UNKNOWN, sentence)
-    shown = (Test(hypothesis=t.scheme.value, p_value=t.p_value, saw=t.clue.saw) for t in tested)
+    shown = (HypothesisTest(hypothesis=t.scheme.value, p_value=t.p_value, saw=t.clue.saw) for t in tested)
     return replace(finding, tests=tuple(shown))
 
 
@@ -114,7 +114,8 @@ def _finding(batches: Batches, scheme: Scheme, sentence: str, *notes: str, **kno
 def _find_every_record(batches: Batches) -> Finding:
     saw = f"{_count(batches)} hold all {batches.records:,} records"
     p_value = math.exp(batches.total * math.log1p(-LEFT_OUT))
-    tests = (Test(hypothesis=f"records are left out {LEFT_OUT:.0%} of the time", p_value=p_value, saw=saw),)
+    hypothesis = f"records are left out {LEFT_OUT:.0%} of the time"
+    tests = (HypothesisTest(hypothesis=hypothesis, p_value=p_value, saw=saw),)
     if p_value >= LEVEL:
         sentence = f"{saw}, but a record left out now and then would go unnoticed: watch more batches."
         return _finding(batches, Scheme.UNKNOWN, sentence, tests=tests)
@@ -123,9 +124,9 @@ def _find_every_record(batches: Batches) -> Finding:
     return _finding(batches, Scheme.EVERY_RECORD, sentence, **known)
 
 
-def _name_scheme(tests: Tests, only: SchemeTest) -> Finding:
+def _name_scheme(stats: BatchStatistics, only: SchemeTest) -> Finding:
     """The finding about the only scheme that fits."""
-    batches, scheme = tests.batches, only.scheme
+    batches, scheme = stats.batches, only.scheme
     n, b = batches.records, int(batches.sizes.max())
     if scheme is Scheme.POISSON:
         return _name_poisson(batches)
@@ -138,13 +139,13 @@ def _name_scheme(tests: Tests, only: SchemeTest) -> Finding:
         known = {"sampling": sampling, "rate": sampling.rate, "batch": b}
         return _finding(batches, scheme, sentence, _tell_unnoticed(batches), **known)
     if scheme is Scheme.WITH_REPLACEMENT:
-        sentence = f"These batches are drawn with replacement: {tests.repeats_within.saw}."
+        sentence = f"These batches are drawn with replacement: {stats.repeats_within.saw}."
         return _finding(batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=1 / n)
     if scheme is Scheme.WEIGHTED:
         sentence = (
-            f"These batches are drawn with weights: some records come far too often ({tests.evenness.saw})."
+            f"These batches are drawn with weights: some records come far too often ({stats.evenness.saw})."
         )
-        return _finding(batches, scheme, sentence, batch=None if tests.unequal else b)
+        return _finding(batches, scheme, sentence, batch=None if stats.unequal else b)
     return _name_epochs(batches, only, b)
 
 
@@ -197,27 +198,27 @@ def _tell_several(batches: Batches, fitting: Sequence[SchemeTest]) -> str:
     return f"These {_count(batches)} are too few to tell {listed} apart{enough}."
 
 
-def _tell_none(tests: Tests, tested: Sequence[SchemeTest]) -> str:
+def _tell_none(stats: BatchStatistics, tested: Sequence[SchemeTest]) -> str:
     """Why no scheme fits; the likeliest reason comes first."""
-    if _is_sure(tests.top_index):
-        return f"{_capitalise(tests.top_index.saw)}: is that the size of the dataset that was drawn from?"
-    if _is_sure(tests.empty_batches):
+    if _is_sure(stats.top_index):
+        return f"{_capitalise(stats.top_index.saw)}: is that the size of the dataset that was drawn from?"
+    if _is_sure(stats.empty_batches):
         return (
-            f"{_capitalise(tests.empty_batches.saw)}: if this is Poisson sampling, its empty batches seem "
+            f"{_capitalise(stats.empty_batches.saw)}: if this is Poisson sampling, its empty batches seem "
             "to be dropped. Record them too, and let them count as steps."
         )
-    largest = tests.sizes.max()
-    at_most = int((tests.sizes == largest).sum())
-    is_capped = tests.unequal and at_most >= max(5, CAPPED * tests.count) and tests.within == 0
-    if is_capped and _is_sure(tests.dispersion):
+    largest = stats.sizes.max()
+    at_most = int((stats.sizes == largest).sum())
+    is_capped = stats.unequal and at_most >= max(5, CAPPED * stats.count) and stats.within == 0
+    if is_capped and _is_sure(stats.dispersion):
         return (
             f"{at_most:,} batches hold exactly {largest:,} records and none holds more: these look like "
             "physical pieces of larger batches. Record logical batches, before they are cut."
         )
     unfit = "No scheme that is known here fits these batches"
-    if _is_sure(tests.recurrence):
-        return f"{unfit}: {tests.recurrence.saw}, though not in the same order every epoch."
-    nearest = max(tested, key=lambda test: _closeness(test, once_per_epoch=_is_sure(tests.repeats)))
+    if _is_sure(stats.recurrence):
+        return f"{unfit}: {stats.recurrence.saw}, though not in the same order every epoch."
+    nearest = max(tested, key=lambda test: _closeness(test, once_per_epoch=_is_sure(stats.repeats)))
     return f"{unfit}; nearest comes {nearest.scheme.value}, but {nearest.clue.saw}."
 
 

@@ -13,6 +13,7 @@ accountants are left as they are.
 """
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 try:
@@ -23,6 +24,7 @@ except ModuleNotFoundError as missing:
         "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
     ) from missing
 
+from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.accountants import (
@@ -33,7 +35,7 @@ from tightrope.integrations.opacus.accountants import (
     WithoutReplacementSubstituteAccountant,
 )
 from tightrope.integrations.opacus.engine import TightropeEngine
-from tightrope.integrations.opacus.findings import SamplerMismatch, make_up_record
+from tightrope.integrations.opacus.mismatch import SamplerMismatch
 from tightrope.integrations.opacus.statement import audit_training
 
 __all__ = [
@@ -48,6 +50,10 @@ __all__ = [
 ]
 
 _LOOKS = "looks_at_the_loader_for_tightrope"
+_MADE_UP_RECORD = (
+    "With rand_on_empty=True an empty batch becomes a made-up record, which is not there if a record is "
+    "drawn: the sum moves by more than the clipping norm."
+)
 
 
 def _register(accountant: type[OpacusAccountant]) -> None:
@@ -85,12 +91,18 @@ def _look_at_loaders() -> None:
         if see_loader is not None:
             finding = inspect_loader(loader)
             if options.get("rand_on_empty", False) and options.get("poisson_sampling", False):
-                finding = make_up_record(finding)
+                finding = _make_up_record(finding)
             see_loader(finding, opacus_rate=1 / len(loader))
         return loader
 
     setattr(prepare_and_look, _LOOKS, True)
     PrivacyEngine._prepare_data_loader = prepare_and_look
+
+
+def _make_up_record(finding: Finding) -> Finding:
+    """What is found where a record pushes out a made-up one, so that the sum moves by 2C."""
+    nothing = Finding(scheme=Scheme.UNKNOWN, how=finding.how, sentence=_MADE_UP_RECORD)
+    return replace(nothing, records=finding.records, notes=finding.notes)
 
 
 for _accountant in (

@@ -10,20 +10,14 @@ from opacus.accountants import IAccountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
-from tightrope.audit.claims.proven import Proven, proven
-from tightrope.audit.finding import Finding, Scheme
-from tightrope.audit.loaders.rates import float32_rate, rate_torch_runs
-from tightrope.curve.bracket import Bracket, round_to
+from tightrope.audit.claims.prove import ProvedBound, drop_lower_end, prove_bound
+from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.loaders.samplers import float32_rate, rate_torch_runs
+from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus.findings import (
-    ADAPTIVE_CLIPPING,
-    clips_adaptively,
-    drop_lower_end,
-    read_finding,
-    warn,
-    warn_in_a_box,
-)
+from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.integrations.opacus.mismatch import warn, warn_in_a_box
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
@@ -51,6 +45,15 @@ KIND_IN_WORDS: dict[type[Sampling], str] = {
     WithoutReplacement: Scheme.WITHOUT_REPLACEMENT.value,
 }
 
+ADAPTIVE_CLIPPING = Finding(
+    scheme=Scheme.UNKNOWN,
+    how=How.INSPECTED,
+    sentence=(
+        "Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and "
+        "divides by the size of the batch that was drawn, which is released without noise."
+    ),
+)
+
 
 class OpacusAccountant(IAccountant):
     """An accountant of Opacus whose answers are certified: to the last bit those of `tightrope.epsilon`.
@@ -73,7 +76,7 @@ class OpacusAccountant(IAccountant):
         self._shared_noise = False  # whether several draws of some step shared its noise
         self._starts = 0  # how often training began with a new pass over a loader
         self._answered_for: object = None
-        self._answers: dict[tuple[float, Certified], Proven] = {}
+        self._answers: dict[tuple[float, Certified], ProvedBound] = {}
 
     @classmethod
     def mechanism(cls) -> str:
@@ -126,7 +129,7 @@ class OpacusAccountant(IAccountant):
         def record(optimizer: Any) -> None:
             draws = optimizer.accumulated_iterations
             self._shared_noise |= draws > 1
-            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
+            drawn = ADAPTIVE_CLIPPING if _clips_adaptively(optimizer) else finding
             self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
 
         return record
@@ -172,7 +175,8 @@ class OpacusAccountant(IAccountant):
 
     def ledger(self) -> Ledger:
         """Everything recorded as a ledger, to be saved or to go on with elsewhere."""
-        for unproven in self._unproven():
+        unproven = next(self._list_unproven(), None)
+        if unproven is not None:
             must = f"be {KIND_IN_WORDS[self.kind]} to become a ledger"
             remedy = "There is no sampling to write down: ask epsilon(delta) for what is proved."
             raise InvalidSetting("run", unproven.sentence, must, remedy)
@@ -181,11 +185,11 @@ class OpacusAccountant(IAccountant):
         return ledger
 
     def _assume(self, rate: float) -> Sampling:
-        """How batches are drawn where nobody saw the loader."""
+        """How batches are drawn where no loader was seen."""
         if self.kind is Poisson:
-            truly = rate_torch_runs(rate)
-            # never below the rate that was told, should torch round it down
-            return Poisson(rate=max(rate, float32_rate(rate) if truly is None else truly))
+            drawn = rate_torch_runs(rate)
+            # never below the rate that was given, should torch round it down
+            return Poisson(rate=max(rate, float32_rate(rate) if drawn is None else drawn))
         exact = Fraction(repr(rate))  # what was meant: 0.001 is 1/1000, not the nearest binary fraction
         return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
 
@@ -206,7 +210,7 @@ class OpacusAccountant(IAccountant):
         stated = self._assume(opacus_rate).rate
         return found > stated * (1 + 1e-9) or found < stated * (1 - UNACCOUNTED_RATE)
 
-    def _unproven(self) -> Iterator[Finding]:
+    def _list_unproven(self) -> Iterator[Finding]:
         """The distinct findings that leave some step without a sampling."""
         pairs = zip(self.history, self.findings, strict=True)
         yield from dict.fromkeys(f for (_, rate, _), f in pairs if f and self._find_sampling(rate, f) is None)
@@ -228,23 +232,20 @@ class OpacusAccountant(IAccountant):
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         found = self._prove(delta, by)
         spent = drop_lower_end(found.epsilon, by) if self._is_a_bound() else found.epsilon
-        for mismatch in self._mismatches():
-            most = (
-                f"at most {round_to(spent.upper, 4, down=False)}"
-                if math.isfinite(spent.upper)
-                else "infinite"
-            )
+        mismatch = self._first_mismatch()
+        if mismatch is not None:
+            is_bounded = math.isfinite(spent.upper)
+            most = f"at most {round_outwards(spent.upper, 4, up=True)}" if is_bounded else "infinite"
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
             why += f", provided that {found.provided}" if found.provided else ""
             warn(f"{self._say_mismatch(mismatch)} What is proved: epsilon is {most} at delta {delta:g}{why}.")
-            break
         return spent
 
     def get_delta(self, epsilon: float) -> float:
         """The smallest delta that is certain to hold at `epsilon`; 1 where the batches have no curve."""
-        for mismatch in self._mismatches():
+        mismatch = self._first_mismatch()
+        if mismatch is not None:
             warn(self._say_mismatch(mismatch))
-            break
         return self._curve().delta(epsilon).upper if self._has_curve() else 1.0
 
     @property
@@ -258,7 +259,7 @@ class OpacusAccountant(IAccountant):
     def _curve(self, by: Certified = BY_DEFAULT) -> PrivacyCurve:
         return privacy_curve(self.run, relation=self.relation, by=by)
 
-    def _prove(self, delta: float, by: Certified) -> Proven:
+    def _prove(self, delta: float, by: Certified) -> ProvedBound:
         history = tuple(self.history), self.findings, self._starts
         if history != self._answered_for:
             self._answers.clear()
@@ -267,22 +268,22 @@ class OpacusAccountant(IAccountant):
             self._answers[delta, by] = self._compute(delta, by)
         return self._answers[delta, by]
 
-    def _compute(self, delta: float, by: Certified) -> Proven:
+    def _compute(self, delta: float, by: Certified) -> ProvedBound:
         if self._has_curve():
-            return Proven(epsilon=self._curve(by).epsilon(delta))
+            return ProvedBound(epsilon=self._curve(by).epsilon(delta))
         why_not = ""
-        unproven = list(self._unproven())
+        unproven = list(self._list_unproven())
         if self._has_noiseless_step():
             why_not = "some steps added no noise"
         elif len(set(self.findings)) > 1 or any(finding.sampling is not None for finding in unproven):
             why_not = "loaders of which one has no sampling have no bound together"
         if why_not:
-            return Proven(epsilon=Bracket(0.0, math.inf), why_not=why_not)
+            return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=why_not)
         starts = max(self._starts, 1)
-        return proven(self.run, unproven[0], delta=delta, relation=self.relation, by=by, starts=starts)
+        return prove_bound(self.run, unproven[0], delta=delta, relation=self.relation, by=by, starts=starts)
 
     def _has_curve(self) -> bool:
-        return not any(self._unproven()) and not self._has_noiseless_step()
+        return not any(self._list_unproven()) and not self._has_noiseless_step()
 
     def _has_noiseless_step(self) -> bool:
         return any(noise == 0 for noise, _, _ in self.history)
@@ -290,7 +291,7 @@ class OpacusAccountant(IAccountant):
     @property
     def only_bounds(self) -> bool:
         """Whether what is recorded only bounds what was run, or depends on how often training was resumed."""
-        return self._is_a_bound() or (self._starts > 1 and any(self._unproven()))
+        return self._is_a_bound() or (self._starts > 1 and any(self._list_unproven()))
 
     def _is_a_bound(self) -> bool:
         """Whether the accounted steps are worse than those that were run: then no lower end is attained."""
@@ -298,8 +299,8 @@ class OpacusAccountant(IAccountant):
         by_hand = any(f and f.sampling is not None and f.sampling.rate != rate for (_, rate, _), f in pairs)
         return self._shared_noise or by_hand
 
-    def _mismatches(self) -> Iterator[Finding]:
-        yield from (found for found in self.findings if found and not self._is_accounted(found))
+    def _first_mismatch(self) -> Finding | None:
+        return next((found for found in self.findings if found and not self._is_accounted(found)), None)
 
     def _say_mismatch(self, finding: Finding) -> str:
         return f"The accountant {self.name!r} is for {KIND_IN_WORDS[self.kind]}. {finding.sentence}"
@@ -327,13 +328,28 @@ class OpacusAccountant(IAccountant):
         if ours is not None and ours.get("version") != STATE_VERSION:
             remedy = "Use the tightrope that wrote it, or a later one."
             raise InvalidSetting("version", ours.get("version"), f"be {STATE_VERSION} in the state", remedy)
-        drawn = [read_finding(plain) for plain in ours["drawn"]] if ours else None
+        drawn = [_read_finding(plain) for plain in ours["drawn"]] if ours else None
         super().load_state_dict(state_dict)
         self.history = [(noise, rate, steps) for noise, rate, steps in self.history]
         self._drawn = [None] * len(self.history) if drawn is None else drawn
         self._shared_noise = bool(ours and ours["shared_noise"])
         self._starts += int(ours["starts"]) if ours else 0  # what resumes begins with a new pass
         self._answered_for = None
+
+
+def _clips_adaptively(optimizer: Any) -> bool:
+    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
+    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+
+
+def _read_finding(plain: Any) -> Finding | None:
+    """The finding that a checkpoint holds, or a refusal; None where no loader was seen."""
+    try:
+        return None if plain is None else Finding.from_plain(plain)
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        what = f"must hold findings that state_dict() wrote, got {plain!r} ({problem!r})"
+        remedy = "The checkpoint is damaged, or was written by another version of tightrope."
+        raise UnusableFile("the state", what, remedy) from problem
 
 
 def _subclass(

@@ -10,9 +10,9 @@ from opacus.accountants import IAccountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
+from tightrope.audit.claims.prove import drop_lower_end
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus.findings import drop_lower_end
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -39,29 +39,14 @@ ONE_STEP_EACH = (
 )
 
 
-class TrainingLedger(Ledger):
-    """A ledger with a short way for steps that come again and again."""
-
-    def count(self, step: Step, times: int) -> None:
-        """Record a step that was checked when it was made.
-
-        `record` checks a run as a whole. With cold caches, as after a training step, that takes 30
-        microseconds.
-        """
-        self._times[step] = self._times.get(step, 0) + times
-        self._last = step
-        self._answers.clear()
-
-
 class LedgerAccountant(IAccountant):
     """What Opacus takes for an accountant, in front of a ledger."""
 
-    def __init__(self, ledger: TrainingLedger) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.used = 0  # batches of the sampler on which steps were taken, or which came before
-        self.shared_noise = (
-            False  # whether draws of some step shared its noise: then the ledger only bounds it
-        )
+        # whether draws of some step shared its noise: then the ledger only bounds it
+        self.shared_noise = False
 
     @classmethod
     def mechanism(cls) -> str:
@@ -136,7 +121,7 @@ class LedgerAccountant(IAccountant):
         if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
             remedy = "Make the engine with the relation of the run to go on with."
             raise ours.refusal("relation", relation.name, remedy)
-        ledger = TrainingLedger(relation=relation, by=self.ledger.by)
+        ledger = Ledger(relation=relation, by=self.ledger.by)
         ledger.record(run_of(ours, "parts"))
         self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
 
@@ -152,7 +137,7 @@ class TightropeEngine(PrivacyEngine):
     def __init__(
         self, *, relation: Relation | str, by: Certified = BY_DEFAULT, secure_mode: bool = False
     ) -> None:
-        ledger = TrainingLedger(relation=relation, by=by)
+        ledger = Ledger(relation=relation, by=by)
         # Opacus requires the name of an accountant, which is replaced at once.
         super().__init__(accountant="prv", secure_mode=secure_mode)
         self.accountant = LedgerAccountant(ledger)

@@ -3,12 +3,11 @@
 from typing import Any
 
 from tightrope.audit.claims.judge import Audit, audit
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.finding import Finding, How, Scheme, scheme_of
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.integrations.opacus.accountants import OpacusAccountant
 from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.setting.relation import ADD_OR_REMOVE, Relation
-from tightrope.setting.sampling import Poisson
 from tightrope.statements.make import declare, read_history
 
 
@@ -53,6 +52,6 @@ def _read_engine(engine: TightropeEngine) -> Finding:
     if len(samplings) != 1:
         raise InvalidSetting("ledger", samplings, "hold steps of one sampling", "State each by itself.")
     (sampling,) = samplings
-    scheme = Scheme.POISSON if isinstance(sampling, Poisson) else Scheme.WITHOUT_REPLACEMENT
+    scheme = scheme_of(sampling)
     sentence = "The training engine drew every batch with the sampler whose sampling was accounted."
     return Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling)

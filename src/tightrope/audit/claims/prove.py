@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.curve.bracket import Bracket
+from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Gaussian
@@ -32,10 +32,10 @@ WITNESS_REL_ERROR = 1e-6  # of an epsilon that the largest sum reaches: masses a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proven:
+class ProvedBound:
     """epsilon at one delta for what really runs; `why_not` says why `upper` is infinite, where it is.
 
-    `provided` is what the bound takes for granted and nobody checked; it is empty where the bound rests on
+    `provided` is what the bound takes for granted without a check; it is empty where the bound rests on
     theorems and the finding alone.
     """
 
@@ -60,8 +60,7 @@ class _Claim:
     def visits(self) -> int:
         """The most steps of the run that one record can come in.
 
-        A run begins with a pass over its loader. Where batches were watched, nobody knows where in an epoch
-        it began.
+        A run begins with a pass over its loader. Batches that were watched may begin anywhere in an epoch.
         """
         epoch, steps = self._epoch, self.run.steps
         begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
@@ -94,10 +93,10 @@ class _Claim:
     def reach(self, witness: LargestSum) -> float:
         """The epsilon that a witness reaches, from either side where the relation allows both."""
         sides = (ADD, REMOVE) if self.relation is SUBSTITUTE else self.relation.branches
-        return reach(witness, delta=self.delta, directions=sides)
+        return bound_below(witness, delta=self.delta, directions=sides)
 
 
-def proven(
+def prove_bound(
     run: Run,
     finding: Finding,
     *,
@@ -105,7 +104,7 @@ def proven(
     relation: Relation | str,
     by: Certified = BY_DEFAULT,
     starts: int = 1,
-) -> Proven:
+) -> ProvedBound:
     """What is proved about `run`'s epsilon if its batches are drawn as found, or why nothing is.
 
     Of the run only mechanisms and steps count; the sampling it states is not believed. `starts` says how
@@ -127,43 +126,49 @@ def proven(
         return _give_up(str(refusal))
 
 
+def drop_lower_end(spent: Bracket, by: Certified) -> Bracket:
+    """The upper end alone, where the accounted steps are worse than those that were run."""
+    why = "the accounted steps only bound those that were run, so no datasets are known to reach a lower end"
+    gap = Gap(1.0, by.accuracy, why) if 0 < spent.upper < math.inf else None
+    return Bracket(0.0, spent.upper, gap=gap)
+
+
 def resample(run: Run, sampling: Sampling) -> Run:
     """The same mechanisms on batches drawn in another way."""
     return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
 
 
-def reach(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) -> float:
-    """A lower bound on epsilon. REMOVE looks from the neighbour with the record, ADD from the other."""
+def bound_below(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) -> float:
+    """The epsilon that a witness reaches in one of these directions: a lower bound."""
     run = witness.run()
     reached = [0.0]
     for direction in directions if run else ():
         try:
-            # opposite: `Finite` takes what is seen without the record first, and the witness puts it second
-            lower = BY_DEFAULT.curve(run, direction.opposite).epsilon(delta).lower
+            lower = BY_DEFAULT.curve(run, direction).epsilon(delta).lower
         except NotPreciseEnough:
             continue  # then less is known; what is said stays true
         reached.append(lower * (1 - WITNESS_REL_ERROR) if math.isfinite(lower) else 0.0)
     return max(reached)
 
 
-def _bound_sampling(claim: _Claim, sampling: Sampling) -> Proven:
+def _bound_sampling(claim: _Claim, sampling: Sampling) -> ProvedBound:
     watched = claim.finding.how is How.WATCHED
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
     runs = [resample(claim.run, end) for end in ends]
     curves = [claim.by.curve(run, claim.relation) for run in runs]
     low, high = curves[0].epsilon(claim.delta).lower, curves[-1].epsilon(claim.delta).upper
-    return Proven(
+    return ProvedBound(
         epsilon=Bracket(low, high),
         because=tuple(one for one in curves[-1].because if isinstance(one, Evidence)),
         provided="all batches are drawn like those that were watched" if watched else "",
     )
 
 
-def _bound_nothing(claim: _Claim) -> Proven:
+def _bound_nothing(claim: _Claim) -> ProvedBound:
     return _give_up("nothing is known of how its batches are drawn")
 
 
-def _bound_shuffle(claim: _Claim) -> Proven:
+def _bound_shuffle(claim: _Claim) -> ProvedBound:
     witness = _shuffle_witness(claim)
     lower = claim.reach(witness) if witness else 0.0
     if claim.relation is SUBSTITUTE:
@@ -173,7 +178,7 @@ def _bound_shuffle(claim: _Claim) -> Proven:
     return _conclude(claim, lower, claim.bound(reveal_shuffle(claim.run, visits=claim.visits)).upper)
 
 
-def _bound_balls_in_bins(claim: _Claim) -> Proven:
+def _bound_balls_in_bins(claim: _Claim) -> ProvedBound:
     upper = claim.bound(reveal_visits(claim.run, visits=claim.visits)).upper
     if not (claim.largest_noise and claim.finding.epoch):
         return _conclude(claim, 0.0, upper)
@@ -188,7 +193,7 @@ def _bound_balls_in_bins(claim: _Claim) -> Proven:
     return _conclude(claim, claim.reach(witness), upper)
 
 
-def _bound_fixed_partition(claim: _Claim) -> Proven:
+def _bound_fixed_partition(claim: _Claim) -> ProvedBound:
     finding, run = claim.finding, claim.run
     if claim.relation is not SUBSTITUTE:
         if not finding.removal_changes_one_slot:
@@ -201,7 +206,7 @@ def _bound_fixed_partition(claim: _Claim) -> Proven:
     return _conclude(claim, found.lower if uncut and len(run.parts) == 1 else 0.0, found.upper, of=())
 
 
-def _bound_single_draws(claim: _Claim) -> Proven:
+def _bound_single_draws(claim: _Claim) -> ProvedBound:
     finding, run = claim.finding, claim.run
     if claim.relation is not SUBSTITUTE and not finding.removal_changes_one_slot:
         return _give_up(_another_cut(claim))
@@ -218,15 +223,15 @@ def _bound_single_draws(claim: _Claim) -> Proven:
     return _conclude(claim, 0.0, claim.bound(bounding).upper)
 
 
-def _bound_several_draws(claim: _Claim) -> Proven:
+def _bound_several_draws(claim: _Claim) -> ProvedBound:
     draws, rate = claim.finding.draws, claim.finding.rate
     if not draws or rate is None:
         return _give_up("how many draws make one step is not known")
     upper = claim.bound(split_draws(claim.run, draws=draws, rate=rate)).upper
-    return Proven(epsilon=Bracket(0.0, upper), because=(SPLIT_NOISE,))
+    return ProvedBound(epsilon=Bracket(0.0, upper), because=(SPLIT_NOISE,))
 
 
-_BOUNDS: dict[Scheme, Callable[[_Claim], Proven]] = {
+_BOUNDS: dict[Scheme, Callable[[_Claim], ProvedBound]] = {
     Scheme.SHUFFLE: _bound_shuffle,
     Scheme.BALLS_IN_BINS: _bound_balls_in_bins,
     Scheme.FIXED_PARTITION: _bound_fixed_partition,
@@ -243,7 +248,7 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     if not (records and batch and epoch and full and noise) or finding.times != 1:
         return None
     if full * batch > records or full > epoch:
-        return None  # somebody declared numbers that cannot be: no dataset reaches anything with them
+        return None  # no dataset has these numbers, which can only have been declared
     # one record fewer leaves the first batches full, but perhaps not the last of them
     shrinks = claim.relation is not SUBSTITUTE and full * batch > records - 1
     seen, epochs = full - shrinks, claim.whole_epochs
@@ -253,7 +258,9 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     return LargestSum(epochs=epochs, batches=seen, weight=weight, with_record=2.0, without=0.0, noise=noise)
 
 
-def _conclude(claim: _Claim, lower: float, upper: float, of: tuple[Evidence, ...] = (LARGEST_SUM,)) -> Proven:
+def _conclude(
+    claim: _Claim, lower: float, upper: float, of: tuple[Evidence, ...] = (LARGEST_SUM,)
+) -> ProvedBound:
     finding = claim.finding
     assumed = []
     if finding.epoch is not None:
@@ -263,12 +270,12 @@ def _conclude(claim: _Claim, lower: float, upper: float, of: tuple[Evidence, ...
     if finding.how is How.WATCHED:
         assumed.append("the order does not depend on what the records hold")
     because = of * bool(lower) + (REVEALED_BATCHES,)
-    return Proven(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
+    return ProvedBound(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
 
 
-def _give_up(why_not: str, lower: float = 0.0) -> Proven:
+def _give_up(why_not: str, lower: float = 0.0) -> ProvedBound:
     because = (LARGEST_SUM,) if lower else ()
-    return Proven(epsilon=Bracket(lower, math.inf), because=because, why_not=why_not.removesuffix("."))
+    return ProvedBound(epsilon=Bracket(lower, math.inf), because=because, why_not=why_not.removesuffix("."))
 
 
 def _another_cut(claim: _Claim) -> str:

@@ -1,0 +1,92 @@
+"""Brackets as text: both ends rounded outwards, however small, or the one number both round to."""
+
+import math
+from collections.abc import Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from tightrope.curve.bracket import Bracket
+from tightrope.numerics.text import round_outwards
+
+ONE_NUMBER = 5e-3  # relative width up to which a bracket is written as one number
+
+_WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_FEWEST, _EXACT, _MOST = 6, 9, 15
+_USUAL_DECIMALS = 2
+# more decimals tell close numbers apart, fewer suit wide brackets
+_DECIMALS = (*range(_USUAL_DECIMALS, 16), *reversed(range(_USUAL_DECIMALS)))
+
+
+def ends(bracket: Bracket, digits: int | None = None) -> tuple[str, str]:
+    """Write the lower end rounded down and the upper end rounded up, to two digits more than they share.
+
+    >>> ends(Bracket(0.94719428, 0.94719668))
+    ('0.94719428', '0.94719668')
+    >>> ends(Bracket(2 / 3, math.inf))
+    ('0.666666', 'infinity')
+    """
+    digits = digits or _digits(bracket.relative_width)
+    return round_outwards(bracket.lower, digits, up=False), round_outwards(bracket.upper, digits, up=True)
+
+
+def ends_from_logs(logs: Bracket) -> tuple[str, str]:
+    """Write the two ends of delta from the bracket of ln delta, also where delta is no float.
+
+    >>> ends_from_logs(Bracket(-888.5, -888.4999))
+    ('1.346954e-386', '1.347089e-386')
+    >>> ends_from_logs(Bracket(-math.inf, -1e20))
+    ('0', 'exp(-1e+20)')
+    """
+    digits = _digits(-math.expm1(-logs.width))
+    return _exponential(logs.lower, digits, up=False), _exponential(logs.upper, digits, up=True)
+
+
+def _digits(relative_width: float) -> int:
+    if not 0 < relative_width < 1:
+        return _FEWEST if relative_width else _EXACT
+    return min(max(_FEWEST, 2 - math.floor(math.log10(relative_width))), _MOST)
+
+
+def _exponential(log: float, digits: int, *, up: bool) -> str:
+    value = Decimal(log).exp(_WIDE)
+    # beyond the range of Decimal nothing but the logarithm itself can be written
+    return f"exp({log!r})" if value == 0 and log > -math.inf else round_outwards(value, digits, up=up)
+
+
+def write_brackets(brackets: Sequence[Bracket]) -> list[str]:
+    """Each bracket as the number that both its ends round to, or as two where it is wide; no two alike.
+
+    >>> write_brackets([Bracket(0.9471, 0.9472), Bracket(0.9481, 0.9482)]), write_brackets([Bracket(1, 2)])
+    (['0.947', '0.948'], ['between 1.00 and 2.00'])
+    """
+    for decimals in _DECIMALS:
+        texts = [_write_range(b) if is_wide(b) else _round(b, decimals) for b in brackets]
+        if all(texts) and len(set(texts)) == len(texts):
+            return texts
+    return [_write_range(bracket) for bracket in brackets]
+
+
+def is_wide(bracket: Bracket) -> bool:
+    """Whether one number would say more than is known."""
+    is_one_number = any(_round(bracket, decimals) for decimals in _DECIMALS)
+    return bracket.relative_width > ONE_NUMBER or not is_one_number
+
+
+def _round(bracket: Bracket, decimals: int) -> str:
+    """The number to so many decimals; empty if the ends disagree or fewer than two of its digits show."""
+    if bracket.lower == bracket.upper and (bracket.upper == 0 or math.isinf(bracket.upper)):
+        return "infinity" if bracket.upper else "0"
+    text = f"{bracket.upper:.{decimals}f}"
+    return text if f"{bracket.lower:.{decimals}f}" == text and float(text) >= 10.0 ** (1 - decimals) else ""
+
+
+def _write_range(bracket: Bracket) -> str:
+    """Both ends, rounded outwards to as many decimals as their distance is worth."""
+    if math.isinf(bracket.upper):
+        return f"at least {_quantize(bracket.lower, _USUAL_DECIMALS, ROUND_FLOOR)}"
+    decimals = min(max(_USUAL_DECIMALS - round(math.log10(bracket.width)), 0), 15) if bracket.width else 15
+    lower = _quantize(bracket.lower, decimals, ROUND_FLOOR)
+    return f"between {lower} and {_quantize(bracket.upper, decimals, ROUND_CEILING)}"
+
+
+def _quantize(value: float, decimals: int, rounding: str) -> str:
+    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding):f}"

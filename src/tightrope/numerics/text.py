@@ -1,0 +1,40 @@
+"""Numbers and tables as plain text."""
+
+from collections.abc import Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+
+def round_outwards(value: float | Decimal, digits: int, *, up: bool) -> str:
+    """Write a number to at most so many significant digits, rounded up or down.
+
+    >>> round_outwards(2 / 3, 4, up=True), round_outwards(2 / 3, 4, up=False), round_outwards(0.1, 9, up=True)
+    ('0.6667', '0.6666', '0.1')
+    >>> round_outwards(123456, 2, up=False), round_outwards(float("inf"), 2, up=True)
+    ('1.2e+05', 'infinity')
+    """
+    # repr has the fewest digits that read back as the same float: 0.1 stays 0.1, not 0.1000...0055 rounded up
+    exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    if exact.is_infinite():
+        return "infinity" if exact > 0 else "-infinity"
+    if exact == 0:
+        return "0"
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    rounded = Context(prec=digits, rounding=rounding, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(exact)
+    if -4 <= rounded.adjusted() < digits:
+        return f"{rounded:f}"
+    mantissa, exponent = f"{rounded:e}".split("e")
+    return f"{mantissa}e{int(exponent):+03d}"
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Write rows in left-aligned columns, the first row underlined as a heading.
+
+    >>> print(align([["a", "b"], ["long", "x"]]))
+    a     b
+    ----  -
+    long  x
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *body = rows
+    lines = [heading, ["-" * width for width in widths], *body]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
