@@ -218,6 +218,7 @@ def test_the_papers_closing_conjecture_fails(epsilon: float, fixed: float, remov
     assert tr.delta(run, epsilon=epsilon, relation=tr.REMOVE).upper == pytest.approx(remove, rel=1e-3)
 
 
+@pytest.mark.timeout(400)  # the longest game of the suite
 def test_figure_4() -> None:
     """The paper's envelope says 4.263; epsilon at 1e-5 is certified to 0.01, delta to 10 % from 0 to 6."""
     game = pure(0.05, 4.0, 1000)
