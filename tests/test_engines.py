@@ -520,7 +520,7 @@ def test_the_composed_infinite_mass_is_bracketed(mass: Fraction, times: int) -> 
     assert upper - lower < 1e-13 * (1 - lower)
 
 
-# -- at the infinite mass ---------------------------------------------------------------------------------------------
+# -- at the infinite mass ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("above", [0.0, 1e-15, 4e-15, 1e-12, 1e-3])

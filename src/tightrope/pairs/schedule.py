@@ -97,7 +97,7 @@ class Schedule:
 
     @cached_property
     def exact_infinite_mass(self) -> Fraction | None:
-        """The probability of a loss that no finite epsilon covers; None where the fraction would be too long."""
+        """The probability of an infinite loss, exactly; None where the fraction would be too long."""
         parts = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
         if sum(times for _, times in parts) > LONGEST_POWER:
             return None
