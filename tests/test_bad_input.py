@@ -173,7 +173,7 @@ def test_a_run_is_made_of_steps(parts: Any) -> None:
         tr.Run(parts)
 
 
-@pytest.mark.parametrize("value", [None, "ADD", "both", 0, tr.Relation], ids=repr)
+@pytest.mark.parametrize("value", [None, "Add", "both", 0, tr.Relation], ids=repr)
 def test_an_unknown_relation_is_refused(value: Any) -> None:
     with pytest.raises(
         tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE"
@@ -182,7 +182,7 @@ def test_an_unknown_relation_is_refused(value: Any) -> None:
     assert repr(value) in str(refusal.value)
 
 
-@pytest.mark.parametrize("value", [None, "QUICK", 1, True, [], tr.Effort, tr.PROVED], ids=repr)
+@pytest.mark.parametrize("value", [None, "Quick", 1, True, [], tr.Effort, tr.PROVED], ids=repr)
 def test_an_unknown_effort_is_refused_by_the_accountant(value: Any) -> None:
     with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
         tr.Certified(effort=value)
@@ -221,7 +221,7 @@ def test_what_is_no_accountant_is_refused_by_every_answer(name: str, value: Any)
 def test_a_relation_or_an_effort_may_be_given_by_its_printed_name(name: str) -> None:
     (relation,) = [r for r in (tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE) if str(r) == name]
     assert tr.epsilon(RUN, delta=1e-6, relation=name) == tr.epsilon(RUN, delta=1e-6, relation=relation)
-    assert tr.Ledger(relation=name).relation is relation
+    assert tr.Ledger(relation=name).relation is tr.Ledger(relation=relation.name).relation is relation
     tight: Any = "tight"
     assert tr.Certified(effort=tight) == tr.Certified(effort=tr.TIGHT)
 

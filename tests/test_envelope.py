@@ -378,7 +378,7 @@ def test_mixed_runs_compose() -> None:
 # effort, reasons and refusals -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("effort", ["QUICK", None, 1, True])
+@pytest.mark.parametrize("effort", ["Quick", None, 1, True])
 def test_what_is_not_an_effort_is_refused(effort: Any) -> None:
     with pytest.raises(tr.InvalidSetting, match="effort must be QUICK or TIGHT") as refusal:
         tr.delta(gaussian(1, poisson(0.1), 2), epsilon=1, relation=tr.ADD, by=tr.Certified(effort=effort))

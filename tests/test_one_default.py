@@ -3,15 +3,19 @@
 import copy
 import math
 import pickle
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tightrope as tr
 from catalogue import BRANCHES, CATALOGUE, EVERY, Entry, batch, curve, gaussian, laplace, over, poisson
 from shell import Shell
 from test_cli import loaded
+from tightrope.audit import audit
 from tightrope.errors import SeveralProblems, UnusableFile
 from tightrope.setting.sampling import Sampling
+from tightrope.statements.make import declare_as_accounted
 
 # -- one default ---------------------------------------------------------------------------------------------
 
@@ -187,3 +191,38 @@ def test_a_refusal_comes_home_from_a_worker_with_all_it_knows(refusal: tr.Tightr
     for again in (pickle.loads(pickle.dumps(refusal)), copy.copy(refusal), copy.deepcopy(refusal)):
         assert str(again) == str(refusal)
         assert data(again) == data(refusal)
+
+
+def test_a_delta_too_small_for_floats_says_so_and_nothing_of_effort() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=50, population=1000))
+    curve = tr.privacy_curve(step * 10, relation=tr.SUBSTITUTE)
+    assert curve.log_delta(50).gap is None
+    assert "not told more closely by floats" in str(curve.delta(50).gap)
+    assert "TIGHT" not in str(curve.delta(50).gap)
+
+
+@pytest.mark.parametrize(
+    ("effort", "says"), [(tr.QUICK, "raises the lower end"), (tr.TIGHT, "no tighter bound")]
+)
+def test_for_laplace_noise_the_gap_is_the_envelopes(effort: tr.Effort, says: str) -> None:
+    step = tr.Step(tr.Laplace(noise_multiplier=4), tr.WithoutReplacement(batch=50, population=1000))
+    by = tr.Certified(effort=effort)
+    found = tr.epsilon(step * 50, delta=1e-5, relation=tr.SUBSTITUTE, by=by)
+    assert "the upper end is the envelope" in str(found.gap)
+    assert says in str(found.gap)
+
+
+def test_comparisons_and_audits_refuse_what_is_no_accountant_by_name() -> None:
+    run: Any = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1)) * 3
+    for by in (tr.Renyi(), "renyi", [], None):
+        wrong: Any = by
+        with pytest.raises(tr.InvalidSetting, match="by must be Certified, or a list of accountants"):
+            tr.compare(run, relation=tr.ADD, delta=1e-6, by=wrong)
+    deltas: Any = np.array([1e-6, 1e-5])
+    table = tr.compare(run, relation=tr.ADD, delta=deltas, by=[tr.Certified()])
+    assert "1e-05" in str(table)
+    finding = declare_as_accounted(run)
+    uncertain: tuple[Any, ...] = (tr.Renyi(), tr.GaussianLimit(), tr.Certified)
+    for wrong in uncertain:
+        with pytest.raises(tr.InvalidSetting, match="by must be Certified"):
+            audit(finding, run, delta=1e-6, relation=tr.ADD, by=wrong)

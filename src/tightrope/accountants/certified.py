@@ -94,6 +94,11 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
+        covered = any(game.exchange.is_covered for game in games)
+        if games and not covered:
+            why = "the upper end is the envelope, and no tighter bound is known for this noise"
+            remedy = "" if self.effort is TIGHT else "{effort=TIGHT} raises the lower end a little"
+            return Gap(relative_width, self.accuracy, why, remedy)
         if self.effort is TIGHT and games:
             return Gap(relative_width, self.accuracy, "that is how close the substitution game gets")
         from tightrope.engines.game.layout import seconds_to_play  # only where there is a game to play
@@ -109,6 +114,14 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
 
 BY_DEFAULT = Certified()  # the default of every answer
+
+
+def check_certified(by: object) -> Certified:
+    """The accountant, if its answers are brackets; whatever else certifies nothing from both sides."""
+    if not isinstance(by, Certified):
+        remedy = "Only brackets hold for certain from both sides: pass for example by=Certified()."
+        raise InvalidSetting("by", by, "be {Certified}", remedy)
+    return by
 
 
 def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:

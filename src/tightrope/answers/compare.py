@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.accountants.gaussian_limit import GaussianLimit
@@ -99,11 +101,15 @@ def compare(
     ['certified', 'renyi', 'gaussian-limit', 'monte-carlo']
     """
     run, relation = as_run(run), as_relation(relation)
-    deltas = tuple(delta) if isinstance(delta, Sequence) else (delta,)
+    deltas = tuple(np.atleast_1d(np.asarray(delta, dtype=object)).tolist())
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     rows: list[ComparisonRow] = []
     curves: dict[AnyAccountant, AnyCurve] = {}
+    listed = isinstance(by, Sequence) and by and not isinstance(by, str)
+    if not listed and not isinstance(by, Certified):
+        must = "be {Certified}, or a list of accountants"
+        raise InvalidSetting("by", by, must, "Pass for example by=[Certified(), Renyi()].")
     asked = _list_accountants(run.steps * len(deltas), by) if isinstance(by, Certified) else by
     planned = asked is not by
     for accountant in asked:

@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified, find_games
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ONE_NUMBER, is_wide, write_brackets
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -162,8 +162,7 @@ def contrast(
     deltas = tuple(check.open_probability(delta=each) for each in asked)
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
-    if not isinstance(by, Certified):
-        raise InvalidSetting("by", by, "be {Certified}", "`compare` puts one run to every accountant.")
+    check_certified(by)
     rows = [
         _row(_resample_run(run, sampling), sampling, relation, deltas, by, progress)
         for sampling in get_args(Sampling)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.answers.calibrate import most_steps
 from tightrope.answers.sealed_json import SealedJson
 from tightrope.curve.bracket import Bracket
@@ -48,10 +48,7 @@ class Ledger:
     """
 
     def __init__(self, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> None:
-        if not isinstance(by, Certified):
-            remedy = "A budget needs a guarantee: pass by=Certified()."
-            raise InvalidSetting("by", by, "be {Certified}", remedy)
-        self._relation, self._by = as_relation(relation), by
+        self._relation, self._by = as_relation(relation), check_certified(by)
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
         self._answers: dict[tuple[str, float], Bracket] = {}

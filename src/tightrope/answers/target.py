@@ -4,7 +4,7 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.certified import Certified, leaves_a_gap
+from tightrope.accountants.certified import Certified, check_certified, leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
@@ -55,9 +55,7 @@ class Target:
         if not isinstance(besides, Run | Step):
             remedy = "Pass what else is released, or leave it out."
             raise InvalidSetting("besides", besides, "be a Run or a Step", remedy)
-        if not isinstance(by, Certified):
-            remedy = "Only brackets can say that a value certainly meets or certainly misses a target."
-            raise InvalidSetting("by", by, "be {Certified}", remedy)
+        check_certified(by)
         at = check.open_probability(delta=delta)
         target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)
         # ask at delta, not at epsilon: while little is spent, delta at epsilon is too small to certify

@@ -12,7 +12,7 @@ from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page
 from tightrope.errors import UnusableFile
-from tightrope.files import as_path, read_text
+from tightrope.files import as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
 # audit
@@ -164,12 +164,6 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         print(text, end="")
         return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UnusableFile(out, "exists already", "Choose another name for --out.") from None
-    except OSError as problem:
-        raise UnusableFile(
-            out, f"could not be written: {problem.strerror}", "Choose another place."
-        ) from None
+    if out.exists():
+        raise UnusableFile(out, "exists already", "Choose another name for --out.")
+    write_whole(out, text.encode(), what="the statement")

@@ -17,7 +17,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     Results go to standard output, everything else as one sentence to standard error.
     """
-    raise SystemExit(_exit_code(list(sys.argv[1:] if argv is None else argv)))
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _exit_code(words)
+    except KeyboardInterrupt:
+        code = _say("interrupted.", ExitCode.INTERRUPTED)
+    raise SystemExit(code)
 
 
 def _exit_code(words: list[str]) -> int:
@@ -41,8 +46,6 @@ def _exit_code(words: list[str]) -> int:
     except TightropeError as refusal:
         code = ExitCode.NOT_KNOWN if isinstance(refusal, NotPreciseEnough) else ExitCode.REFUSED
         return _say(refusal.in_words(refusals.words_of("".join(words[:1]))), code)
-    except KeyboardInterrupt:
-        return _say("interrupted.", ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # the reader closed the pipe; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

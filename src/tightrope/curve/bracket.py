@@ -77,8 +77,12 @@ class Bracket:
 
     @property
     def relative_width(self) -> float:
-        """(upper - lower) / upper; 0 where the ends agree."""
-        return self.width / abs(self.upper) if self.width else 0.0
+        """(upper - lower) / |upper|; 0 where the ends agree, 1 where only the upper end is infinite."""
+        if not self.width:
+            return 0.0
+        if math.isinf(self.upper):
+            return 1.0
+        return self.width / abs(self.upper) if self.upper else math.inf
 
     def __float__(self) -> float:
         raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is attained)")
@@ -95,7 +99,7 @@ class Bracket:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 def _duration(seconds: float) -> str:

@@ -195,7 +195,12 @@ class PrivacyCurve(Curve[Bracket]):
         low = math.nextafter(math.exp(logs.lower), 0.0) if logs.lower > -700 else 0.0
         if logs.lower == 0:  # P and Q share no output: e^0 is 1 exactly
             low = 1.0
-        return self._bracket(min(low, high), high, logs.decision)
+        found = self._bracket(min(low, high), high, logs.decision)
+        if found.gap is not None and -math.expm1(logs.lower - logs.upper) <= self.accuracy:
+            why = "so small a delta is not told more closely by floats"
+            gap = Gap(found.relative_width, self.accuracy, why, "Its logarithm is known as closely as asked")
+            return replace(found, gap=gap)
+        return found
 
     def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
         gap = self._gap(Bracket(lower, upper).relative_width, delta)

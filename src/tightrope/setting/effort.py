@@ -38,6 +38,6 @@ QUICK, TIGHT = Effort.QUICK, Effort.TIGHT
 def as_effort(value: object) -> Effort:
     """The effort itself, or the one with this printed name; anything else is refused."""
     for effort in Effort:
-        if value is effort or value == effort.value:
+        if value is effort or value in (effort.value, effort.name):
             return effort
     raise InvalidSetting("effort", value, "be {QUICK} or {TIGHT}", "Pass for example {effort=TIGHT}.")

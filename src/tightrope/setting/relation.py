@@ -49,7 +49,7 @@ def as_relation(value: object) -> Relation:
     ADD_OR_REMOVE
     """
     for relation in RELATIONS.values():
-        if value is relation or (isinstance(value, str) and value == str(relation)):
+        if value is relation or (isinstance(value, str) and value in (str(relation), relation.name)):
             return relation
     names = ", ".join(f"{{{name}}}" for name in RELATIONS)
     remedy = "Say who counts as a neighbour: there is no default."

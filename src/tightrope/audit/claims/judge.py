@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import assert_never
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
@@ -150,7 +150,7 @@ def audit(
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader), as_relation(relation)
-    claimed = by.curve(accounted, neighbours).epsilon(delta)
+    claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
     bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
     matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
     verdict = Verdict.MATCHES if matches else _judge(claimed, bound, finding)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from opacus.accountants import IAccountant
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.prove import ProvedBound, drop_lower_end, prove_bound
@@ -230,7 +230,7 @@ class OpacusAccountant(IAccountant):
 
     def epsilon(self, delta: float, *, by: Certified = BY_DEFAULT) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
-        found = self._prove(delta, by)
+        found = self._prove(delta, check_certified(by))
         spent = drop_lower_end(found.epsilon, by) if self._is_a_bound() else found.epsilon
         mismatch = self._first_mismatch()
         if mismatch is not None:
