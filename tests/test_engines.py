@@ -518,3 +518,28 @@ def test_the_composed_infinite_mass_is_bracketed(mass: Fraction, times: int) -> 
         finite = mp.log(mpf((1 - mass).numerator) / mpf((1 - mass).denominator))
         assert lower <= mp.log(-mp.expm1(times * finite)) <= upper
     assert upper - lower < 1e-13 * (1 - lower)
+
+
+# -- at the infinite mass ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("above", [0.0, 1e-15, 4e-15, 1e-12, 1e-3])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_delta_at_or_just_above_the_infinite_mass_is_answered(steps: int, above: float) -> None:
+    step = tr.Step(tr.Finite(observed=[0.5, 0.5, 0.0], alternative=[0.5, 0.0, 0.5]), tr.EveryRecord())
+    mass = 1 - 0.5**steps  # exactly
+    assert tr.epsilon(step * steps, delta=mass * (1 + above), relation=tr.ADD) == tr.Bracket(0.0, 0.0)
+    assert tr.epsilon(step * steps, delta=math.nextafter(mass, 0), relation=tr.ADD).lower == math.inf
+
+
+def test_at_the_infinite_mass_epsilon_is_the_largest_finite_loss() -> None:
+    step = tr.Step(tr.Finite(observed=[0.5, 0.25, 0.25], alternative=[0.25, 0.75, 0.0]), tr.EveryRecord())
+    found = tr.epsilon(step * 2, delta=0.4375, relation=tr.ADD)  # 1 - (3/4)^2
+    assert found.lower <= 2 * math.log(2) <= found.upper <= 2 * math.log(2) * (1 + 1e-14)
+
+
+def test_a_curve_at_another_accuracy_is_so_on_both_sides_of_zero() -> None:
+    run = tr.Step(tr.Laplace(noise_multiplier=5), tr.WithoutReplacement(batch=3, population=10)) * 40
+    curve = tr.privacy_curve(run, relation=tr.ADD, by=tr.Certified(accuracy=0.1)).to_accuracy(1e-6)
+    assert curve.delta(0.5).relative_width <= 1e-6
+    assert curve.delta(-0.5).relative_width <= 1e-6

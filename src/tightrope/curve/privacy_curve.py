@@ -99,7 +99,7 @@ class PrivacyCurve(Curve[Bracket]):
 
     def to_accuracy(self, accuracy: float) -> "PrivacyCurve":
         """The same curve at another accuracy; nothing is composed again."""
-        return replace(self, accuracy=accuracy)
+        return replace(self, accuracy=accuracy, reverse=lambda: self.reverse().to_accuracy(accuracy))
 
     def decided_by(self, *, epsilon: float | None = None, delta: float | None = None) -> Decision:
         """What decides the bracket at this epsilon or delta: the theorems above, one witness below."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -161,8 +162,10 @@ class Composition:
         """epsilon(delta) where it needs no search, or only one near the largest loss."""
         if not self.schedule:
             return 0.0, 0.0
-        if delta < self.schedule.infinite_mass * (1 - 1e-12):
+        if self._is_below_infinite_mass(delta):
             return math.inf, math.inf
+        if self._upper_limit(delta) == 0:
+            return 0.0, 0.0
         if _log_union_bound(self.schedule) <= math.log(delta):
             return 0.0, 0.0
         if self.schedule.is_bounded:  # costs nothing to try, and settles small deltas
@@ -171,6 +174,20 @@ class Composition:
             if found.width <= accuracy and found.lower > 0:
                 return found.lower, found.upper
         return None
+
+    def _is_below_infinite_mass(self, delta: float) -> bool:
+        """Whether delta is certainly too small for every epsilon."""
+        mass = self.schedule.exact_infinite_mass
+        if mass is None:
+            return math.log(delta) * (1 + 4 * UNIT_ROUNDOFF) < self.schedule.log_infinite_mass[0]
+        return Fraction(delta) < mass
+
+    def _upper_limit(self, delta: float) -> float:
+        """An epsilon at which delta(epsilon) is the infinite mass, if that mass is certainly at most delta."""
+        mass = self.schedule.exact_infinite_mass
+        if not mass or Fraction(delta) < mass:
+            return math.inf
+        return max(self.schedule.largest_finite_loss * (1 + 16 * UNIT_ROUNDOFF), 0.0)
 
     def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
@@ -190,6 +207,11 @@ class Composition:
             tried.add(guess)
         if found.lower == 0 and self._meets_at_zero(log_delta, accuracy):
             return 0.0, 0.0
+        limit = self._upper_limit(delta)
+        if (
+            not found.is_enough(accuracy) and limit < math.inf
+        ):  # so close to the infinite mass, no bound tells
+            return min(found.lower, limit), limit
         if not found.is_enough(accuracy):
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")

@@ -10,6 +10,8 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, log_complement
 from tightrope.pairs.finite_pair import exact_log_ratio
 from tightrope.pairs.pair import Pair
 
+LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
+
 
 @dataclass(frozen=True, init=False)
 class Schedule:
@@ -93,6 +95,19 @@ class Schedule:
     def log_finite_mass(self) -> float:
         """ln of the probability that no loss is infinite: each step's is (1 - its infinite mass)."""
         return sum((times * pair.log_finite_mass for pair, times in self.parts), 0.0)
+
+    @cached_property
+    def exact_infinite_mass(self) -> Fraction | None:
+        """The probability of an infinite loss, exactly; None where the fraction would be too long."""
+        parts = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
+        if sum(times for _, times in parts) > LONGEST_POWER:
+            return None
+        return 1 - math.prod((finite**times for finite, times in parts), start=Fraction(1))
+
+    @property
+    def largest_finite_loss(self) -> float:
+        """The largest total loss that is finite, up to rounding: from there on delta is the infinite mass."""
+        return math.fsum(times * pair.largest_finite_loss for pair, times in self.parts)
 
     @property
     def infinite_mass(self) -> float:
