@@ -13,7 +13,7 @@ from multiprocessing import get_context
 
 from tightrope.engines.game.layout import seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles
-from tightrope.engines.game.substitution import Substitution
+from tightrope.engines.game.substitution import PlayedGame
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Noise
@@ -29,12 +29,12 @@ def measure(rate: float, noise: float, steps: int, accuracy: float) -> str:
     exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
     game = Game(exchange, steps, Schedule([]))
     expected = seconds_to_play(game, accuracy=accuracy, delta=DELTA)
-    substitution = Substitution(game)
+    substitution = PlayedGame(game)
     wall, cpu = time.perf_counter(), time.process_time()
     lower, upper = substitution.epsilon_bounds(DELTA, accuracy)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     layout = substitution.play(-12, accuracy).layout
-    curves = cover_triangles(rate, exchange.square, layout.quality).size
+    curves = cover_triangles(rate, exchange.inverse_variance, layout.quality).size
     return (
         f"{rate:6g} {noise:6g} {steps:7,} {accuracy:8g}  {expected:8.1f} {cpu:8.1f} {wall:8.1f}"
         f" {expected / cpu:6.2f}  {1 - lower / upper:8.5f}  {layout.points:8.0f} {curves:6d}"

@@ -37,8 +37,8 @@ from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
 from tightrope.engines.transforms.normal import NormalTransform
-from tightrope.numerics.floats import Floats
-from tightrope.pairs.finite_pair import FinitePair, FiniteSupport, exact_log_ratio
+from tightrope.numerics.floats import Floats, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
 from tightrope.theorems.lookup import analyse
@@ -438,7 +438,7 @@ def test_the_modulus_bound_bounds_the_modulus_from_there_on(transform: NormalTra
 
 # -- errors
 
-KINDS = ["cells", "tails", "aliasing", "cut_off", "rounding"]
+KINDS = ["discretisation", "tails", "aliasing", "cut_off", "rounding"]
 
 
 @over(CATALOGUE)
@@ -471,7 +471,7 @@ def test_a_curve_names_its_errors() -> None:
 @over(FINITE)
 def test_an_exact_engine_has_rounding_errors_only(entry: Entry) -> None:
     errors = tr.privacy_curve(entry.run, relation=tr.ADD).error(entry.epsilons[1])
-    assert (errors.cells, errors.tails, errors.aliasing, errors.cut_off) == (0, 0, 0, 0)
+    assert (errors.discretisation, errors.tails, errors.aliasing, errors.cut_off) == (0, 0, 0, 0)
     assert errors.rounding < 1e-6
 
 

@@ -510,7 +510,7 @@ def test_a_tight_answer_takes_the_better_cover_and_the_better_witness(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module = ModuleType("tightrope.engines.game.substitution")
-    monkeypatch.setattr(module, "Substitution", StandIn, raising=False)
+    monkeypatch.setattr(module, "PlayedGame", StandIn, raising=False)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     run = gaussian(4, batch(50, 1000), 1000)
     by = tr.Certified(effort=tr.TIGHT)

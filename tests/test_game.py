@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 import tightrope as tr
-from tightrope.engines.game.above import GameAbove, Profile, Window, lattice_masses
+from tightrope.engines.game.above import GameAbove, Profile, Window, convex_minorant, lattice_masses
 from tightrope.engines.game.below import GameBelow, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
 from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
-from tightrope.engines.game.substitution import Substitution, _play, ignore_progress
+from tightrope.engines.game.substitution import PlayedGame, _play, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
-from tightrope.numerics.convex import convex_minorant
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.schedule import Schedule
@@ -34,9 +33,9 @@ def normal(rate: float, noise: float) -> Exchange:
 
 
 @cache
-def pure(rate: float, noise: float, steps: int) -> Substitution:
+def pure(rate: float, noise: float, steps: int) -> PlayedGame:
     """A run of nothing but exchanges, kept."""
-    return Substitution(Game(normal(rate, noise), steps, Schedule([])))
+    return PlayedGame(Game(normal(rate, noise), steps, Schedule([])))
 
 
 # What follows is independent of the code under test: points in the plane, a fine grid, plain densities.
@@ -248,7 +247,7 @@ def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 7e6)
     hurried = replace(COARSE, easy=1e6)
     monkeypatch.setattr("tightrope.engines.game.substitution.grains_for", lambda accuracy: (hurried,))
-    game = Substitution(Game(normal(0.05, 2.0), 130, Schedule([])))
+    game = PlayedGame(Game(normal(0.05, 2.0), 130, Schedule([])))
     _, blocked = game.epsilon_bounds(1e-5, 1e-3)
     assert 50 <= game.play(-12, 1e-3).layout.block < 130
     assert lower < upper * (1 - 1e-4) < blocked < upper * 1.05
@@ -405,7 +404,7 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
         pure(0.3, 2.0, 2).epsilon_bounds(delta, accuracy)
     _play.cache_clear()
     cover_triangles.cache_clear()
-    assert Substitution(Game(normal(0.3, 2.0), 2, Schedule([]))).epsilon_bounds(1e-3, 0.1) == first
+    assert PlayedGame(Game(normal(0.3, 2.0), 2, Schedule([]))).epsilon_bounds(1e-3, 0.1) == first
 
 
 def test_runs_too_long_for_a_grain_fall_back_on_coarser_ones_and_then_on_blocks() -> None:

@@ -133,6 +133,6 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
         return compose(schedule)
-    from tightrope.engines.game.substitution import Substitution  # only where there is a game to play
+    from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
-    return Substitution(schedule, progress)
+    return PlayedGame(schedule, progress)

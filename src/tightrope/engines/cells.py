@@ -8,8 +8,8 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, Mixture, ShiftPair, log_mixed_ratio
 

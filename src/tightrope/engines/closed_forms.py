@@ -183,4 +183,4 @@ class EndPoint:
         if gap > gap_abs_error:
             lower = least + math.log(-math.expm1(gap_abs_error - gap)) - error
         rounding = min(1.0, 2 * gap_abs_error / max(gap, gap_abs_error)) + error
-        return LogBounds(lower, upper, Errors(cells=-math.expm1(least - most), rounding=rounding))
+        return LogBounds(lower, upper, Errors(discretisation=-math.expm1(least - most), rounding=rounding))

@@ -10,9 +10,13 @@ Progress = Callable[[int, int], None]  # called with (done, of) during long work
 
 @dataclass(frozen=True)
 class Errors:
-    """How much each approximation can have moved delta, relative to its upper end."""
+    """How much each approximation can have moved delta, relative to its upper end.
 
-    cells: float = 0.0
+    `discretisation` is what finitely many losses miss of a continuum: cells on a lattice, quadrature nodes on
+    a contour, the width of the stretch below the largest loss.
+    """
+
+    discretisation: float = 0.0
     tails: float = 0.0
     aliasing: float = 0.0
     cut_off: float = 0.0
@@ -21,7 +25,7 @@ class Errors:
     @property
     def total(self) -> float:
         """The sum of all errors."""
-        return self.cells + self.tails + self.aliasing + self.cut_off + self.rounding
+        return self.discretisation + self.tails + self.aliasing + self.cut_off + self.rounding
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from scipy import special
 
 from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.pairs.finite_pair import exact_log_ratio
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 

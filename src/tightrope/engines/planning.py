@@ -25,9 +25,10 @@ class Plan:
 
     def __call__(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at tilt c and its first two derivatives in c."""
-        each = [(times, outline.cumulants(c)) for outline, times in self.parts]
-        first, second, third = (sum(times * cumulants[i] for times, cumulants in each) for i in range(3))
-        return first, second, third
+        total = np.zeros(3)
+        for outline, times in self.parts:
+            total += times * np.array(outline.cumulants(c))
+        return float(total[0]), float(total[1]), float(total[2])
 
 
 class Outline:

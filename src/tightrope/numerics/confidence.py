@@ -15,9 +15,8 @@ from tightrope.numerics.floats import Floats
 
 Limits = tuple[Floats, Floats]
 
-BOLDEST_BET = (
-    0.5  # up to 0.58 the capital falls as the tested mean grows, so one side is excluded, not a slice
-)
+# up to 0.58 the capital falls as the tested mean grows, so one side is excluded, not a slice
+BOLDEST_BET = 0.5
 SUM_REL_ERROR = 1e-12  # of adding up 1e12 numbers in blocks, many times over
 ENTROPY_REL_ERROR, ENTROPY_ABS_ERROR = 1e-9, 1e-16  # of two terms that cancel, many times over
 COMPLEMENT_ABS_ERROR = 4e-16  # of 1 - p for p in [0, 1], twice over

@@ -1,6 +1,7 @@
 """The unit roundoff, and logarithms of sums, differences and tails, accurate at 1e-300 and beyond."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,3 +57,15 @@ def laplace_log_upper(x: Floats) -> Floats:
 def mills_ratio(x: Floats | float) -> Floats:
     """P(X > x) / density(x) for a standard normal X; overflows to infinity below about -38."""
     return np.asarray(np.sqrt(np.pi / 2) * special.erfcx(np.asarray(x, dtype=float) / np.sqrt(2)))
+
+
+def exact_log_ratio(p: Fraction, q: Fraction) -> float:
+    """ln(p/q) to 4 units of roundoff, also where p and q nearly agree, or differ beyond floats' range."""
+    ratio = p / q
+    if Fraction(1, 2) < ratio < 2:
+        return math.log1p(float(ratio - 1))
+    # Take out a power of 2: the logarithms of huge numerators and denominators would cancel.
+    power = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    if abs(power) < 1000:
+        return math.log(float(ratio))
+    return math.log(float(ratio / Fraction(2) ** power)) + power * math.log(2)

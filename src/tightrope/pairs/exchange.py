@@ -21,7 +21,7 @@ class Exchange:
     distance: float
 
     @property
-    def square(self) -> float:
+    def inverse_variance(self) -> float:
         """1 / noise^2, with the noise in units of C."""
         return self.distance**2 / 4
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from tightrope.numerics.floats import exact_log_ratio
 from tightrope.pairs.pair import Pair
 
 
@@ -75,7 +76,7 @@ class FinitePair(Pair):
 
     @property
     def is_finite(self) -> bool:
-        """Always."""
+        """A finite pair is, whatever its masses."""
         return True
 
     @cached_property
@@ -138,15 +139,3 @@ def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> dict[Fraction | floa
         more_p, more_q = merged.get(ratio, (Fraction(0), Fraction(0)))
         merged[ratio] = p + more_p, q + more_q
     return merged
-
-
-def exact_log_ratio(p: Fraction, q: Fraction) -> float:
-    """ln(p/q) to 4 units of roundoff, also where p and q nearly agree, or differ beyond floats' range."""
-    ratio = p / q
-    if Fraction(1, 2) < ratio < 2:
-        return math.log1p(float(ratio - 1))
-    # Take out a power of 2: the logarithms of huge numerators and denominators would cancel.
-    power = ratio.numerator.bit_length() - ratio.denominator.bit_length()
-    if abs(power) < 1000:
-        return math.log(float(ratio))
-    return math.log(float(ratio / Fraction(2) ** power)) + power * math.log(2)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, log_complement
-from tightrope.pairs.finite_pair import exact_log_ratio
+from tightrope.numerics.floats import UNIT_ROUNDOFF, exact_log_ratio, log_complement
 from tightrope.pairs.pair import Pair
 
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds

@@ -69,10 +69,7 @@ class Mixture:
 
     def log_ratio(self, x: Floats) -> Floats:
         """ln of this density over the plain noise's, with relative accuracy where it is tiny."""
-        shifted = self.noise.log_shift_ratio(x, self.shift)
-        if self.rate in (0.0, 1.0):
-            return shifted * self.rate
-        return log_mixed_ratio(self.rate, shifted)
+        return log_mixed_ratio(self.rate, self.noise.log_shift_ratio(x, self.shift))
 
     def log_upper(self, x: Floats) -> Floats:
         """ln P(X > x)."""
@@ -97,7 +94,9 @@ class Mixture:
 
 
 def log_mixed_ratio(rate: float, log_ratio: Floats) -> Floats:
-    """ln(1 - rate + rate e^log_ratio), 0 < rate < 1."""
+    """ln(1 - rate + rate e^log_ratio)."""
+    if rate in (0.0, 1.0):
+        return log_ratio * rate
     with np.errstate(over="ignore"):
         direct = np.log1p(rate * np.expm1(np.minimum(log_ratio, 30)))
     summed = np.logaddexp(np.log1p(-rate), np.log(rate) + log_ratio)
@@ -161,7 +160,7 @@ class ShiftPair(Pair):
         """Whether the noise is normal."""
         return self.observed.noise is Noise.NORMAL
 
-    @property
+    @cached_property
     def gaussian_separation(self) -> float | None:
         """How far apart two single normals are; None for genuine mixtures and for Laplace noise."""
         return self.pure_separation if self.has_normal_noise else None

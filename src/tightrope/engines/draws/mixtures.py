@@ -80,9 +80,8 @@ class Chooser:
         if len(self.values) == 2:
             noise += (place >= self.bounds[0]) * (self.values[1] - self.values[0])
             return noise
-        others = np.flatnonzero(
-            place >= self.bounds[0]
-        )  # only those not moved by the likeliest are looked up
+        # only those not moved by the likeliest are looked up
+        others = np.flatnonzero(place >= self.bounds[0])
         found = np.searchsorted(self.bounds[1:], place[others], side="right")
         noise[others] += self.values[1 + found] - self.values[0]
         return noise

@@ -26,7 +26,6 @@ from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.convex import chords, convex_minorant
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 Complexes = NDArray[np.complex128]
@@ -156,8 +155,12 @@ class GameAbove:
     def __init__(self, cover: TriangleCover, window: Window) -> None:
         self.window = window
         r = np.arange(window.reach + 1, dtype=float) * window.spacing
-        ceiling = curves_of([REMOVE_GRAM], cover.rate, cover.square, r, cover.quality.coarseness).forth
-        first = curves_of(cover.first, cover.rate, cover.square, r, cover.quality.coarseness).largest()
+        ceiling = curves_of(
+            [REMOVE_GRAM], cover.rate, cover.inverse_variance, r, cover.quality.coarseness
+        ).forth
+        first = curves_of(
+            cover.first, cover.rate, cover.inverse_variance, r, cover.quality.coarseness
+        ).largest()
         rest = Curves.stack([cover.groups.rows(range(1, cover.groups.count)), cover.others])
         orders, grid = np.expm1(r), np.expm1(cover.grid)  # t - 1, which resolves small losses
         others = rest.each(lambda row: chords(orders, grid, row))
@@ -243,3 +246,32 @@ def _exp(x: float) -> float:
 def _log(x: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         return np.log(x)
+
+
+def chords(x: Floats, points: Floats, values: Floats) -> Floats:
+    """Linear interpolation of positive values at x >= points[0], to relative accuracy; constant beyond."""
+    right = np.clip(np.searchsorted(points, x), 1, len(points) - 1)
+    x0, x1 = points[right - 1], points[right]
+    inside = np.minimum(x, x1)
+    return np.asarray((values[right - 1] * (x1 - inside) + values[right] * (inside - x0)) / (x1 - x0))
+
+
+def convex_minorant(x: Floats, values: Floats) -> Floats:
+    """The largest convex function below the values, at the same points.
+
+    >>> convex_minorant(np.array([0.0, 1.0, 2.0, 3.0]), np.array([4.0, 3.0, 3.0, 0.0]))
+    array([4.        , 2.66666667, 1.33333333, 0.        ])
+    """
+    turns = np.diff(np.diff(values) / np.diff(x))
+    if (turns >= 0).all():
+        return values
+    kept: list[int] = []
+    at, height = x.tolist(), values.tolist()
+    for j in range(len(at)):
+        while len(kept) > 1:
+            i, h = kept[-1], kept[-2]
+            if (height[j] - height[i]) * (at[i] - at[h]) > (height[i] - height[h]) * (at[j] - at[i]):
+                break
+            kept.pop()
+        kept.append(j)
+    return chords(x, x[kept], values[kept])

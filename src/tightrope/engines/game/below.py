@@ -25,8 +25,8 @@ from tightrope.engines.face import Progress
 from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Window, wrapped_spectra
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_of_difference, log_of_sum, normal_log_upper
-from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_of_difference, log_of_sum
+from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 Labels = NDArray[np.int64]
 Choices = NDArray[np.int8]
@@ -77,21 +77,23 @@ def label_law(pair: ShiftPair, spacing: float, reach: int) -> LabelLaw:
     return LabelLaw.from_cells(cells.log_masses, cells.merged, cells.loss_abs_errors, spacing)
 
 
-def triangle_law(gram: Gram, rate: float, square: float, spacing: float) -> LabelLaw:
+def triangle_law(gram: Gram, rate: float, inverse_variance: float, spacing: float) -> LabelLaw:
     """The labels of a triangle in the plane: outputs in rectangles, whose masses are products of two cells'.
 
     With Y = e^{w xi - w^2/2} and X = e^{a xi + b eta - (a^2 + b^2)/2}, the noise around a' is shifted by (w,
-    0) and around a by (a, b). `square` is 1 / noise^2.
+    0) and around a by (a, b). `inverse_variance` is 1 / noise^2.
     """
-    w = math.sqrt(gram.w * square)
-    a = gram.c * square / w
-    b = math.sqrt(max(gram.u * square - a * a, 0.0))
+    w = math.sqrt(gram.w * inverse_variance)
+    a = gram.c * inverse_variance / w
+    b = math.sqrt(max(gram.u * inverse_variance - a * a, 0.0))
     step = min(0.1, max(0.5 * spacing / (rate * max(a, b, w)), 0.02))
     nodes = np.arange(-9.0, 9.0 + max(a, b, w), step)
-    unmoved = _log_cells(nodes)
+    unmoved, by_a, by_b, by_w = (
+        Noise.NORMAL.log_between((nodes - shift)[:-1], (nodes - shift)[1:]) for shift in (0.0, a, b, w)
+    )
     plain = np.add.outer(unmoved, unmoved)
-    around_a = np.add.outer(_log_cells(nodes - a), _log_cells(nodes - b))
-    around_other = np.add.outer(_log_cells(nodes - w), unmoved)
+    around_a = np.add.outer(by_a, by_b)
+    around_other = np.add.outer(by_w, unmoved)
     unsampled, sampled = math.log1p(-rate), math.log(rate)
     log_p, log_q = (
         log_of_sum(unsampled + plain, sampled + moved).ravel() for moved in (around_a, around_other)
@@ -100,14 +102,6 @@ def triangle_law(gram: Gram, rate: float, square: float, spacing: float) -> Labe
     masses_rel_error = np.full(log_p.shape, 64 * UNIT_ROUNDOFF * (1 + 100 / step))
     held = (log_p > -200) & (log_q > -200)
     return LabelLaw.from_cells(log_p[held], (log_p - log_q)[held], masses_rel_error[held], spacing)
-
-
-def _log_cells(nodes: Floats) -> Floats:
-    """ln of the normal masses between consecutive nodes, each from the tail on its own side."""
-    low, high = nodes[:-1], nodes[1:]
-    right = low + high > 0
-    inner, outer = np.where(right, low, -high), np.where(right, high, -low)
-    return log_of_difference(normal_log_upper(inner), normal_log_upper(outer))
 
 
 @dataclass(frozen=True)

@@ -14,35 +14,32 @@ from tightrope.engines.game.triangles import Gram
 from tightrope.numerics.floats import Floats
 
 FARTHEST = 13.0  # standard deviations; what lies beyond is charged
-TERM_REL_ERROR = (
-    2e-13  # of the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
-)
+# of the two terms that are subtracted: d^2 units of roundoff for |d| up to 25 and more
+TERM_REL_ERROR = 2e-13
 # of the nodes' weights: where a cell spans 1e-4 of its values, a mean in it loses four digits
 WEIGHT_REL_ERROR = 2e-11
 FLOOR = 1e-130  # what terms further out can amount to
 AT_ONCE = 500_000  # nodes times losses, to bound memory
-LEAST_SHARE = (
-    1e-4  # of the largest variance: a factor that varies less is taken to vary this much, or not at all
-)
+# of the largest variance: a factor that varies less is taken to vary this much, or not at all
+LEAST_SHARE = 1e-4
 
 
 def both_orders(
-    gram: Gram, rate: float, square: float, losses: Floats, coarseness: float
+    gram: Gram, rate: float, inverse_variance: float, losses: Floats, coarseness: float
 ) -> tuple[Floats, Floats]:
-    """Upper bounds on H_t(P || Q) and H_t(Q || P) at t = e^loss, losses >= 0; `square` is 1 / noise^2.
+    """Upper bounds on H_t(P || Q) and H_t(Q || P) at t = e^loss, losses >= 0.
 
-    Spreading adds at most about `coarseness` of the variance 4 / noise^2.
+    `inverse_variance` is 1 / noise^2. Spreading adds at most about `coarseness` of the variance 4 / noise^2.
     """
-    least = 4 * LEAST_SHARE * square
+    least = 4 * LEAST_SHARE * inverse_variance
     # C may be lowered, U and W may be raised
-    common = min(gram.c, gram.u, gram.w) * square
+    common = min(gram.c, gram.u, gram.w) * inverse_variance
     common = common if common >= least else 0.0
-    own_x = max(gram.u * square - common, least)
-    own_y = max(gram.w * square - common, least) if gram.w > 0 else 0.0
-    z, z_weights, z_tail = spread_lognormal(
-        common, coarseness * 40 * square
-    )  # Z moves both sides: it matters less
-    y, y_weights, y_tail = spread_lognormal(own_y, coarseness * 4 * square)
+    own_x = max(gram.u * inverse_variance - common, least)
+    own_y = max(gram.w * inverse_variance - common, least) if gram.w > 0 else 0.0
+    # Z moves both sides: it matters less
+    z, z_weights, z_tail = spread_lognormal(common, coarseness * 40 * inverse_variance)
+    y, y_weights, y_tail = spread_lognormal(own_y, coarseness * 4 * inverse_variance)
     z, y = (values.ravel() for values in np.meshgrid(z, y, indexing="ij"))
     weights = np.multiply.outer(z_weights, y_weights).ravel()
     tail = rate * (z_tail + y_tail) + FLOOR
@@ -82,7 +79,10 @@ def spread_lognormal(variance: float, allowed: float) -> tuple[Floats, Floats, f
 
 
 def _between(ends: Floats) -> Floats:
-    """Normal masses between consecutive ends, each from the tail on its own side."""
+    """Normal masses between consecutive ends, each from the tail on its own side.
+
+    Not from their logarithms (`Noise.log_between`), which would lose digits that WEIGHT_REL_ERROR needs.
+    """
     low, high = ends[:-1], ends[1:]
     right = low + high > 0
     return np.where(right, special.ndtr(-low) - special.ndtr(-high), special.ndtr(high) - special.ndtr(low))

@@ -88,11 +88,11 @@ class TriangleCover:
 
     `groups` cover remove's half of the family. `others` cover the other half more roughly, because nobody
     gains by choosing there while the remaining epsilon is >= 0. `best_between` is the triangle that gains
-    most where epsilon is near 0, if one beats remove. `square` is 1 / noise^2.
+    most where epsilon is near 0, if one beats remove. `inverse_variance` is 1 / noise^2.
     """
 
     rate: float
-    square: float
+    inverse_variance: float
     quality: Quality
     grid: Floats
     groups: Curves
@@ -106,36 +106,38 @@ class TriangleCover:
         return self.groups.count + self.others.count
 
 
-def curves_of(grams: Iterable[Gram], rate: float, square: float, losses: Floats, coarseness: float) -> Curves:
+def curves_of(
+    grams: Iterable[Gram], rate: float, inverse_variance: float, losses: Floats, coarseness: float
+) -> Curves:
     """Upper bounds on the curves of Gram matrices at given losses >= 0."""
-    found = [both_orders(gram, rate, square, losses, coarseness) for gram in grams]
+    found = [both_orders(gram, rate, inverse_variance, losses, coarseness) for gram in grams]
     return Curves(np.array([forth for forth, _ in found]), np.array([back for _, back in found]))
 
 
 @lru_cache(maxsize=KEPT_COVERS)
-def cover_triangles(rate: float, square: float, quality: Quality) -> TriangleCover:
+def cover_triangles(rate: float, inverse_variance: float, quality: Quality) -> TriangleCover:
     """The cover for one rate and 1 / noise^2; it takes seconds, and every question about a run needs it."""
-    return _Pooling(rate, square, quality).cover()
+    return _Pooling(rate, inverse_variance, quality).cover()
 
 
-def largest_loss(rate: float, square: float, deviations: float) -> float:
+def largest_loss(rate: float, inverse_variance: float, deviations: float) -> float:
     """The loss of remove at an output so many standard deviations out."""
-    exponent = 2 * math.sqrt(square) * deviations + 2 * square
+    exponent = 2 * math.sqrt(inverse_variance) * deviations + 2 * inverse_variance
     return math.log1p(rate * math.expm1(exponent)) if exponent < 700 else math.log(rate) + exponent
 
 
-def _grid(rate: float, square: float) -> Floats:
-    top = largest_loss(rate, square, 13.0)
-    deviation = rate * math.sqrt(math.expm1(min(4 * square, 700.0)))
+def _grid(rate: float, inverse_variance: float) -> Floats:
+    top = largest_loss(rate, inverse_variance, 13.0)
+    deviation = rate * math.sqrt(math.expm1(min(4 * inverse_variance, 700.0)))
     near = 3 * min(deviation, top / 8) * np.arange(NEAR + 1) / NEAR
     return np.concatenate([near, np.geomspace(near[-1], top, FAR)[1:]])
 
 
 class _Pooling:
-    def __init__(self, rate: float, square: float, quality: Quality) -> None:
-        self.rate, self.square, self.quality = rate, square, quality
-        self.grid = _grid(rate, square)
-        self.ceiling = curves_of([REMOVE_GRAM], rate, square, self.grid, quality.coarseness).forth
+    def __init__(self, rate: float, inverse_variance: float, quality: Quality) -> None:
+        self.rate, self.inverse_variance, self.quality = rate, inverse_variance, quality
+        self.grid = _grid(rate, inverse_variance)
+        self.ceiling = curves_of([REMOVE_GRAM], rate, inverse_variance, self.grid, quality.coarseness).forth
         self.remove = self._curves([REMOVE_GRAM])
         tilts, width = np.array(TILTS)[:, None], np.gradient(self.grid)
         self.forth_weights = np.exp(np.minimum(tilts * self.grid, 600.0)) * width
@@ -152,7 +154,7 @@ class _Pooling:
         others = self._pool(curves.exchanged, order[::-1], first_limit=self.quality.group)
         return TriangleCover(
             rate=self.rate,
-            square=self.square,
+            inverse_variance=self.inverse_variance,
             quality=self.quality,
             grid=self.grid,
             groups=Curves.stack(curves.rows(members).largest() for members in groups),
@@ -164,7 +166,7 @@ class _Pooling:
     def _curves(self, grams: Iterable[Gram], coarser: float = 1.0) -> Curves:
         """The curves of Gram matrices on the grid, capped at remove's, which no triangle exceeds."""
         coarseness = coarser * self.quality.coarseness
-        return curves_of(grams, self.rate, self.square, self.grid, coarseness).below(self.ceiling)
+        return curves_of(grams, self.rate, self.inverse_variance, self.grid, coarseness).below(self.ceiling)
 
     def _moments(self, curves: Curves) -> Floats:
         """About E_P[(e^{c loss} - 1) / (c (c + 1))]: the integral of each curve over e^{c x} dx."""
@@ -203,11 +205,11 @@ class _Pooling:
 
     def _cut_by_variance(self) -> list[Box]:
         """Boxes cut by the variance alone, for which there is a formula, to a few times what is allowed."""
-        limit = log_variance(REMOVE_GRAM, self.square) + math.log1p(4 * self.quality.box)
+        limit = log_variance(REMOVE_GRAM, self.inverse_variance) + math.log1p(4 * self.quality.box)
         done, open_boxes = [], [HALF_OF_ALL]
         while open_boxes:
             box = open_boxes.pop()
-            if log_variance(box.dominator(), self.square) <= limit or box.d1 - box.d0 < SMALLEST:
+            if log_variance(box.dominator(), self.inverse_variance) <= limit or box.d1 - box.d0 < SMALLEST:
                 done.append(box)
             else:
                 open_boxes += self._halve(box)
@@ -215,11 +217,11 @@ class _Pooling:
 
     def _halve(self, box: Box) -> list[Box]:
         """The two halves along the angle that lowers the variance more, or |a - a'|, which decides near 0."""
-        limit = log_variance(REMOVE_GRAM, self.square) + self.quality.box / 2
+        limit = log_variance(REMOVE_GRAM, self.inverse_variance) + self.quality.box / 2
 
         def left(halves: tuple[Box, Box]) -> tuple[float, float]:
             grams = [half.dominator() for half in halves if not half.is_empty]
-            variance = sum(max(log_variance(gram, self.square) - limit, 0.0) for gram in grams)
+            variance = sum(max(log_variance(gram, self.inverse_variance) - limit, 0.0) for gram in grams)
             return variance, sum(gram.u + gram.w - 2 * gram.c for gram in grams) / len(grams)
 
         best = min(box.halves(), key=left)

@@ -25,14 +25,13 @@ from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place_contour
 from tightrope.pairs.exchange import Game
 
-KEPT_PLACES = (
-    32  # a megabyte or so each; a curve's neighbouring questions, and those of the next curve, share them
-)
+# a megabyte or so each; a curve's neighbouring questions, and those of the next curve, share them
+KEPT_GAMES = 32
 MOST_CELLS = 2_000_000  # of one of the other steps
 
 
 def ignore_progress(done: int, steps: int) -> None:
-    """Nobody watches."""
+    """What is called where nobody asked to be told."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class BlockProfile:
 
 
 @dataclass(frozen=True)
-class Place:
+class GameBounds:
     """Both ends of the curve near one epsilon."""
 
     layout: Layout
@@ -91,7 +90,7 @@ def _in_order(below: float, above: float) -> float:
     return min(below, above)
 
 
-class Substitution:
+class PlayedGame:
     """The curve of a run of exchanges, for epsilon >= 0. The bracket is as wide as theory and grain leave it.
 
     Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that
@@ -117,14 +116,14 @@ class Substitution:
         log_delta = math.log(delta)
         return self.play(self.planner.rung_for_delta(log_delta), accuracy).epsilons(log_delta)
 
-    def play(self, rung: int, accuracy: float) -> Place:
+    def play(self, rung: int, accuracy: float) -> GameBounds:
         """Both ends at one rung of the ladder."""
-        return _play(_Player(self.game, rung, grains_for(accuracy), self.progress))
+        return _play(GameQuestion(self.game, rung, grains_for(accuracy), self.progress))
 
 
 @dataclass(frozen=True)
-class _Player:
-    """Plays one question; who watches makes no difference to the answer."""
+class GameQuestion:
+    """One rung of one game, at these grains; who watches makes no difference to the answer."""
 
     game: Game
     rung: int
@@ -133,18 +132,22 @@ class _Player:
 
     @cached_property
     def planner(self) -> Planner:
+        """Where and how finely to play."""
         return Planner(self.game)
 
     @cached_property
     def layout(self) -> Layout:
+        """The window and the lattice of this rung."""
         return self.planner.layout(self.rung, self.grains, self._count_curves)
 
-    def place(self) -> Place:
+    def answer(self) -> GameBounds:
         """The cover's value above, if there is a cover, and the policy's below."""
-        return Place(self.layout, self._above() if self.game.exchange.is_covered else None, self._below())
+        return GameBounds(
+            self.layout, self._above() if self.game.exchange.is_covered else None, self._below()
+        )
 
     def _cover(self, quality: Quality) -> TriangleCover:
-        return cover_triangles(self.game.exchange.rate, self.game.exchange.square, quality)
+        return cover_triangles(self.game.exchange.rate, self.game.exchange.inverse_variance, quality)
 
     def _count_curves(self, quality: Quality) -> int:
         return self._cover(quality).size if self.game.exchange.is_covered else 1
@@ -219,11 +222,11 @@ class _Player:
         if exchange.is_covered:
             between = self._cover(self.grains[0].quality).best_between
             if between is not None:
-                laws.append(triangle_law(between, exchange.rate, exchange.square, spacing))
+                laws.append(triangle_law(between, exchange.rate, exchange.inverse_variance, spacing))
         return laws
 
 
-@lru_cache(maxsize=KEPT_PLACES)
-def _play(player: _Player) -> Place:
+@lru_cache(maxsize=KEPT_GAMES)
+def _play(question: GameQuestion) -> GameBounds:
     """Both ends at one rung; kept, because a game takes seconds and a curve's questions come one by one."""
-    return player.place()
+    return question.answer()

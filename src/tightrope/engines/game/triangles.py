@@ -88,10 +88,11 @@ def triangle(d: float, e: float) -> Gram:
     return Gram(float(_u(e, d)), float(_w(e, d)), 2 * math.sin(e) ** 2 + 2 * math.cos(d) * math.sin(e))
 
 
-def log_variance(gram: Gram, square: float) -> float:
-    """ln of the variance of X - Y, which a step of low rate loses, about; `square` is 1 / noise^2."""
-    top = max(gram.u, gram.w) * square
-    parts = np.exp(gram.u * square - top) + np.exp(gram.w * square - top) - 2 * np.exp(gram.c * square - top)
+def log_variance(gram: Gram, inverse_variance: float) -> float:
+    """ln of the variance of X - Y, about what a step of low rate loses; `inverse_variance`: 1 / noise^2."""
+    u, w, c = (entry * inverse_variance for entry in (gram.u, gram.w, gram.c))
+    top = max(u, w)
+    parts = np.exp(u - top) + np.exp(w - top) - 2 * np.exp(c - top)
     return top + math.log(max(float(parts), 1e-300))
 
 

@@ -152,8 +152,8 @@ def _correct(aim: Aim, bounds: LogBounds, tolerance: float) -> Aim:
         log_alias -= 1 + math.log(errors.aliasing / tolerance)
     if errors.tails > tolerance / 4:
         log_tail -= 1 + math.log(errors.tails / tolerance)
-    if errors.cells > tolerance / 2:
-        cells *= max(0.4 * tolerance / errors.cells, 1e-3)
+    if errors.discretisation > tolerance / 2:
+        cells *= max(0.4 * tolerance / errors.discretisation, 1e-3)
     if bounds.lower > -math.inf:
         return Aim(aim.epsilon, bounds.lower, cells, log_alias, log_tail)
     return Aim(aim.epsilon, min(bounds.upper, aim.log_delta), cells, log_alias - 5, log_tail)

@@ -7,7 +7,7 @@ how rare it is. The two kinds are disjoint events, so both their upper and their
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import singledispatch
 
 import numpy as np
@@ -281,8 +281,10 @@ class SplitLaws:
         lower = float(np.logaddexp.reduce([b.lower for b in each]))
         shares = [math.exp(b.upper - upper) if upper > -math.inf else 0.0 for b in each]
         errors = {
-            name: sum(share * getattr(b.errors, name) for share, b in zip(shares, each, strict=True))
-            for name in ("cells", "tails", "aliasing", "cut_off", "rounding")
+            term.name: sum(
+                share * getattr(b.errors, term.name) for share, b in zip(shares, each, strict=True)
+            )
+            for term in fields(Errors)
         }
         return LogBounds(min(lower, upper), upper, Errors(**errors))
 

@@ -152,9 +152,8 @@ def bound_by_cells(pair: Pair, c: float) -> float:
     """An upper bound for bounded losses and huge tilts: narrowing cells, each moved to its top."""
     laws = pair.one_step
     assert isinstance(laws, ShiftPair)  # a finite pair is its own set of nodes
-    if (
-        laws is not pair
-    ):  # the lower half of an envelope and its atom have no loss above 0, so they add at most 1
+    if laws is not pair:
+        # the lower half of an envelope and its atom have no loss above 0, so they add at most 1
         return log1p_exp(bound_by_cells(laws, c))
     low, high = laws.loss_range
     span = min(high - low, high + 50 / c)  # what lies below counts as if it were there

@@ -17,8 +17,8 @@ from tightrope.engines.transforms.transform import (
     log_panel_error,
     weigh,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.pairs.finite_pair import FinitePair, exact_log_ratio
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shift_pair import Noise, ShiftPair
 
 MOST_PANELS = 500
@@ -40,7 +40,7 @@ class FiniteTransform(Transform):
         return self.nodes(c)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Every level."""
+        """Every level is a node: nothing is missed."""
         return GainNodes(self.losses, self.log_masses, 8 * UNIT_ROUNDOFF * np.abs(self.losses), -math.inf)
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
@@ -105,7 +105,7 @@ class LaplaceTransform(Transform):
         raise EngineDeclines("the integrand oscillates too fast")
 
     def _log_panel_errors(self, c: float, t: float, panels: int) -> float:
-        """ln of a bound on the sum of the panels' errors (lemma 6).
+        """ln of a bound on the sum of the panels' errors (docs/certificates.md, lemma 6).
 
         Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its
         ellipse.
@@ -137,7 +137,7 @@ class LaplaceTransform(Transform):
         return 2 * x - self.high if self.pair.observed.rate else self.low - 2 * x
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
-        """Atoms in phase, plus the part between the centres integrated by parts (lemma 7)."""
+        """Atoms in phase, plus the part between the centres integrated by parts (lemma 7 there)."""
         nodes = self.nodes(c)
         atoms = float(nodes.weights[:2].sum())
         between = float(nodes.weights[2:].sum())

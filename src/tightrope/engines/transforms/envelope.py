@@ -6,7 +6,8 @@ remove pair, so
     M(z) = atom + integral over u > middle of  density(u) R(u)^{1+z}  +  density(u) R(u)^{-z}  du :
 
 losses ln R of the remove pair, and losses -ln R of the add pair. For normal noise steep = shift; for
-Laplace noise steep = 2, and beyond the second centre R is constant: one more atom on each side.
+Laplace noise steep = 2, and beyond the second centre R is constant: one more atom on each side. The lemmas
+are those of docs/certificates.md.
 """
 
 import math

@@ -32,7 +32,7 @@ from tightrope.engines.transforms.transform import (
     weigh,
 )
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
-from tightrope.pairs.shift_pair import Noise, ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair, log_mixed_ratio
 
 FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
 
@@ -42,7 +42,7 @@ class NormalTransform(Transform):
 
     def __init__(self, pair: ShiftPair) -> None:
         super().__init__()
-        if pair.noise is not Noise.NORMAL or pair.pure_separation is not None:
+        if not pair.has_normal_noise or pair.gaussian_separation is not None:
             raise ValueError("needs mixtures of normals")
         self.pair = pair
         self.g_p, self.a = pair.observed.rate, pair.observed.shift
@@ -117,7 +117,8 @@ class NormalTransform(Transform):
         if not high - low < MOST_NODES * step:
             raise EngineDeclines("the integrand oscillates too fast")
         u = np.arange(math.ceil((high - low) / step) + 1, dtype=float) * step + low
-        return u, self.pair.observed.log_ratio(u), self.pair.alternative.log_ratio(u)
+        log_p = log_mixed_ratio(self.g_p, self.a * (u - self.a / 2))
+        return u, log_p, log_mixed_ratio(self.g_q, -self.b * (u + self.b / 2))
 
     def _step(self, c: float, height: float, target: float) -> tuple[float, float]:
         """The widest step whose aliasing is below `target` of M(c), and ln of the bound on the aliasing."""

@@ -193,10 +193,10 @@ def weigh(
 
 
 def log_tail_above(rate: float, shift: float, c: float, high: float) -> float:
-    """ln of a bound on the integral of density R^{1+c} above `high`, normal noise (lemma 3).
+    """ln of a bound on the integral of density R^{1+c} above `high`, normal noise.
 
     R is at most 2^c times its larger half's power, and at most e^{shift u} to the right of shift / 2, which
-    is better where the shift is so small that tilts are huge.
+    is better where the shift is so small that tilts are huge (docs/certificates.md, lemma 3).
     """
     plain = float(special.log_ndtr(-high))
     if rate == 0:
