@@ -222,7 +222,7 @@ class RunOptions(StepOptions):
 
     @property
     def run(self) -> Run:
-        """All steps."""
+        """The step as often as it is taken."""
         return self.step * self.steps
 
     def certified(self, effort: str) -> Certified:

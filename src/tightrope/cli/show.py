@@ -63,7 +63,7 @@ def effort_facts(by: object, asked: Iterable[tuple[Run, Relation]]) -> list[Fact
 
 
 def question_object(asked: RunOptions, relation: Relation | None, by: object = None) -> Object:
-    """State the same for JSON."""
+    """State what was asked for JSON."""
     stated: Object = {
         "mechanism": plain_setting(asked.stated_mechanism),
         "sampling": plain_setting(asked.stated_sampling),
@@ -75,7 +75,7 @@ def question_object(asked: RunOptions, relation: Relation | None, by: object = N
 
 
 def relation_object(relation: Relation) -> Object:
-    """Kind and meaning."""
+    """A relation for JSON: its kind, and what it means."""
     return {"kind": spell(relation), "meaning": relation.meaning}
 
 
@@ -93,7 +93,7 @@ def number_object(value: float) -> float | str:
 
 
 def bracket_object(bracket: Bracket) -> Object:
-    """Both ends."""
+    """A bracket for JSON: both ends."""
     return {"lower": number_object(bracket.lower), "upper": number_object(bracket.upper)}
 
 

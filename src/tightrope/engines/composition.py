@@ -183,7 +183,7 @@ class Composition:
         return Fraction(delta) < mass
 
     def _upper_limit(self, delta: float) -> float:
-        """An epsilon at which delta(epsilon) is the infinite mass, if that mass is certainly at most delta."""
+        """An epsilon at which delta(epsilon) is the infinite mass, where that is certainly at most delta."""
         mass = self.schedule.exact_infinite_mass
         if not mass or Fraction(delta) < mass:
             return math.inf

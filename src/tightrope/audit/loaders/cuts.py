@@ -49,7 +49,7 @@ class Cut:
 
     @property
     def steps(self) -> int:
-        """Batches per pass."""
+        """How many batches a pass has."""
         return -(-self.used // self.batch)
 
     @property

@@ -68,7 +68,7 @@ class Batches:
 
     @cached_property
     def signatures(self) -> list[bytes]:
-        """The same for batches of the same records, and only for those."""
+        """A signature for each batch, equal exactly where the records are the same."""
         return [inside.tobytes() for inside in self.members]
 
 
