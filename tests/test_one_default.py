@@ -214,8 +214,8 @@ def test_for_laplace_noise_the_gap_is_the_envelopes(effort: tr.Effort, says: str
 
 def test_comparisons_and_audits_refuse_what_is_no_accountant_by_name() -> None:
     run: Any = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1)) * 3
-    for by in (tr.Renyi(), "renyi", [], None):
-        wrong: Any = by
+    unusable: tuple[Any, ...] = (tr.Renyi(), "renyi", [], None)
+    for wrong in unusable:
         with pytest.raises(tr.InvalidSetting, match="by must be Certified, or a list of accountants"):
             tr.compare(run, relation=tr.ADD, delta=1e-6, by=wrong)
     deltas: Any = np.array([1e-6, 1e-5])
