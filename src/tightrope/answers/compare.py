@@ -109,7 +109,7 @@ def compare(
     listed = isinstance(by, Sequence) and by and not isinstance(by, str)
     if not listed and not isinstance(by, Certified):
         must = "be {Certified}, or a list of accountants"
-        raise InvalidSetting("by", by, must, "Pass for example by=[Certified(), Renyi()].")
+        raise InvalidSetting("by", by, must, "List for example {Certified} and {Renyi}.")
     asked = _list_accountants(run.steps * len(deltas), by) if isinstance(by, Certified) else by
     planned = asked is not by
     for accountant in asked:

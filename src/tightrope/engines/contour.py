@@ -16,7 +16,6 @@ from functools import cached_property
 import numpy as np
 
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
-from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import (
     Placement,
     geometric_tail,
@@ -37,12 +36,21 @@ class ContourEngine:
 
     def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
         self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
-        self.cumulants = Plan(schedule)
         self.gaussian_square = schedule.gaussian_square  # of all full batches of Gaussian noise together
         self.parts = [
             (kept_transform(pair), times) for pair, times in schedule if pair.gaussian_separation is None
         ]
         self.log_infinite = schedule.log_infinite_mass
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        """ln of the composed moment at c and its first two derivatives; declined where the transforms end."""
+        log_moment, mean, variance = (self.gaussian_square * x for x in (c * (1 + c) / 2, c + 0.5, 1.0))
+        for transform, times in self.parts:
+            one = transform.cumulants(c)
+            log_moment, mean, variance = (
+                total + times * part for total, part in zip((log_moment, mean, variance), one, strict=True)
+            )
+        return log_moment, mean, variance
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
         """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""

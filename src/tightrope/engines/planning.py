@@ -42,7 +42,9 @@ class Outline:
         self.tilted = lru_cache(maxsize=16)(self._tilted)
         # ln of the moment at c, and its first two derivatives in c
         self.cumulants: Cumulants = self._gaussian_cumulants
-        if self.separation is None:
+        if self.separation is None and not pair.has_normal_noise:
+            self.cumulants = self._bounded_cumulants
+        elif self.separation is None:
             cumulants = kept_transform(pair).cumulants
             self.cumulants = partial(cumulants, log_cap=log_cap) if log_cap > -math.inf else cumulants
 
@@ -50,6 +52,12 @@ class Outline:
         assert self.separation is not None
         v = self.separation**2
         return v * c * (1 + c) / 2, v * (c + 0.5), v
+
+    def _bounded_cumulants(self, c: float) -> tuple[float, float, float]:
+        """By the merged cells, which serve any tilt; quadratures end where tilts are steep."""
+        losses, weights, log_moment = self.tilted(c)
+        mean = float(weights @ losses)
+        return log_moment, mean, float(weights @ (losses - mean) ** 2)
 
     def _tilted(self, c: float) -> tuple[Floats, Floats, float]:
         """Losses in increasing order, their tilted probabilities, and ln of the moment."""
