@@ -1,6 +1,7 @@
 """The engines against each other and against multi-precision references, and the pieces they are made of."""
 
 import math
+import random
 import time
 from dataclasses import fields
 from fractions import Fraction
@@ -543,3 +544,23 @@ def test_a_curve_at_another_accuracy_is_so_on_both_sides_of_zero() -> None:
     curve = tr.privacy_curve(run, relation=tr.ADD, by=tr.Certified(accuracy=0.1)).to_accuracy(1e-6)
     assert curve.delta(0.5).relative_width <= 1e-6
     assert curve.delta(-0.5).relative_width <= 1e-6
+
+
+def test_the_limit_of_finite_losses_is_never_too_small_where_losses_cancel() -> None:
+    half, one = Fraction(1, 2), Fraction(1)
+    opposite = FinitePair(
+        FiniteSupport((half, half)), FiniteSupport((one, 0 * one))
+    )  # its finite loss is -ln 2
+    chance = random.Random(5)
+    for _ in range(300):
+        p, q = (Fraction(chance.randrange(1, 999), 1000) for _ in "pq")
+        pair = FinitePair(FiniteSupport((p, 1 - p)), FiniteSupport((q, 1 - q)))
+        if pair.is_trivial:
+            continue
+        times = chance.randrange(1, 9)
+        ratio = max(a / b for a, b in pair.levels)
+        exact = times * mp.log(mpf(ratio.numerator) / ratio.denominator)
+        count = max(round(float(exact) / math.log(2)), 1)
+        limit = Schedule([(pair, times), (opposite, count)]).finite_loss_limit
+        truth = exact - count * mp.log(2)
+        assert truth <= limit <= truth + mpf("1e-12")

@@ -12,7 +12,7 @@ import tightrope as tr
 from catalogue import BRANCHES, CATALOGUE, EVERY, Entry, batch, curve, gaussian, laplace, over, poisson
 from shell import Shell
 from test_cli import loaded
-from tightrope.audit import audit
+from tightrope.audit import audit, prove_bound
 from tightrope.errors import SeveralProblems, UnusableFile
 from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import declare_as_accounted
@@ -226,3 +226,5 @@ def test_comparisons_and_audits_refuse_what_is_no_accountant_by_name() -> None:
     for wrong in uncertain:
         with pytest.raises(tr.InvalidSetting, match="by must be Certified"):
             audit(finding, run, delta=1e-6, relation=tr.ADD, by=wrong)
+        with pytest.raises(tr.InvalidSetting, match="by must be Certified"):
+            prove_bound(run, finding, delta=1e-6, relation=tr.ADD, by=wrong)

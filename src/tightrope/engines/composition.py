@@ -179,7 +179,8 @@ class Composition:
         """Whether delta is certainly too small for every epsilon."""
         mass = self.schedule.exact_infinite_mass
         if mass is None:
-            return math.log(delta) * (1 + 4 * UNIT_ROUNDOFF) < self.schedule.log_infinite_mass[0]
+            # ln delta is negative: a little towards 0 it is certainly not too small
+            return math.log(delta) * (1 - 4 * UNIT_ROUNDOFF) < self.schedule.log_infinite_mass[0]
         return Fraction(delta) < mass
 
     def _upper_limit(self, delta: float) -> float:
@@ -187,7 +188,7 @@ class Composition:
         mass = self.schedule.exact_infinite_mass
         if not mass or Fraction(delta) < mass:
             return math.inf
-        return max(self.schedule.largest_finite_loss * (1 + 16 * UNIT_ROUNDOFF), 0.0)
+        return max(self.schedule.finite_loss_limit, 0.0)
 
     def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
@@ -207,12 +208,11 @@ class Composition:
             tried.add(guess)
         if found.lower == 0 and self._meets_at_zero(log_delta, accuracy):
             return 0.0, 0.0
-        limit = self._upper_limit(delta)
-        if (
-            not found.is_enough(accuracy) and limit < math.inf
-        ):  # so close to the infinite mass, no bound tells
-            return min(found.lower, limit), limit
         if not found.is_enough(accuracy):
+            limit = self._upper_limit(delta)
+            # where delta is the infinite mass up to rounding, no bound tells more
+            if found.lower <= limit < math.inf and log_delta <= self.schedule.log_infinite_mass[1]:
+                return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
         return found.lower, found.upper

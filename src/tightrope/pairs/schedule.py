@@ -104,9 +104,14 @@ class Schedule:
         return 1 - math.prod((finite**times for finite, times in parts), start=Fraction(1))
 
     @property
-    def largest_finite_loss(self) -> float:
-        """The largest total loss that is finite, up to rounding: from there on delta is the infinite mass."""
-        return math.fsum(times * pair.largest_finite_loss for pair, times in self.parts)
+    def finite_loss_limit(self) -> float:
+        """An upper bound on the largest finite total loss: from there on delta is the infinite mass.
+
+        A loss is right to 4 units of roundoff u relative, its product with the count and the sum to one more
+        each. The losses may differ in sign, so the charge is relative to their sizes.
+        """
+        terms = [times * pair.largest_finite_loss for pair, times in self.parts]
+        return math.fsum((*terms, *(16 * UNIT_ROUNDOFF * abs(term) for term in terms)))
 
     @property
     def infinite_mass(self) -> float:

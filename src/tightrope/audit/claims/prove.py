@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
@@ -115,7 +115,7 @@ def prove_bound(
         finding=finding,
         delta=check.open_probability(delta=delta),
         relation=as_relation(relation),
-        by=by,
+        by=check_certified(by),
         starts=check.whole(least=1, starts=starts),
     )
     try:
