@@ -1,0 +1,60 @@
+"""How far the functions of numpy, math and SciPy can be off: every such bound that a charge rests on.
+
+Each holds for arguments that are taken as exact; an error of the argument is the caller's to charge. A result
+below the smallest normal number may also be off by `UNDERFLOW_ABS_ERROR`. Where no theorem exists (SciPy's
+special functions) the form of the bound follows the algorithm and tests/test_ulps.py checks it against ball
+arithmetic, near zeros, branches and the ends of the range of floats.
+"""
+
+import numpy as np
+
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+
+# exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt: numpy's vector code promises 4 ulp
+# and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at their zeros.
+ELEMENTARY_REL_ERROR = 8 * UNIT_ROUNDOFF
+SQRT_REL_ERROR = UNIT_ROUNDOFF  # rounded correctly (IEEE 754), as + - * / are
+XLOGY_REL_ERROR = 10 * UNIT_ROUNDOFF  # xlogy and xlog1py: a logarithm and a product
+# expit is 1 / (1 + e^-x): two roundings and e^-x. Below -709.78 it is 0, which UNDERFLOW_ABS_ERROR covers.
+EXPIT_REL_ERROR = 12 * UNIT_ROUNDOFF
+# Also where a value in the range of subnormal numbers is taken for 0.
+UNDERFLOW_ABS_ERROR = 2.0**-1022
+
+
+def logaddexp_abs_error(result: Floats | float) -> Floats:
+    """Of numpy's logaddexp(a, b) = max + log1p(e^-d), d = |a - b|.
+
+    e^-d is off by (8 + d) u relative, log1p of it by (16 + d) u log1p(e^-d) <= (16 ln 2 + 0.4) u <= 12 u, and
+    the sum is rounded once.
+    """
+    return UNIT_ROUNDOFF * (12 + np.abs(result))
+
+
+def ndtr_rel_error(x: Floats | float) -> Floats:
+    """Of SciPy's ndtr, relative. It squares a rounded x / sqrt 2: 3 units of x^2/2 in the exponent."""
+    return UNIT_ROUNDOFF * (32 + 3 * np.square(np.minimum(x, 0.0)))
+
+
+def log_ndtr_rel_error(x: Floats | float) -> Floats:
+    """Of SciPy's log_ndtr, relative: accurate below 1; beyond, ndtr(-x) is what the result consists of."""
+    return UNIT_ROUNDOFF * np.where(np.asarray(x) <= 1, 16.0, 32 + 3 * np.square(x))
+
+
+def erfc_rel_error(x: Floats | float) -> Floats:
+    """Of SciPy's erfc, relative: its exponent is a rounded square."""
+    return UNIT_ROUNDOFF * (32 + 2 * np.square(np.maximum(x, 0.0)))
+
+
+def erfcx_rel_error(x: Floats | float) -> Floats:
+    """Of SciPy's erfcx, relative; below 0 it is about 2 e^{x^2} of a rounded square, to -26.7."""
+    return UNIT_ROUNDOFF * (16 + 2 * np.square(np.minimum(x, 0.0)))
+
+
+def gammaln_abs_error(result: Floats | float) -> Floats:
+    """Of SciPy's gammaln at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
+    return 16 * UNIT_ROUNDOFF * (1 + np.abs(result))
+
+
+def lgamma_abs_error(result: Floats | float) -> Floats:
+    """Of math.lgamma at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
+    return 32 * UNIT_ROUNDOFF * (1 + np.abs(result))

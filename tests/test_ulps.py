@@ -1,0 +1,217 @@
+"""Every bound of numerics/ulps.py, checked against balls at zeros, branches and ends of the range."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from scipy import special
+
+from tightrope.numerics import ulps
+from tightrope.numerics.floats import Floats
+
+MANY = 1500
+UNDERFLOW = ulps.UNDERFLOW_ABS_ERROR
+
+
+@pytest.fixture(autouse=True)
+def _precise_balls():
+    before, ctx.prec = ctx.prec, 300
+    yield
+    ctx.prec = before
+
+
+def sizes(low: float, high: float, seed: int = 0) -> Floats:
+    """Positive numbers with exponents of 10 between two."""
+    return 10 ** np.random.default_rng([seed, MANY]).uniform(low, high, MANY)
+
+
+def both(x: Floats) -> Floats:
+    return np.concatenate([x, -x])
+
+
+def around(*points: float) -> Floats:
+    """The points, their 24 neighbours among floats, and others at every distance."""
+    near = []
+    for point in points:
+        steps = np.spacing(point) * np.arange(-12, 13)
+        away = both(sizes(-17, 0.5)[::15] * max(abs(point), 1e-300))
+        near.append(point + np.concatenate([steps, away]))
+    return np.concatenate(near)
+
+
+def evenly(low: float, high: float) -> Floats:
+    return np.random.default_rng([1, MANY]).uniform(low, high, MANY)
+
+
+def scalar(function: Callable[[float], float]) -> Callable[[Floats], Floats]:
+    return lambda x: np.array([function(float(v)) for v in x])
+
+
+WIDE = both(sizes(-320, 308))
+EXPONENTS = np.concatenate([both(sizes(-320, 2.84)), evenly(-760, 709.7), around(0.0, 0.3465736, 1.0, 709.0)])
+EXPONENTS = EXPONENTS[EXPONENTS < 709.78]
+POSITIVE = np.concatenate(
+    [sizes(-307, 308), sizes(-3, 3), around(1.0, 0.5, 2.0, math.sqrt(0.5), math.sqrt(2))]
+)
+POSITIVE = POSITIVE[POSITIVE > 0]
+ABOVE_MINUS_ONE = np.concatenate(
+    [WIDE, evenly(-1, 3), -1 + sizes(-15.9, 0), around(0.0, 1.0, -0.5, 0.41421356)]
+)
+ABOVE_MINUS_ONE = ABOVE_MINUS_ONE[ABOVE_MINUS_ONE > -1]
+ANGLES = np.concatenate(
+    [WIDE, both(sizes(0, 9)), around(*(k * math.pi / 4 for k in (1, 2, 3, 4, 7, 100, 12345, 10**7, 10**12)))]
+)
+NORMAL = np.concatenate(
+    [
+        evenly(-37.5, 38),
+        both(sizes(-320, 1.5)),
+        around(*both(np.array([0.7071, 1, 1.4142, 5, 8, 11.3, 14, 20]))),
+    ]
+)
+NORMAL = NORMAL[(NORMAL > -37.5) & (NORMAL < 38)]
+AT_LEAST_HALF = np.concatenate(
+    [around(1.0, 2.0, 3.0, 13.0, 1000.0, 1e8), sizes(0, 305), np.arange(1.0, 400.0)]
+)
+
+ELEMENTARY: dict[str, tuple[Callable[[arb], arb], Floats]] = {
+    "exp": (arb.exp, EXPONENTS),
+    "expm1": (arb.expm1, EXPONENTS),
+    "log": (arb.log, POSITIVE),
+    "log1p": (arb.log1p, ABOVE_MINUS_ONE),
+    "log2": (lambda x: x.log() / arb(2).log(), POSITIVE),
+    "log10": (lambda x: x.log() / arb(10).log(), POSITIVE),
+    "sin": (arb.sin, ANGLES),
+    "cos": (arb.cos, ANGLES),
+    "tan": (arb.tan, ANGLES),
+    "cbrt": (lambda x: x.root(3), POSITIVE),
+}
+
+
+def log_normal_tail_far_out(x: arb) -> arb:
+    """ln P(X < x) for x < -100: the asymptotic series, whose partial sums enclose the value."""
+    term = total = arb(1)
+    for n in range(1, 30):
+        term = -term * (2 * n - 1) / (x * x)
+        total += term
+    return (total + arb(0, 1) * abs(term)).log() - x * x / 2 - (-x).log() - (2 * arb.pi()).log() / 2
+
+
+def ndtr(x: arb) -> arb:
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def log_ndtr(x: arb) -> arb:
+    if x < -100:
+        return log_normal_tail_far_out(x)
+    return ndtr(x).log() if x < 0 else (-ndtr(-x)).log1p()
+
+
+def assert_within(computed: Floats, truth: list[arb], abs_error: Callable[[int, arb], arb]) -> None:
+    """Each computed value is within its bound of the truth, which itself is known far better."""
+    assert len(computed) > MANY / 2
+    for i, (value, true) in enumerate(zip(computed, truth, strict=True)):
+        assert abs(arb(float(value)) - true) <= abs_error(i, true), (i, value, true)
+
+
+def check(x: Floats, computed: Floats, reference: Callable[[arb], arb], rel_error: Floats | float) -> None:
+    errors = np.broadcast_to(rel_error, x.shape)
+    truth = [reference(arb(float(v))) for v in x]
+    assert_within(computed, truth, lambda i, true: arb(float(errors[i])) * abs(true) + UNDERFLOW)
+
+
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_elementary_functions_of_numpy_and_math(name):
+    reference, x = ELEMENTARY[name]
+    x = x[np.isfinite(x)]
+    check(x, getattr(np, name)(x), reference, ulps.ELEMENTARY_REL_ERROR)
+    check(x, scalar(getattr(math, name))(x), reference, ulps.ELEMENTARY_REL_ERROR)
+
+
+def test_functions_of_two_arguments():
+    rng = np.random.default_rng(2)
+    x, y = both(sizes(-150, 150)), rng.permutation(both(sizes(-150, 150, 1)))
+    balls = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
+
+    def relative(i: int, true: arb) -> arb:
+        return arb(ulps.ELEMENTARY_REL_ERROR) * abs(true) + UNDERFLOW
+
+    assert_within(np.hypot(x, y), [(v * v + w * w).sqrt() for v, w in balls], relative)
+    assert_within(np.abs(x + 1j * y), [(v * v + w * w).sqrt() for v, w in balls], relative)
+    assert_within(np.arctan2(y, x), [arb.atan2(w, v) for v, w in balls], relative)
+    assert_within(np.angle(x + 1j * y), [arb.atan2(w, v) for v, w in balls], relative)
+
+
+def test_logaddexp():
+    a = np.concatenate([both(sizes(-20, 8)), evenly(-800, 800), evenly(-1, 1)])
+    b = a + np.concatenate(
+        [np.roll(both(sizes(-20, 3)), 777), evenly(-40, 40)[::-1], evenly(-1.5, 0.5)[::-1]]
+    )
+    truth = []
+    for v, w in zip(a, b, strict=True):
+        low, high = sorted((arb(float(v)), arb(float(w))), key=lambda ball: float(ball))
+        truth.append(high + (low - high).exp().log1p())
+    computed = np.logaddexp(a, b)
+    errors = ulps.logaddexp_abs_error(computed)
+    assert_within(computed, truth, lambda i, _: arb(float(errors[i])))
+
+
+def test_square_roots_are_rounded_correctly():
+    check(POSITIVE, np.sqrt(POSITIVE), arb.sqrt, ulps.SQRT_REL_ERROR)
+
+
+@pytest.mark.parametrize("x", [NORMAL, evenly(-45, -37)], ids=["normal", "underflow"])
+def test_ndtr(x):
+    check(x, special.ndtr(x), ndtr, ulps.ndtr_rel_error(x))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [NORMAL, np.concatenate([-sizes(0, 150), evenly(-1000, 0)]), evenly(35, 45)],
+    ids=["normal", "low", "high"],
+)
+def test_log_ndtr(x):
+    check(x, special.log_ndtr(x), log_ndtr, ulps.log_ndtr_rel_error(x))
+
+
+def test_erfc():
+    x = np.concatenate([NORMAL[np.abs(NORMAL) < 27], evenly(20, 30)])
+    check(x, special.erfc(x), arb.erfc, ulps.erfc_rel_error(x))
+
+
+def test_erfcx():
+    x = np.concatenate([NORMAL[NORMAL > -26.6], sizes(0, 4), evenly(-26.6, 60)])
+    check(x, special.erfcx(x), lambda v: (v * v).exp() * v.erfc(), ulps.erfcx_rel_error(x))
+
+
+def test_expit():
+    x = np.concatenate([both(sizes(-320, 2.8)), evenly(-760, 760), around(-709.78, -37.0, 37.0)])
+    check(x, special.expit(x), lambda v: 1 / (1 + (-v).exp()), ulps.EXPIT_REL_ERROR)
+
+
+def test_xlogy_and_xlog1py():
+    x = sizes(-12, 12)
+    y = np.random.default_rng(3).permutation(POSITIVE)[:MANY]
+    pairs = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
+
+    def relative(i: int, true: arb) -> arb:
+        return arb(ulps.XLOGY_REL_ERROR) * abs(true) + UNDERFLOW
+
+    assert_within(special.xlogy(x, y), [v * w.log() for v, w in pairs], relative)
+    y = np.random.default_rng(4).permutation(ABOVE_MINUS_ONE)[:MANY]
+    pairs = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
+    assert_within(special.xlog1py(x, y), [v * w.log1p() for v, w in pairs], relative)
+
+
+@pytest.mark.parametrize(
+    ("function", "bound"),
+    [(special.gammaln, ulps.gammaln_abs_error), (scalar(math.lgamma), ulps.lgamma_abs_error)],
+    ids=["gammaln", "lgamma"],
+)
+def test_logarithms_of_factorials(function, bound):
+    x = np.concatenate([sizes(-300, 0), AT_LEAST_HALF[AT_LEAST_HALF > 0]])
+    computed = function(x)
+    errors = bound(computed)
+    assert_within(computed, [arb(float(v)).lgamma() for v in x], lambda i, _: arb(float(errors[i])))
+    assert function(np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
