@@ -9,14 +9,15 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
 from multiprocessing import get_context
 
 from tightrope.engines.game.layout import seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles
 from tightrope.engines.game.substitution import PlayedGame
 from tightrope.pairs.exchange import Exchange, Game
+from tightrope.pairs.mixture import Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Noise
 
 DELTA = 1e-5
 SETTINGS = ((0.05, 2.0, 30), (0.5, 1.0, 10), (0.05, 4.0, 1000), (0.001, 0.8, 1000), (0.5, 6.0, 1000))
@@ -26,7 +27,7 @@ ACCURACIES = (0.1, 0.01, 1e-3, 1e-5)
 
 def measure(rate: float, noise: float, steps: int, accuracy: float) -> str:
     """One line: the estimate, the CPU and wall time of one epsilon, and the width that was reached."""
-    exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
+    exchange = Exchange(Noise.NORMAL, Fraction(rate), Fraction(2 / noise))
     game = Game(exchange, steps, Schedule([]))
     expected = seconds_to_play(game, accuracy=accuracy, delta=DELTA)
     substitution = PlayedGame(game)

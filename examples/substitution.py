@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from pathlib import Path
 
 import tightrope as tr
@@ -24,7 +25,7 @@ from tightrope.engines.game.pooling import cover_triangles, largest_loss
 from tightrope.engines.game.substitution import ignore_progress
 from tightrope.files import write_whole
 from tightrope.pairs.exchange import Exchange
-from tightrope.pairs.shift_pair import Noise
+from tightrope.pairs.mixture import Noise
 
 DELTA = 1e-5
 TIGHTLY = tr.Certified(effort=tr.TIGHT)
@@ -216,7 +217,7 @@ def in_between() -> str:
     rows = []
     for rate, noise in BETWEEN:
         square = 1 / noise**2
-        exchange = Exchange(Noise.NORMAL, rate, 2 / noise)
+        exchange = Exchange(Noise.NORMAL, Fraction(rate), Fraction(2 / noise))
         between = cover_triangles(rate, square, USUAL.quality).best_between
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)

@@ -40,8 +40,9 @@ from tightrope.engines.outcomes import ExactOutcomes, exact_delta
 from tightrope.engines.transforms.normal import NormalTransform
 from tightrope.numerics.floats import Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
 
 COARSE = 1e-3
@@ -347,9 +348,8 @@ def test_the_gap_between_the_sides_falls_fourfold_when_the_nodes_double(name: st
 
 
 def transform_of(rate_p: float, shift_p: float, rate_q: float = 0.0, shift_q: float = 0.0) -> NormalTransform:
-    return NormalTransform(
-        ShiftPair(Mixture(Noise.NORMAL, rate_p, shift_p), Mixture(Noise.NORMAL, rate_q, -shift_q))
-    )
+    p = Mixture(Noise.NORMAL, Fraction(rate_p), Fraction(shift_p))
+    return NormalTransform(ShiftPair(p, Mixture(Noise.NORMAL, Fraction(rate_q), Fraction(-shift_q))))
 
 
 TRANSFORMS: list[tuple[str, NormalTransform, float]] = [
@@ -486,7 +486,8 @@ def test_logarithms_of_long_fractions_do_not_cancel() -> None:
 
 
 def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose_nothing() -> None:
-    pair = ShiftPair(Mixture(Noise.NORMAL, 0.0109, 1 / 2.19), Mixture(Noise.NORMAL, 0.0109, -1 / 2.19))
+    law = Mixture(Noise.NORMAL, Fraction(0.0109), Fraction(1 / 2.19))
+    pair = ShiftPair(law, law.mirrored)
     schedule = Schedule([(pair, 1)])
     laws = BigJumpEngine(schedule, 1 << 19).near(0.5358, 1e-3)
     for epsilon in (0.05, 0.2143, 0.5, 0.5358, 0.7):

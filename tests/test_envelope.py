@@ -28,9 +28,10 @@ from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse
@@ -41,7 +42,7 @@ SETTINGS = list(itertools.product(NOISES, (1e-4, 0.01, 0.3, 0.9), (0.3, 1.0, 10.
 
 
 def envelope(noise: Noise, rate: float, scale: float) -> Envelope:
-    return Envelope(ShiftPair(Mixture(noise, rate, 2 / scale), Mixture(noise)))
+    return Envelope(ShiftPair(Mixture(noise, Fraction(rate), Fraction(2 / scale)), Mixture(noise)))
 
 
 def one_step(noise: Noise, rate: float, scale: float, epsilon: float) -> mpf:
@@ -114,7 +115,7 @@ def test_an_envelope_is_its_own_reverse() -> None:
     assert pair.loss_range == (-pair.remove.loss_range[1], pair.remove.loss_range[1])
     assert Schedule([(pair, 3)]).reverse == Schedule([(pair.reverse, 3)])
     with pytest.raises(ValueError, match="genuine mixture"):
-        Envelope(ShiftPair(Mixture(Noise.NORMAL, 1.0, 2.0), Mixture(Noise.NORMAL)))
+        Envelope(ShiftPair(Mixture(Noise.NORMAL, Fraction(1), Fraction(2)), Mixture(Noise.NORMAL)))
     curve = quick(laplace(2, batch(1, 5), 3))
     for epsilon in (0.1, 0.4):
         there, back = curve.delta(epsilon).upper, curve.delta(-epsilon).upper

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 
@@ -20,8 +21,8 @@ from tightrope.engines.game.substitution import PlayedGame, _play, ignore_progre
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.exchange import Exchange, Game
+from tightrope.pairs.mixture import Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Noise
 
 SETTINGS = [(0.05, 4.0), (0.5, 1.0), (0.9, 2.0), (0.01, 0.8), (0.3, 6.0)]
 TIGHTLY = tr.Certified(effort=tr.TIGHT)
@@ -29,7 +30,7 @@ over_settings = pytest.mark.parametrize(("rate", "noise"), SETTINGS)
 
 
 def normal(rate: float, noise: float) -> Exchange:
-    return Exchange(Noise.NORMAL, rate, 2 / noise)
+    return Exchange(Noise.NORMAL, Fraction(rate), Fraction(2 / noise))
 
 
 @cache
@@ -268,7 +269,7 @@ def test_other_steps_are_composed_with_the_game() -> None:
 @pytest.mark.parametrize("noise", [Noise.NORMAL, Noise.LAPLACE])
 def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
     """Twenty steps of the policy on drawn outputs reproduce A - e^eps B within four standard errors."""
-    exchange = Exchange(noise, 0.2, 1.0 if noise is Noise.NORMAL else 0.5)
+    exchange = Exchange(noise, Fraction(1, 5), Fraction(1) if noise is Noise.NORMAL else Fraction(1, 2))
     steps, spacing, epsilon, draws = 20, 0.02, 0.5, 200_000
     reach = 150
     window = Window(spacing=spacing, below=400, last=400, reach=reach, tilt=1.0)
@@ -432,7 +433,7 @@ def test_more_steps_and_finer_accuracies_take_longer() -> None:
 
 def test_games_that_are_refused_or_not_covered_take_for_ever() -> None:
     assert seconds(1e-3, delta=1e-100) == math.inf
-    laplace = Game(Exchange(Noise.LAPLACE, 0.05, 0.5), 10, Schedule([]))
+    laplace = Game(Exchange(Noise.LAPLACE, Fraction(1, 20), Fraction(1, 2)), 10, Schedule([]))
     assert seconds_to_play(laplace, accuracy=1e-3) == math.inf
 
 

@@ -11,7 +11,7 @@ import tightrope
 
 ROOT = Path(tightrope.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_LINES, MOST_BRANCHES, MOST_DEPTH = 400, 12, 13
+MOST_LINES, MOST_BRANCHES, MOST_DEPTH = 400, 12, 14
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 

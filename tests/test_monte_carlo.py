@@ -50,28 +50,30 @@ from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, Interval, draws_needed
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 from tightrope.parallel import in_parallel
 from tightrope.setting.effort import QUICK
 from tightrope.theorems.lookup import analyse
 
 
 def removed(noise: Noise, rate: float, shift: float) -> ShiftPair:
-    return ShiftPair(Mixture(noise, rate, shift), Mixture(noise))
+    return ShiftPair(Mixture(noise, Fraction(rate), Fraction(shift)), Mixture(noise))
 
 
 NORMAL, LAPLACE = Noise.NORMAL, Noise.LAPLACE
 COIN = FinitePair(
     FiniteSupport((Fraction(11, 20), Fraction(9, 20))), FiniteSupport((Fraction(9, 20), Fraction(11, 20)))
 )
+TENTH = Mixture(NORMAL, Fraction(1, 10), Fraction(1))
 PAIRS: dict[str, Pair] = {
     "normal remove": removed(NORMAL, 0.1, 1.0),
     "normal remove, half": removed(NORMAL, 0.5, 0.7),
     "normal add": removed(NORMAL, 0.1, 1.0).reverse,
     "normal add, half": removed(NORMAL, 0.5, 1.5).reverse,
-    "normal both": ShiftPair(Mixture(NORMAL, 0.1, 1.0), Mixture(NORMAL, 0.1, -1.0)),
+    "normal both": ShiftPair(TENTH, TENTH.mirrored),
     "normal pure": removed(NORMAL, 1.0, 0.7),
     "laplace remove": removed(LAPLACE, 0.3, 1.0),
     "laplace add": removed(LAPLACE, 0.3, 1.0).reverse,

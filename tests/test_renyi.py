@@ -39,7 +39,8 @@ from tightrope.engines.moments.step import (
 )
 from tightrope.pairs.amplified import ANY_NOISE, GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
-from tightrope.pairs.shift_pair import Envelope, Mixture, Noise, ShiftPair
+from tightrope.pairs.mixture import Mixture, Noise
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 ALL_RELATIONS = pytest.mark.parametrize("relation", [*BRANCHES, tr.ADD_OR_REMOVE], ids=repr)
 DELTAS = (0.3, 1e-2, 1e-5, 1e-9, 1e-30)
@@ -50,7 +51,7 @@ def renyi(run: tr.Run | tr.Step, relation: tr.Relation = tr.ADD_OR_REMOVE) -> tr
 
 
 def remove(noise: Noise, rate: float, shift: float) -> ShiftPair:
-    return ShiftPair(Mixture(noise, rate, shift), Mixture(noise))
+    return ShiftPair(Mixture(noise, Fraction(rate), Fraction(shift)), Mixture(noise))
 
 
 # -- laws over the catalogue ----------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
 def test_moments_of_normals_are_a_hair_above_the_truth(
     kind: str, rate: float, noise: float, c: float
 ) -> None:
-    law = Mixture(Noise.NORMAL, rate, 1 / noise)
+    law = Mixture(Noise.NORMAL, Fraction(rate), Fraction(1 / noise))
     plain = remove(Noise.NORMAL, rate, 1 / noise)
     pair = {"remove": plain, "add": plain.reverse, "both": ShiftPair(law, law.mirrored)}[kind]
     excess = float(mpf(log_moment_above(pair, c)) / exact_moment(pair, c) - 1)
@@ -274,7 +275,7 @@ def test_central_moments_of_normals() -> None:
 
 
 def test_between_whole_orders_lies_the_chord() -> None:
-    far = Amplified(remove(Noise.NORMAL, 1.0, 0.01), 1e-4, ANY_NOISE)
+    far = Amplified(remove(Noise.NORMAL, 1.0, 0.01), Fraction(1e-4), ANY_NOISE)
     terms = [
         mp.binomial(904, j) * mpf(1e-4) ** j * mp.exp(j * (j - 1) * mpf(0.01) ** 2 / 2) * 2
         for j in range(3, 905)
@@ -284,11 +285,11 @@ def test_between_whole_orders_lies_the_chord() -> None:
     )
     truth = mp.log1p(second + mp.fsum(terms))
     assert 0 <= float(mpf(amplified_log_moment_above(far, 903.0)) / truth - 1) <= 1e-11
-    step = Amplified(remove(Noise.NORMAL, 1.0, 0.5), 0.05, GAUSSIAN_NOISE)
+    step = Amplified(remove(Noise.NORMAL, 1.0, 0.5), Fraction(0.05), GAUSSIAN_NOISE)
     two, three = amplified_log_moment_above(step, 1.0), amplified_log_moment_above(step, 2.0)
     assert amplified_log_moment_above(step, 1.25) == pytest.approx(0.75 * two + 0.25 * three)
     assert amplified_log_moment_above(step, 0.5) == pytest.approx(0.5 * two)
-    loose = Amplified(step.base, step.rate, ANY_NOISE)
+    loose = Amplified(step.base, step.exact_rate, ANY_NOISE)
     assert amplified_log_moment_above(loose, 9.0) > amplified_log_moment_above(step, 9.0)
 
 
@@ -324,7 +325,7 @@ def test_dp_accounting_agrees_without_replacement_once_the_noise_means_the_same(
     rate: float, noise: float
 ) -> None:
     """Its noise is relative to how far an exchange moves the sum, which is 2C."""
-    step = Amplified(remove(Noise.NORMAL, 1.0, 2 / noise), rate, GAUSSIAN_NOISE)
+    step = Amplified(remove(Noise.NORMAL, 1.0, 2 / noise), Fraction(rate), GAUSSIAN_NOISE)
     orders = [1.5, 2, 3, 4, 7.25, 12, 30]
     theirs = peer._compute_rdp_sample_wor_gaussian(rate, noise / 2, orders)
     ours = [RenyiBound([(step, 1)]).divergence(order) for order in orders]

@@ -18,6 +18,7 @@ from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.text import align
 from tightrope.setting.effort import QUICK, Effort
+from tightrope.setting.given import as_given
 from tightrope.setting.relation import (
     ADD,
     ADD_OR_REMOVE,
@@ -205,7 +206,8 @@ def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
         return Poisson(rate=sampling.rate)
     if kind is WithoutReplacement:
         # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-        exact = Fraction(repr(sampling.rate))
+        given = as_given(sampling, "rate")
+        exact = given if isinstance(given, Fraction) else Fraction(repr(given))
         return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
     raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
 

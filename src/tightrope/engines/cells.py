@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import Envelope, Mixture, ShiftPair, log_mixed_ratio
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 
 @dataclass(frozen=True)
@@ -75,16 +76,16 @@ def _(pair: ShiftPair, nodes: Floats) -> Cells:
 
 def _compare(law: Mixture, log_plain: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """ln of the law's cell masses, and ln of their ratio to the plain noise's."""
-    if law.rate == 0:
+    if law.is_plain:
         return log_plain, np.zeros_like(log_plain)
     empty = np.isneginf(log_plain)
     with np.errstate(invalid="ignore"):
         log_moved = law.noise.log_between(low - law.shift, high - law.shift)
         ratio = np.where(empty, np.where(np.isneginf(log_moved), 0.0, np.inf), log_moved - log_plain)
-        if law.rate == 1:
+        if law.is_moved:
             return log_moved, ratio
-        log_ratio = log_mixed_ratio(law.rate, ratio)
-        return np.where(empty, math.log(law.rate) + log_moved, log_plain + log_ratio), log_ratio
+        log_ratio = law.log_mixed(ratio)
+        return np.where(empty, law.log_rate + log_moved, log_plain + log_ratio), log_ratio
 
 
 def _sensitivity(law: Mixture, log_ratio: Floats) -> Floats:
@@ -92,7 +93,7 @@ def _sensitivity(law: Mixture, log_ratio: Floats) -> Floats:
     if law.is_pure:
         return np.full_like(log_ratio, law.rate)
     with np.errstate(over="ignore"):
-        return np.clip(1 - (1 - law.rate) * np.exp(-log_ratio), 0, 1)
+        return np.clip(1 - law.rest * np.exp(-log_ratio), 0, 1)
 
 
 @cut.register

@@ -7,9 +7,10 @@ import numpy as np
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.outcomes import ExactOutcomes
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, mills_ratio
+from tightrope.pairs.mixture import Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Noise, ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 
 OVERFLOW = -30.0  # mills_ratio is a plain float above this
 
@@ -90,8 +91,8 @@ def _normal(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
     shift = max(p.shift, -q.shift)
     reach = abs(x) + shift
     rel_error = 16 * UNIT_ROUNDOFF * (4 + reach * (reach + 1 + (1 + epsilon) / shift) + abs(top))
-    if q.rate and not p.rate and q.rate < 1:  # the share of Q is what is left of e^eps (1 - g) below 1
-        rel_error += 8 * UNIT_ROUNDOFF * epsilon / abs(epsilon + math.log1p(-q.rate))
+    if p.is_plain and not q.is_pure:  # the share of Q is what is left of e^eps (1 - g) below 1
+        rel_error += 8 * UNIT_ROUNDOFF * epsilon / abs(epsilon + q.log_rest)
     return _charge(top - x * x / 2 - HALF_LOG_2PI, value, abs_error, rel_error)
 
 
@@ -110,7 +111,7 @@ def _log_share_of_q(pair: ShiftPair, epsilon: float, x: float) -> float:
     q = pair.alternative
     if pair.observed.rate:
         return epsilon + math.log(q.rate) + q.shift * (x - q.shift / 2)
-    return math.log(-math.expm1(epsilon + math.log1p(-q.rate))) if q.rate < 1 else 0.0
+    return math.log(-math.expm1(epsilon + q.log_rest)) if not q.is_moved else 0.0
 
 
 def _normal_direct(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
@@ -126,7 +127,7 @@ def _laplace(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
     if q.rate == 0:
         gap, share = p.shift - x, p.rate
     else:
-        gap, share = -x, -math.expm1(epsilon + math.log1p(-q.rate)) if q.rate < 1 else 1.0
+        gap, share = -x, -math.expm1(epsilon + q.log_rest) if not q.is_moved else 1.0
     gap = max(gap, 0.0)
     # absolute errors: of x (through ln y, y = e^{-2x - b} for (plain, mix)) and of what is left of e^eps (1
     # - g) below 1

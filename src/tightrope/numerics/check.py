@@ -37,7 +37,7 @@ def probability(*, remedy: str = "Pass a number from 0 to 1.", **named: object) 
     """The one named argument as a float in [0, 1]."""
     ((name, value),) = named.items()
     result = real(remedy=remedy, **named)
-    if not 0 <= result <= 1:
+    if not 0 <= value <= 1:  # type: ignore[operator]  # itself: rounded to a float it may look smaller
         raise _refuse(name, value, "in [0, 1]", remedy)
     return result
 

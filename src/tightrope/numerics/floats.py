@@ -12,6 +12,23 @@ UNIT_ROUNDOFF = 2.0**-53  # of double precision: a rounded result is off by at m
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
+def gamma(count: int) -> float:
+    """What n roundings in a row can do, relative: n u / (1 - n u), rounded up (Higham 2002, lemma 3.1)."""
+    if count >= 2**51:
+        raise ArithmeticError(f"{count} roundings in a row leave no digit")
+    return math.nextafter(count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF), math.inf)
+
+
+def next_up(x: float) -> float:
+    """The next float above."""
+    return math.nextafter(x, math.inf)
+
+
+def next_down(x: float) -> float:
+    """The next float below."""
+    return math.nextafter(x, -math.inf)
+
+
 def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
     """ln(e^larger - e^smaller) for larger >= smaller."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from tightrope.pairs.pair import Pair
 
@@ -22,10 +23,10 @@ ANY_NOISE, GAUSSIAN_NOISE = Amplification.ANY_NOISE, Amplification.GAUSSIAN_NOIS
 
 @dataclass(frozen=True)
 class Amplified:
-    """`base` is the worst exchange of a record in the batch; it is there with probability `rate` < 1."""
+    """`base` is the worst exchange of a record in the batch, where it is with chance `exact_rate` < 1."""
 
     base: Pair
-    rate: float
+    exact_rate: Fraction
     by: Amplification
 
     @property

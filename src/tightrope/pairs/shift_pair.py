@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -10,99 +10,10 @@ import numpy as np
 from tightrope.numerics.floats import (
     UNIT_ROUNDOFF,
     Floats,
-    laplace_log_upper,
-    log_of_difference,
     log_of_sum,
-    normal_log_upper,
 )
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
-
-
-class Noise(Enum):
-    """Symmetric noise of unit scale, centred at 0."""
-
-    NORMAL = "normal"
-    LAPLACE = "laplace"
-
-    def log_upper(self, x: Floats) -> Floats:
-        """ln P(noise > x)."""
-        return normal_log_upper(x) if self is Noise.NORMAL else laplace_log_upper(x)
-
-    def log_between(self, low: Floats, high: Floats) -> Floats:
-        """ln P(low < noise <= high), computed on the side of 0 where nothing cancels."""
-        with np.errstate(invalid="ignore"):  # the whole line: either side does
-            right = low + high > 0
-        inner = np.where(right, low, -high)
-        outer = np.where(right, high, -low)
-        return log_of_difference(self.log_upper(inner), self.log_upper(outer))
-
-    def log_shift_ratio(self, x: Floats, shift: float) -> Floats:
-        """ln of density(x - shift) / density(x)."""
-        if self is Noise.NORMAL:
-            return shift * (x - shift / 2)
-        # |x| - |x - shift| without subtracting large numbers
-        return np.asarray(np.clip(2 * x - shift, -abs(shift), abs(shift)) * np.sign(shift))
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """(1 - rate) noise(0) + rate noise(shift); `shift` is in noise scales."""
-
-    noise: Noise
-    rate: float = 0.0
-    shift: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.rate == 0 or self.shift == 0:  # one spelling for the plain noise
-            object.__setattr__(self, "rate", 0.0)
-            object.__setattr__(self, "shift", 0.0)
-
-    @property
-    def mirrored(self) -> "Mixture":
-        """The same law reflected at 0."""
-        return Mixture(self.noise, self.rate, -self.shift)
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether this is a single shift of the noise."""
-        return self.rate in (0.0, 1.0)
-
-    def log_ratio(self, x: Floats) -> Floats:
-        """ln of this density over the plain noise's, with relative accuracy where it is tiny."""
-        return log_mixed_ratio(self.rate, self.noise.log_shift_ratio(x, self.shift))
-
-    def log_upper(self, x: Floats) -> Floats:
-        """ln P(X > x)."""
-        plain, moved = self.noise.log_upper(x), self.noise.log_upper(x - self.shift)
-        return self._log_mix(plain, moved)
-
-    def log_lower(self, x: Floats) -> Floats:
-        """ln P(X <= x)."""
-        return self.mirrored.log_upper(-x)
-
-    def log_between(self, low: Floats, high: Floats) -> Floats:
-        """ln P(low < X <= high)."""
-        plain = self.noise.log_between(low, high)
-        return self._log_mix(plain, self.noise.log_between(low - self.shift, high - self.shift))
-
-    def _log_mix(self, plain: Floats, moved: Floats) -> Floats:
-        if self.rate == 0:
-            return plain
-        if self.rate == 1:
-            return moved
-        return log_of_sum(np.log1p(-self.rate) + plain, np.log(self.rate) + moved)
-
-
-def log_mixed_ratio(rate: float, log_ratio: Floats) -> Floats:
-    """ln(1 - rate + rate e^log_ratio)."""
-    if rate in (0.0, 1.0):
-        return log_ratio * rate
-    with np.errstate(over="ignore"):
-        direct = np.log1p(rate * np.expm1(np.minimum(log_ratio, 30)))
-    summed = np.logaddexp(np.log1p(-rate), np.log(rate) + log_ratio)
-    # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower
-    # end, or huge
-    return np.where((log_ratio > 30) | ((rate > 0.5) & (log_ratio < -1)), summed, direct)
 
 
 @dataclass(frozen=True)
@@ -119,19 +30,19 @@ class ShiftPair(Pair):
     def __post_init__(self) -> None:
         if self.observed.noise is not self.alternative.noise:
             raise ValueError("a pair needs one noise")
-        if self.observed.shift < 0 or self.alternative.shift > 0:
+        if self.observed.exact_shift < 0 or self.alternative.exact_shift > 0:
             raise ValueError("orient the pair so that the loss grows with the output")
 
     @staticmethod
-    def of_normals(separation: float) -> "ShiftPair":
+    def of_normals(separation: float | Fraction) -> "ShiftPair":
         """Two single normals, `separation` noise scales apart."""
-        return ShiftPair(Mixture(Noise.NORMAL, 1.0, separation), Mixture(Noise.NORMAL))
+        return ShiftPair(Mixture(Noise.NORMAL, Fraction(1), Fraction(separation)), Mixture(Noise.NORMAL))
 
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""
         p, q = self.observed, self.alternative
-        return self.noise.value, p.rate, p.shift, q.rate, q.shift
+        return self.noise.value, p.exact_rate, p.exact_shift, q.exact_rate, q.exact_shift
 
     @property
     def noise(self) -> Noise:
@@ -151,8 +62,13 @@ class ShiftPair(Pair):
     @property
     def pure_separation(self) -> float | None:
         """How far apart two single shifts are; None for genuine mixtures."""
+        return None if self.exact_separation is None else float(self.exact_separation)
+
+    @cached_property
+    def exact_separation(self) -> Fraction | None:
+        """The same, exactly."""
         if self.observed.is_pure and self.alternative.is_pure:
-            return self.observed.shift - self.alternative.shift
+            return self.observed.exact_shift - self.alternative.exact_shift
         return None
 
     @property
@@ -190,9 +106,9 @@ class ShiftPair(Pair):
         if self.noise is Noise.LAPLACE:
             # beyond every centre the density ratio is constant
             return float(self.loss(np.array(max(self.observed.shift, 0.0) + 1)))
-        if self.observed.rate > 0 or self.alternative.rate == 1:
+        if not self.observed.is_plain or self.alternative.is_moved:
             return math.inf
-        return -math.log1p(-self.alternative.rate)
+        return -self.alternative.log_rest
 
     @property
     def is_bounded(self) -> bool:
@@ -215,10 +131,10 @@ class ShiftPair(Pair):
     def upper_quantile(self, log_mass: float) -> float:
         """An output of normal noise above which P has at most e^log_mass, a little above the first such."""
         plain = math.sqrt(2 * max(-log_mass, 1.0))
-        rate, shift = self.observed.rate, self.observed.shift
-        if rate == 0 or math.log(rate) < log_mass:
+        log_rate, shift = self.observed.log_rate, self.observed.shift
+        if log_rate < log_mass:
             return plain
-        return max(plain, shift + math.sqrt(2 * max(math.log(rate) - log_mass, 1.0)))
+        return max(plain, shift + math.sqrt(2 * max(log_rate - log_mass, 1.0)))
 
     def centres(self) -> list[float]:
         """Where the noise of P or Q is centred, in increasing order."""
@@ -232,10 +148,10 @@ class ShiftPair(Pair):
             if p.is_pure and q.is_pure:
                 tilt = np.asarray(loss, dtype=float)
                 x = self._unshift(tilt, p.shift, q.shift)
-            elif q.rate == 0:
-                x = self._unshift(_log_needed_ratio(p.rate, loss), p.shift, 0.0)
-            elif p.rate == 0:
-                x = -self._unshift(_log_needed_ratio(q.rate, -loss), -q.shift, 0.0)
+            elif q.is_plain:
+                x = self._unshift(p.log_needed_ratio(loss), p.shift, 0.0)
+            elif p.is_plain:
+                x = -self._unshift(q.log_needed_ratio(-loss), -q.shift, 0.0)
             else:
                 x = self._output_of_two_mixtures(loss)
         x = np.where(loss <= low, -np.inf, x)
@@ -250,11 +166,12 @@ class ShiftPair(Pair):
     def _output_of_two_mixtures(self, loss: Floats) -> Floats:
         """Normals, equal rates, opposite shifts: 1-g + g w y = e^loss (1-g + g w / y), y = e^(shift x)."""
         p, q = self.observed, self.alternative
-        if self.noise is not Noise.NORMAL or p.rate != q.rate or p.shift != -q.shift:
+        if self.noise is not Noise.NORMAL or p != q.mirrored:
             raise NotImplementedError("no closed-form inverse for this pair of mixtures")
         # odd in the loss: solve for |loss|, where the positive root is a sum of positive terms
         size = np.abs(loss)
-        log_b = np.log(np.expm1(size)) + math.log1p(-p.rate) - math.log(p.rate) + p.shift**2 / 2
+        # ln(e^size - 1) is size + ln(1 - e^-size), which does not overflow
+        log_b = size + np.log(-np.expm1(-size)) + p.log_rest - p.log_rate + p.shift**2 / 2
         # y^2 - b y - e^size = 0, in logarithms so that large losses do not overflow
         log_root = np.logaddexp(log_b, 0.5 * log_of_sum(2 * log_b, size + math.log(4))) - math.log(2)
         return np.sign(loss) * log_root / p.shift
@@ -278,7 +195,7 @@ class Envelope(Pair):
     remove: ShiftPair
 
     def __post_init__(self) -> None:
-        if not 0 < self.remove.observed.rate < 1 or self.remove.alternative != Mixture(self.remove.noise):
+        if self.remove.observed.is_pure or self.remove.alternative != Mixture(self.remove.noise):
             raise ValueError("an envelope needs a genuine mixture against the plain noise")
 
     @property
@@ -354,16 +271,8 @@ class Envelope(Pair):
     def log_atom(self) -> float:
         """ln of the mass at loss 0, the same under P and Q."""
         ends = np.array([-self.middle]), np.array([self.middle])
-        return float(np.log1p(-self.remove.observed.rate) + self.noise.log_between(*ends)[0])
+        return float(self.remove.observed.log_rest + self.noise.log_between(*ends)[0])
 
     def loss(self, x: Floats) -> Floats:
         """The loss at output x of `remove` beyond the middle."""
         return self.remove.loss(x)
-
-
-def _log_needed_ratio(rate: float, loss: Floats) -> Floats:
-    """The ln y for which 1 - rate + rate y = e^loss; -inf where there is none."""
-    loss = np.asarray(loss, dtype=float)
-    small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 1)) / rate, -1))
-    large = loss - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(loss, 1)))
-    return np.where(loss < 1, small, large)

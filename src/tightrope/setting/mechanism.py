@@ -1,11 +1,13 @@
 """What noise is added in one step, as frozen values; `spelling` is the printed name of a kind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.setting.given import GivenExactly
 
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e9  # beyond, floats cannot tell it from no noise or infinitely much
 
@@ -20,8 +22,8 @@ def _check_noise(value: float) -> float:
     return noise
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gaussian:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Gaussian(GivenExactly):
     """Adds N(0, s^2) per coordinate to a sum of records of norm at most C; `noise_multiplier` is s / C.
 
     >>> Gaussian(noise_multiplier=0.8)
@@ -31,39 +33,42 @@ class Gaussian:
     spelling: ClassVar[str] = "gaussian"
 
     noise_multiplier: float
+    exact_noise_multiplier: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", _check_noise(self.noise_multiplier))
+        self._keep("noise_multiplier", self.noise_multiplier, _check_noise(self.noise_multiplier))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Laplace:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Laplace(GivenExactly):
     """Adds Laplace noise of scale s to a sum of numbers in [-C, C]; `noise_multiplier` is s / C."""
 
     spelling: ClassVar[str] = "laplace"
 
     noise_multiplier: float
+    exact_noise_multiplier: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", _check_noise(self.noise_multiplier))
+        self._keep("noise_multiplier", self.noise_multiplier, _check_noise(self.noise_multiplier))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RandomizedResponse(GivenExactly):
     """Reports whether any sampled record says 1: the truth with `truth_probability`, else the opposite."""
 
     spelling: ClassVar[str] = "randomized-response"
 
     truth_probability: float
+    exact_truth_probability: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
         remedy = "It is the probability of the true answer: 1/2 is perfectly private, 1 has no privacy."
         value = check.probability(remedy=remedy, truth_probability=self.truth_probability)
-        object.__setattr__(self, "truth_probability", value)
+        self._keep("truth_probability", self.truth_probability, value)
 
 
-@dataclass(frozen=True, kw_only=True, init=False)
-class Finite:
+@dataclass(frozen=True, kw_only=True, init=False, repr=False)
+class Finite(GivenExactly):
     """A mechanism with finitely many outputs, given by its worst case.
 
     `observed[i]` is the probability of output i when the differing record is *not* in the batch and
@@ -78,10 +83,12 @@ class Finite:
 
     observed: tuple[float, ...]
     alternative: tuple[float, ...]
+    exact_observed: tuple[Fraction, ...]
+    exact_alternative: tuple[Fraction, ...]
 
     def __init__(self, *, observed: Sequence[float], alternative: Sequence[float]) -> None:
-        object.__setattr__(self, "observed", check.distribution(observed=observed))
-        object.__setattr__(self, "alternative", check.distribution(alternative=alternative))
+        self._keep("observed", observed, check.distribution(observed=observed))
+        self._keep("alternative", alternative, check.distribution(alternative=alternative))
         if len(self.observed) != len(self.alternative):
             must = f"list the {len(self.observed)} outputs of {{observed}}"
             remedy = "Pass one probability per output in both, 0 where it cannot occur."

@@ -1,10 +1,12 @@
 """Settings as people write them, and a run as the plain data that JSON and TOML hold."""
 
-import dataclasses
+import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from tightrope.errors import UnusableFile
+from tightrope.setting.given import as_given, given_names
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
@@ -23,6 +25,7 @@ _EXAMPLES = {
     "population": "50000",
     "steps": "10000",
 }
+_FRACTION = re.compile(r"\d+/[1-9]\d*")
 PART_KEYS = ("mechanism", "sampling", *_EXAMPLES)
 
 
@@ -48,7 +51,7 @@ def plain_setting(setting: Mechanism | Sampling) -> Plain:
 
 def sampling_of(plain: Mapping[str, Any]) -> Sampling:
     """The sampling that `plain_setting` wrote. Anything else raises KeyError, TypeError or ValueError."""
-    kind, parameters = plain["kind"], {name: value for name, value in plain.items() if name != "kind"}
+    kind, parameters = plain["kind"], {name: _read(value) for name, value in plain.items() if name != "kind"}
     return SAMPLING_SPELLINGS[kind](**parameters)
 
 
@@ -90,8 +93,8 @@ def part_of(table: Table) -> Run:
     mechanism = table.choice("mechanism", MECHANISM_SPELLINGS)
     sampling = table.choice("sampling", SAMPLING_SPELLINGS)
     takes = {
-        f"mechanism {spell(mechanism)}": _names(mechanism),
-        f"sampling {spell(sampling)}": _names(sampling),
+        f"mechanism {spell(mechanism)}": given_names(mechanism),
+        f"sampling {spell(sampling)}": given_names(sampling),
     }
     _refuse_contradictions(table, takes)
     for kind, names in {**takes, "every part": ("steps",)}.items():
@@ -100,19 +103,28 @@ def part_of(table: Table) -> Run:
     values: Mapping[str, Any] = table.entries  # checked by the settings themselves
     with place_refusals(table.where):
         step = Step(
-            mechanism(**{name: values[name] for name in _names(mechanism)}),
-            sampling(**{name: values[name] for name in _names(sampling)}),
+            mechanism(**{name: _read(values[name]) for name in given_names(mechanism)}),
+            sampling(**{name: _read(values[name]) for name in given_names(sampling)}),
         )
         return Run(((step, values["steps"]),))
 
 
-def _names(kind: type[Mechanism] | type[Sampling]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
 def _parameters(setting: Mechanism | Sampling) -> Plain:
-    values = ((name, getattr(setting, name)) for name in _names(type(setting)))
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+    return {name: _write(as_given(setting, name)) for name in given_names(type(setting))}
+
+
+def _write(value: object) -> object:
+    """A number, a list of numbers, or a fraction as the text "1/3", which no number of JSON is."""
+    if isinstance(value, tuple):
+        return [_write(each) for each in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _read(value: Any) -> Any:
+    """What `_write` wrote; the settings check the rest."""
+    if isinstance(value, list):
+        return [_read(each) for each in value]
+    return Fraction(value) if isinstance(value, str) and _FRACTION.fullmatch(value) else value
 
 
 def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> None:

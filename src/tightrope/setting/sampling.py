@@ -1,11 +1,12 @@
 """How the batch of one step is drawn, as frozen values; `spelling` is the printed name of a kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.setting.given import GivenExactly
 
 MOST_RECORDS = 10**300  # 1 / more is not a normal float
 
@@ -21,22 +22,30 @@ class EveryRecord:
         """The probability that one record takes part: 1."""
         return 1.0
 
+    @property
+    def exact_rate(self) -> Fraction:
+        """1."""
+        return Fraction(1)
 
-@dataclass(frozen=True, kw_only=True)
-class Poisson:
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Poisson(GivenExactly):
     """Each record joins the batch independently with probability `rate`; batch sizes vary and may be 0.
 
     >>> Poisson(rate=1e-3).rate
     0.001
+    >>> Poisson(rate=Fraction(1, 3))  # kept as it is, not as the nearest float
+    Poisson(rate=Fraction(1, 3))
     """
 
     spelling: ClassVar[str] = "poisson"
 
     rate: float
+    exact_rate: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
         remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
-        object.__setattr__(self, "rate", check.probability(remedy=remedy, rate=self.rate))
+        self._keep("rate", self.rate, check.probability(remedy=remedy, rate=self.rate))
 
 
 @dataclass(frozen=True, kw_only=True)

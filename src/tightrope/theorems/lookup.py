@@ -5,8 +5,9 @@ from typing import get_args
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics.text import align
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
@@ -67,7 +68,7 @@ def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
 
 def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
     """A kind of step with its dominating pair."""
-    if step.sampling.rate == 0:
+    if step.sampling.exact_rate == 0:
         nobody = Mixture(Noise.NORMAL)
         return DominatedStep(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
@@ -83,7 +84,7 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
     """Sampling that always takes every record is the full batch, about which more is known."""
-    if sampling.rate == 1 and (isinstance(sampling, Poisson) or relation is SUBSTITUTE):
+    if sampling.exact_rate == 1 and (isinstance(sampling, Poisson) or relation is SUBSTITUTE):
         return EveryRecord()
     return sampling
 

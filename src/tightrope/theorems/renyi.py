@@ -23,7 +23,7 @@ from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import analyse, find_parts
 from tightrope.theorems.substitution import DominatedStep
 from tightrope.theorems.table import Analysis, Cover
-from tightrope.theorems.worst_pairs import StepLaws, exact_rate, sum_moves_by
+from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _amplify(parts: list[DominatedStep], by: Amplification) -> RenyiCover:
         if part.exchanges:
             distance = sum_moves_by(part.step.sampling, SUBSTITUTE)
             base = StepLaws(part.step.mechanism, distance, Fraction(1)).remove()
-            bounded.append((Amplified(base, float(exact_rate(part.step.sampling)), by), part.times))
+            bounded.append((Amplified(base, part.step.sampling.exact_rate, by), part.times))
         else:
             because[part.evidence] = None
             because[DOMINATES] = None

@@ -57,7 +57,7 @@ class DominatedStep:
     @property
     def exchanges(self) -> bool:
         """Whether an exchanged record can go either way in a batch of fixed size that is sampled."""
-        return isinstance(self.step.sampling, WithoutReplacement) and 0 < self.step.sampling.rate < 1
+        return isinstance(self.step.sampling, WithoutReplacement) and 0 < self.step.sampling.exact_rate < 1
 
     @property
     def remove(self) -> Pair:
@@ -125,7 +125,7 @@ def _log_weight(part: DominatedStep) -> float:
     shift = pair.observed.shift
     exponent = shift**2 if isinstance(part.step.mechanism, Gaussian) else shift
     log_divergence = math.log(math.expm1(exponent)) if exponent < 30 else exponent
-    return math.log(part.times) + 2 * math.log(pair.observed.rate) + log_divergence
+    return math.log(part.times) + 2 * pair.observed.log_rate + log_divergence
 
 
 def _is_covered(part: DominatedStep) -> bool:
@@ -135,7 +135,7 @@ def _is_covered(part: DominatedStep) -> bool:
 def _game(part: DominatedStep, others: list[tuple[Pair, int]]) -> Game:
     pair = part.remove
     assert isinstance(pair, ShiftPair)
-    exchange = Exchange(pair.noise, pair.observed.rate, pair.observed.shift)
+    exchange = Exchange(pair.noise, pair.observed.exact_rate, pair.observed.exact_shift)
     return Game(exchange, part.times, Schedule(others))
 
 

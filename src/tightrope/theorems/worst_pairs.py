@@ -5,8 +5,9 @@ from fractions import Fraction
 from typing import assert_never
 
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import Mixture, Noise, ShiftPair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -33,7 +34,7 @@ class StepLaws:
     """The output of one step: without the differing record, and with it at `rate`."""
 
     mechanism: Mechanism
-    distance: float
+    distance: int
     rate: Fraction
 
     def remove(self) -> ShiftPair | FinitePair:
@@ -52,22 +53,22 @@ class StepLaws:
         """P holds the record at +distance/2 and Q at -distance/2: (mix, mirrored mix)."""
         if not isinstance(self.mechanism, Gaussian | Laplace):
             raise TypeError("only additive noise has opposite records")
-        shift = self.distance / 2 / self.mechanism.noise_multiplier
-        law = Mixture(_noise(self.mechanism), float(self.rate), shift)
+        shift = Fraction(self.distance, 2) / self.mechanism.exact_noise_multiplier
+        law = Mixture(_noise(self.mechanism), self.rate, shift)
         return ShiftPair(law, law.mirrored)
 
     def _noise_laws(self, mechanism: Gaussian | Laplace) -> tuple[Mixture, Mixture]:
         noise = _noise(mechanism)
-        return Mixture(noise), Mixture(noise, float(self.rate), self.distance / mechanism.noise_multiplier)
+        return Mixture(noise), Mixture(noise, self.rate, self.distance / mechanism.exact_noise_multiplier)
 
     def _finite_laws(self) -> tuple[FiniteSupport, FiniteSupport]:
         if isinstance(self.mechanism, RandomizedResponse):
-            truth = Fraction(self.mechanism.truth_probability)
+            truth = self.mechanism.exact_truth_probability
             absent, present = FiniteSupport((truth, 1 - truth)), FiniteSupport((1 - truth, truth))
         else:
             assert isinstance(self.mechanism, Finite)
-            absent = FiniteSupport(tuple(map(Fraction, self.mechanism.observed)))
-            present = FiniteSupport(tuple(map(Fraction, self.mechanism.alternative)))
+            absent = FiniteSupport(self.mechanism.exact_observed)
+            present = FiniteSupport(self.mechanism.exact_alternative)
         return absent, absent.mixed_with(present, self.rate)
 
 
@@ -75,19 +76,9 @@ def _noise(mechanism: Gaussian | Laplace) -> Noise:
     return Noise.NORMAL if isinstance(mechanism, Gaussian) else Noise.LAPLACE
 
 
-def exact_rate(sampling: Sampling) -> Fraction:
-    """The probability that one record is in the batch, exactly."""
-    match sampling:
-        case WithoutReplacement():
-            return sampling.exact_rate
-        case EveryRecord() | Poisson():
-            return Fraction(sampling.rate)
-    assert_never(sampling)
-
-
 def step_laws(mechanism: Mechanism, sampling: Sampling, relation: Relation) -> StepLaws:
     """The laws of one step, with the distance that `sum_moves_by` decides."""
-    return StepLaws(mechanism, sum_moves_by(sampling, relation), exact_rate(sampling))
+    return StepLaws(mechanism, sum_moves_by(sampling, relation), sampling.exact_rate)
 
 
 def needs_mirror(mechanism: Mechanism) -> str | None:

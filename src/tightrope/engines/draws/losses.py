@@ -22,8 +22,9 @@ from tightrope.engines.draws.mixtures import (
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
-from tightrope.pairs.shift_pair import Envelope, ShiftPair, log_mixed_ratio
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 FAR = 12.0  # noise beyond this many scales never occurs: 1e-32
 
@@ -125,17 +126,17 @@ class MixtureSource(LossSource):
     def __init__(self, pair: ShiftPair, tilt: float) -> None:
         p, q = pair.observed, pair.alternative
         self.pair, self.tilt = pair, tilt
-        self.up, self.down = (p.rate, p.shift), (q.rate, q.shift)
-        self.power = PowerMixture(p.rate, p.shift, 1 + tilt) if p.rate else PowerMixture(0.0, 0.0, 1.0)
+        self.up, self.down = p, q
+        self.power = PowerMixture(p, 1.0 if p.is_plain else 1 + tilt)
         self.centres = Chooser(self.power.log_weights, self.power.centres)
         # how many ratios a double certainly holds the product of; 0 if not even one
         furthest = FAR + float(self.centres.values.max())
-        sizes = [abs(shift) * furthest + _log_floor(rate) for rate, shift in (self.up, self.down) if rate]
+        sizes = [abs(law.shift) * furthest + _log_floor(law) for law in (p, q) if not law.is_plain]
         self.group = int(LARGEST_LOG / sum(sizes))
-        self.prefers_integer_tilts = 0 < p.rate < 1
-        self.rejects = bool(tilt and q.rate) or self.power.share > 0
+        self.prefers_integer_tilts = not p.is_pure
+        self.rejects = bool(tilt and not q.is_plain) or self.power.share > 0
         if self.rejects:
-            log_share = log_moment(pair, tilt)[0] + tilt * math.log1p(-q.rate)
+            log_share = log_moment(pair, tilt)[0] + tilt * q.log_rest
             log_share -= float(np.logaddexp.reduce(self.power.log_weights))
             self.acceptance = math.exp(min(log_share, 0.0))
 
@@ -154,23 +155,21 @@ class MixtureSource(LossSource):
     def _ratios(self, rng: np.random.Generator, size: int) -> Floats:
         """dP/dQ at outputs of the candidates' law."""
         u = self._outputs(rng, size)
-        if not self.down[0]:
-            return _density_ratio(u, *self.up)
+        if self.down.is_plain:
+            return _density_ratio(u, self.up)
         return np.asarray(
-            (_density_ratio(u, *self.up) if self.up[0] else 1.0) / _density_ratio(u, *self.down)
+            (_density_ratio(u, self.up) if not self.up.is_plain else 1.0) / _density_ratio(u, self.down)
         )
 
     def _accept(self, rng: np.random.Generator, size: int) -> Floats:
         u = self._outputs(rng, size)
         losses, excess = np.zeros(size), np.zeros(size)
-        if self.down[0]:
-            below = (
-                np.log(_density_ratio(u, *self.down)) if self.group else self.pair.alternative.log_ratio(u)
-            )
+        if not self.down.is_plain:
+            below = np.log(_density_ratio(u, self.down)) if self.group else self.pair.alternative.log_ratio(u)
             losses -= below
-            excess += self.tilt * (below - math.log1p(-self.down[0]))
-        if self.up[0]:
-            above = np.log(_density_ratio(u, *self.up)) if self.group else self.pair.observed.log_ratio(u)
+            excess += self.tilt * (below - self.down.log_rest)
+        if not self.up.is_plain:
+            above = np.log(_density_ratio(u, self.up)) if self.group else self.pair.observed.log_ratio(u)
             losses += above
             if self.power.share:
                 excess += self.power.excess(above)
@@ -187,10 +186,10 @@ class LaplaceSource(LossSource):
 
     def __init__(self, pair: ShiftPair, tilt: float) -> None:
         self.tilt, self.most = tilt, pair.loss_range[1]
-        law = pair.observed if pair.observed.rate else pair.alternative
-        self.rate, self.shift, self.sign = law.rate, abs(law.shift), 1 if pair.observed.rate else -1
+        law = pair.alternative if pair.observed.is_plain else pair.observed
+        self.law, self.shift, self.sign = law, abs(law.shift), 1 if law is pair.observed else -1
         self.moved_share = pair.observed.rate  # how often P's output is the moved noise
-        self.group = int(LARGEST_LOG / (self.shift + _log_floor(self.rate)))
+        self.group = int(LARGEST_LOG / (self.shift + _log_floor(law)))
         self.acceptance = math.exp(min(log_moment(pair, tilt)[0] - tilt * self.most, 0.0)) if tilt else 1.0
 
     def draw(self, rng: np.random.Generator, count: int, times: int) -> Floats:
@@ -229,8 +228,8 @@ class LaplaceSource(LossSource):
         """1 - g + g e^t."""
         ratio = self._exponents(rng, size)
         np.exp(ratio, out=ratio)
-        ratio *= self.rate
-        ratio += 1 - self.rate
+        ratio *= self.law.rate
+        ratio += self.law.rest
         return ratio
 
     def _accept(self, rng: np.random.Generator, size: int) -> Floats:
@@ -238,7 +237,7 @@ class LaplaceSource(LossSource):
             losses = self.sign * np.log(self._ratios(rng, size))
         else:
             exponents = self._exponents(rng, size)
-            losses = self.sign * (log_mixed_ratio(self.rate, exponents) if self.rate < 1 else exponents)
+            losses = self.sign * self.law.log_mixed(exponents)
         if not self.tilt:
             return losses
         return np.compress(rng.standard_exponential(size) >= self.tilt * (self.most - losses), losses)
@@ -263,18 +262,19 @@ class EnvelopeSource(LossSource):
 
     def __init__(self, pair: Envelope, tilt: float) -> None:
         law = pair.remove.observed
-        self.rate, self.shift, self.middle, self.tilt = law.rate, law.shift, pair.middle, tilt
+        self.law, self.shift, self.middle, self.tilt = law, law.shift, pair.middle, tilt
         self.is_normal = pair.has_normal_noise
         self.most = pair.loss_range[1]
         if self.is_normal:
-            self.power = PowerMixture(law.rate, law.shift, 1 + tilt)
+            self.power = PowerMixture(law, 1 + tilt)
             up, centres = self.power.log_weights.copy(), self.power.centres
             up[0] -= math.log(2)
             down, down_centre, down_direction = -math.log(2), 0.0, 0.0
             directions = np.where(centres > 0, 1.0, 0.0)  # 0: both halves of the noise are folded onto one
         else:
             down, down_centre, down_direction = -self.middle - math.log(2), self.middle, 1.0
-            parts = [math.log1p(-law.rate) + down, math.log(law.rate / 2), math.log(law.rate / 2)]
+            half = law.log_rate - math.log(2)
+            parts = [law.log_rest + down, half, half]
             up = np.array(parts) + tilt * self.most
             centres, directions = np.array([self.middle, law.shift, law.shift]), np.array([1.0, 1.0, -1.0])
         self.signs = np.concatenate([[0.0, -1.0], np.ones(len(up))])
@@ -300,7 +300,7 @@ class EnvelopeSource(LossSource):
             exponent = np.minimum(2 * x - self.shift, self.shift)
         accepted = (exponent > 0) | (sign == 0)
         np.maximum(exponent, 0.0, out=exponent)
-        log_ratio = exponent + np.log(self.rate + (1 - self.rate) * np.exp(-exponent))
+        log_ratio = exponent + np.log(self.law.rate + self.law.rest * np.exp(-exponent))
         if self.tilt:
             accepted &= rng.standard_exponential(size) >= self._excess(sign, log_ratio)
         return np.compress(accepted, sign * log_ratio)
@@ -314,15 +314,15 @@ class EnvelopeSource(LossSource):
         return np.where(sign > 0, above, np.where(sign < 0, self.tilt * log_ratio, 0.0))
 
 
-def _log_floor(rate: float) -> float:
+def _log_floor(law: Mixture) -> float:
     """-ln(1 - rate), how far ln of a ratio 1 - rate + rate e^t can fall; 0 where it has no floor."""
-    return -math.log1p(-rate) if rate < 1 else 0.0
+    return 0.0 if law.is_moved else -law.log_rest
 
 
-def _density_ratio(u: Floats, rate: float, shift: float) -> Floats:
+def _density_ratio(u: Floats, law: Mixture) -> Floats:
     """1 - rate + rate e^{shift u - shift^2 / 2}."""
-    moved = shift * u
-    moved += math.log(rate) - shift * shift / 2
+    moved = law.shift * u
+    moved += law.log_rate - law.shift * law.shift / 2
     np.exp(moved, out=moved)
-    moved += 1 - rate
+    moved += law.rest
     return moved

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.numerics.floats import Floats
+from tightrope.pairs.mixture import Mixture
 
 LARGEST_LOG = 600.0  # of a likelihood ratio or a product of some: a double holds 709
 SPARE = 1.02  # candidates per mean need, so that a second round is rare
 LEAST_ROUND, LARGEST_ROUND = 64, 1 << 14  # candidates at once, so that they stay in the cache
 
 
-def binomial_log_weights(rate: float, shift: float, order: int) -> Floats:
+def binomial_log_weights(law: Mixture, order: int) -> Floats:
     """ln of what N(jD) weighs in density (1-g + g e^{Du - D^2/2})^a, j = 0, ..., a.
 
     The weights are C(a,j) (1-g)^{a-j} g^j e^{(j^2-j) D^2/2}; they sum to M(a - 1) of the pair
@@ -22,8 +23,11 @@ def binomial_log_weights(rate: float, shift: float, order: int) -> Floats:
     """
     j = np.arange(order + 1.0)
     choices = special.gammaln(order + 1) - special.gammaln(j + 1) - special.gammaln(order - j + 1)
-    shares = special.xlog1py(order - j, -rate) + special.xlogy(j, rate)
-    return np.asarray(choices + shares + j * (j - 1) * shift**2 / 2)
+    if law.is_pure:  # only one centre has any weight
+        shares = np.where(j == (order if law.is_moved else 0), 0.0, -np.inf)
+    else:
+        shares = (order - j) * law.log_rest + j * law.log_rate
+    return np.asarray(choices + shares + j * (j - 1) * law.shift**2 / 2)
 
 
 class PowerMixture:
@@ -35,18 +39,18 @@ class PowerMixture:
     moment less its linear interpolation.
     """
 
-    def __init__(self, rate: float, shift: float, order: float) -> None:
+    def __init__(self, law: Mixture, order: float) -> None:
         self.share = order - math.floor(order)
-        self.log_weights = binomial_log_weights(rate, shift, math.floor(order))
+        self.log_weights = binomial_log_weights(law, math.floor(order))
         self.log_touch = 0.0
         if self.share:
-            above = binomial_log_weights(rate, shift, math.floor(order) + 1)
+            above = binomial_log_weights(law, math.floor(order) + 1)
             self.log_touch = float(np.logaddexp.reduce(above) - np.logaddexp.reduce(self.log_weights))
             below = np.append(self.log_weights, -np.inf) + math.log1p(-self.share)
             below += self.share * self.log_touch
             above += math.log(self.share) + (self.share - 1) * self.log_touch
             self.log_weights = np.logaddexp(below, above)
-        self.centres = shift * np.arange(float(len(self.log_weights)))
+        self.centres = law.shift * np.arange(float(len(self.log_weights)))
 
     def excess(self, log_ratio: Floats) -> Floats:
         """-ln of the probability with which a candidate is accepted, from ln R at it."""

@@ -26,7 +26,8 @@ from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Window, wrapped
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_of_difference, log_of_sum
-from tightrope.pairs.shift_pair import Noise, ShiftPair
+from tightrope.pairs.mixture import Noise
+from tightrope.pairs.shift_pair import ShiftPair
 
 Labels = NDArray[np.int64]
 Choices = NDArray[np.int8]

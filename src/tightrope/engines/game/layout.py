@@ -12,8 +12,8 @@ from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.exchange import Game
+from tightrope.pairs.mixture import Noise
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import Noise
 
 LADDER = (-2, -4, -6, -9, -12, -15, -19, -25, -32, -40, -50, -65, -80, -100, -150)  # ln delta
 MOST_WORK = 1.5e10  # lattice points times curves times steps: two or three minutes
@@ -236,8 +236,9 @@ def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) 
     Infinity where the game is refused, or bounds nothing from above because no cover is certified. Without a
     delta it is the time at 1e-5.
 
+    >>> from fractions import Fraction
     >>> from tightrope.pairs.exchange import Exchange
-    >>> game = Game(Exchange(Noise.NORMAL, rate=0.05, distance=0.5), times=1000, others=Schedule([]))
+    >>> game = Game(Exchange(Noise.NORMAL, Fraction(1, 20), Fraction(1, 2)), times=1000, others=Schedule([]))
     >>> 3 < seconds_to_play(game, accuracy=1e-3) < 50
     True
     """

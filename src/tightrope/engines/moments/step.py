@@ -28,7 +28,7 @@ from scipy import special
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.transform import GainNodes
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_sum
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio, log_sum
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplified
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
@@ -47,8 +47,8 @@ SERIES = [1 / math.factorial(n) for n in range(2, 20)]
 def log_moment_above(pair: Pair, c: float) -> float:
     """A certified upper bound of ln E_P[e^{c loss}; loss finite], c > 0, too large by about 1e-13 of itself.
 
-    >>> from tightrope.pairs.shift_pair import Mixture, Noise
-    >>> shifted = ShiftPair(Mixture(Noise.NORMAL, 1.0, 0.5), Mixture(Noise.NORMAL))
+    >>> from tightrope.pairs.mixture import Mixture, Noise
+    >>> shifted = ShiftPair(Mixture(Noise.NORMAL, Fraction(1), Fraction(1, 2)), Mixture(Noise.NORMAL))
     >>> log_moment_above(shifted, 2.0)
     0.75
     """
@@ -143,9 +143,9 @@ def bound_unsampled(pair: Pair, c: float) -> float:
     """
     laws = pair.one_step
     assert isinstance(laws, ShiftPair)
-    rate = max(laws.observed.rate, laws.alternative.rate)
+    log_rate = max(laws.observed.log_rate, laws.alternative.log_rate)
     log_gain = log_expm1(laws.unsampled_separation**2 * c * (1 + c) / 2)
-    return log1p_exp(math.log(rate) + log_gain) * (1 + 8 * UNIT_ROUNDOFF)
+    return log1p_exp(log_rate + log_gain) * (1 + 8 * UNIT_ROUNDOFF)
 
 
 def bound_by_cells(pair: Pair, c: float) -> float:
@@ -190,7 +190,7 @@ def _at_whole_order(step: Amplified, order: int) -> float:
         few = min(order, MOST_CENTRAL) - 1
         log_each[1:few] = np.minimum(log_each[1:few], math.log(4) + _log_central(step.base, few + 1)[1:])
     log_choices = special.gammaln(order + 1) - special.gammaln(j + 1) - special.gammaln(order - j + 1)
-    log_powers = j * math.log(step.rate)
+    log_powers = j * exact_log_ratio(step.exact_rate, Fraction(1))
     sizes = 32 + special.gammaln(order + 1) + np.abs(log_powers) + np.abs(log_each)
     log_terms = log_choices + log_powers + log_each + 16 * UNIT_ROUNDOFF * sizes
     return log1p_exp(log_sum(log_terms)) * (1 + 8 * UNIT_ROUNDOFF)

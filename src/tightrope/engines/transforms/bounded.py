@@ -19,7 +19,8 @@ from tightrope.engines.transforms.transform import (
 )
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.shift_pair import Noise, ShiftPair
+from tightrope.pairs.mixture import Noise
+from tightrope.pairs.shift_pair import ShiftPair
 
 MOST_PANELS = 500
 
@@ -56,12 +57,12 @@ class LaplaceTransform(Transform):
     """
 
     def __init__(self, pair: ShiftPair) -> None:
-        if pair.noise is not Noise.LAPLACE or (pair.observed.rate and pair.alternative.rate):
+        if pair.noise is not Noise.LAPLACE or not (pair.observed.is_plain or pair.alternative.is_plain):
             raise ValueError("needs one mixture of Laplace noise against the plain noise")
         super().__init__()
         self.pair = pair
         self.low, self.high = pair.centres()[0], pair.centres()[-1]
-        self.rate = pair.observed.rate or pair.alternative.rate
+        self.law = pair.alternative if pair.observed.is_plain else pair.observed
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
@@ -79,7 +80,7 @@ class LaplaceTransform(Transform):
         overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
         log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
         gap = self.high - self.low
-        loss_abs_errors = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + gap) + self.rate * gap)
+        loss_abs_errors = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + gap) + self.law.rate * gap)
         return GainNodes(losses, log_masses, loss_abs_errors, float(np.logaddexp(log_missed, log_laws)))
 
     def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
@@ -117,12 +118,12 @@ class LaplaceTransform(Transform):
         right = left + width + 2 * overhang
         # density: e^{-|x|} is e^{-x} or e^{x} between the centres, continued as such
         log_density = -math.log(2) + (-left if self.high > 0 else right)
-        if self.pair.observed.rate:
+        if self.law is self.pair.observed:
             # |R_P(x + iy)| <= R_P(x), which grows
             log_sup = log_density + (1 + c) * self._log_r(right)
         else:
             # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
-            log_turned = math.log(math.cos(y)) if self.rate < 1 else 0.0
+            log_turned = math.log(math.cos(y)) if not self.law.is_moved else 0.0
             log_sup = log_density - c * (self._log_r(right) + log_turned)
         log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
         return log_panel_error(width) + float(np.logaddexp.reduce(log_sup))
@@ -130,11 +131,11 @@ class LaplaceTransform(Transform):
     def _log_r(self, x: Floats) -> Floats:
         """ln of the mixture's ratio, continued beyond the centres as the exponential it is between them."""
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-self.rate), math.log(self.rate) + self._exponent(x))
+            return np.logaddexp(self.law.log_rest, self.law.log_rate + self._exponent(x))
 
     def _exponent(self, x: Floats) -> Floats:
         """ln of shifted over plain noise between the centres."""
-        return 2 * x - self.high if self.pair.observed.rate else self.low - 2 * x
+        return 2 * x - self.high if self.law is self.pair.observed else self.low - 2 * x
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """Atoms in phase, plus the part between the centres integrated by parts (lemma 7 there)."""
@@ -142,7 +143,7 @@ class LaplaceTransform(Transform):
         atoms = float(nodes.weights[:2].sum())
         between = float(nodes.weights[2:].sum())
         ends = np.array([self.low, self.high])
-        shares = np.exp(math.log(self.rate) + self._exponent(ends) - self._log_r(ends))  # loss' / 2
+        shares = np.exp(self.law.log_rate + self._exponent(ends) - self._log_r(ends))  # loss' / 2
         log_p = -math.log(2) - np.abs(ends) + self.pair.observed.log_ratio(ends)
         log_f = log_p + c * self.pair.loss(ends) - nodes.log_moment
         variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends

@@ -29,11 +29,11 @@ from tightrope.engines.transforms.transform import (
     Transform,
     log_panel_error,
     log_tail_above,
-    shifted_share,
     weigh,
 )
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
-from tightrope.pairs.shift_pair import Envelope, Noise, log_mixed_ratio
+from tightrope.pairs.mixture import Mixture, Noise
+from tightrope.pairs.shift_pair import Envelope
 
 MOST_CELLS = 300_000
 STEEPEST = 0.8  # how steeply a line may leave the axis
@@ -48,7 +48,7 @@ class EnvelopeTransform(Transform):
         self.pair = pair
         self.normal = pair.noise is Noise.NORMAL
         law = pair.remove.observed
-        self.rate, self.shift, self.middle = law.rate, law.shift, pair.middle
+        self.law, self.shift, self.middle = law, law.shift, pair.middle
         self.steep = self.shift if self.normal else 2.0
         # Panels that resolve the noise; on their ellipses the shifted part of R turns by at most 1 radian.
         self.width = min(2.0, 2 / self.steep)
@@ -92,7 +92,7 @@ class EnvelopeTransform(Transform):
         if self.normal:
             high = self.high(c)
             return LiftedModulus(
-                self.rate, self.shift, c, high, self.log_tail(c, high), nodes.log_moment, moment_rel_error
+                self.law, c, high, self.log_tail(c, high), nodes.log_moment, moment_rel_error
             )
         return self._by_parts(c, nodes, moment_rel_error)
 
@@ -107,15 +107,15 @@ class EnvelopeTransform(Transform):
         """ln of a bound on the integral of density R^{1+c} beyond `high` (lemma 3); R^{-c} has less."""
         if not self.normal:
             return -math.inf  # the tail is an atom
-        return log_tail_above(self.rate, self.shift, c, high)
+        return log_tail_above(self.law, c, high)
 
     def log_ratio(self, u: Floats) -> Floats:
         """ln R."""
-        return log_mixed_ratio(self.rate, self.steep * (u - self.middle))
+        return self.law.log_mixed(self.steep * (u - self.middle))
 
     def share(self, u: Floats) -> Floats:
         """The shifted part's share of the mixture, (ln R)' / steep; it grows."""
-        return shifted_share(self.rate, self.steep * (u - self.middle))
+        return self.law.shifted_share(self.steep * (u - self.middle))
 
     def log_density(self, u: Floats) -> Floats:
         """ln of the plain noise's density, continued analytically below 0."""
@@ -258,14 +258,14 @@ class LiftedModulus:
 
     def __init__(
         self,
-        rate: float,
-        shift: float,
+        law: Mixture,
         c: float,
         high: float,
         log_tail: float,
         log_moment: float,
         moment_rel_error: float,
     ) -> None:
+        shift = law.shift
         self.shift, self.moment_rel_error = shift, moment_rel_error
         middle = shift / 2
         count = math.ceil((high - middle) / min(0.1, 0.2 / shift))
@@ -274,10 +274,10 @@ class LiftedModulus:
         width = (high - middle) / count
         edges = width * np.arange(count + 1, dtype=float)
         centre = width * (np.arange(count, dtype=float) + 0.5)
-        share, inner = shifted_share(rate, shift * edges), shifted_share(rate, shift * centre)
-        log_r, u = log_mixed_ratio(rate, shift * centre), centre + middle
+        share, inner = law.shifted_share(shift * edges), law.shifted_share(shift * centre)
+        log_r, u = law.log_mixed(shift * centre), centre + middle
         # lifted and all: ln R >= ln(1 - g) + share (lemma 3)
-        far = float(special.log_ndtr(-high)) - c * math.log1p(-rate)
+        far = float(special.log_ndtr(-high)) - c * law.log_rest
         self.halves: list[_Half] = []
         for power, most_height, beyond in ((1 + c, 0.9 * math.pi / shift, log_tail), (-c, 1.2 / shift, far)):
             tallest, divided = 0.9 * min(most_height, 6.0), max(-power, 0.0)

@@ -28,11 +28,10 @@ from tightrope.engines.transforms.transform import (
     TiltedNodes,
     Transform,
     log_tail_above,
-    shifted_share,
     weigh,
 )
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
-from tightrope.pairs.shift_pair import ShiftPair, log_mixed_ratio
+from tightrope.pairs.shift_pair import ShiftPair
 
 FINE_STEP = 0.4  # resolves a normal density to e^{-2 pi^2 / 0.16} = e^-123
 
@@ -45,14 +44,14 @@ class NormalTransform(Transform):
         if not pair.has_normal_noise or pair.gaussian_separation is not None:
             raise ValueError("needs mixtures of normals")
         self.pair = pair
-        self.g_p, self.a = pair.observed.rate, pair.observed.shift
-        self.g_q, self.b = pair.alternative.rate, -pair.alternative.shift
+        self.p, self.q = pair.observed, pair.alternative
+        self.a, self.b = self.p.shift, -self.q.shift
         self.steepest = max(self.a, self.b)
         # Where Q is a mixture its density is a divisor; b y <= 1.2 keeps it from vanishing (lemma 2).
-        heights = [0.9 * math.pi / self.a] if self.g_p else []
-        heights += [1.2 / self.b] if self.g_q else []
+        heights = [0.9 * math.pi / self.a] if self.a else []
+        heights += [1.2 / self.b] if self.b else []
         self.tallest = min(heights)
-        self.log_room = -math.log1p(-self.g_q)  # the largest loss that Q's plain part allows
+        self.log_room = -self.q.log_rest  # the largest loss that Q's plain part allows
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
     def gain_nodes(self, c: float, target: float) -> GainNodes:
@@ -81,9 +80,9 @@ class NormalTransform(Transform):
 
     def _span(self, c: float, kept: float = KEPT) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible: about e^-kept."""
-        reach = math.sqrt(2 * (kept + c * (self.log_room + (math.log(2) if self.g_p else 0.0))))
-        drift = (1 + c) * self.a * (self.g_p > 0)
-        if self.g_q:
+        reach = math.sqrt(2 * (kept + c * (self.log_room + (math.log(2) if self.a else 0.0))))
+        drift = (1 + c) * self.a
+        if self.b:
             return -max(reach, self.b / 2), reach + drift
         # as far to the left as to the right: off the axis tails weigh more
         reach = min(reach, math.sqrt(2 * kept + drift**2))
@@ -91,7 +90,7 @@ class NormalTransform(Transform):
 
     def _log_tail(self, c: float, low: float, high: float) -> float:
         """ln of a bound on the integral of |f| e^{-y^2/2} outside [low, high], any height y (lemma 3)."""
-        left, right = float(special.log_ndtr(low)), log_tail_above(self.g_p, self.a, c, high)
+        left, right = float(special.log_ndtr(low)), log_tail_above(self.p, c, high)
         return c * self.log_room + float(np.logaddexp(left, right))
 
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
@@ -117,8 +116,8 @@ class NormalTransform(Transform):
         if not high - low < MOST_NODES * step:
             raise EngineDeclines("the integrand oscillates too fast")
         u = np.arange(math.ceil((high - low) / step) + 1, dtype=float) * step + low
-        log_p = log_mixed_ratio(self.g_p, self.a * (u - self.a / 2))
-        return u, log_p, log_mixed_ratio(self.g_q, -self.b * (u + self.b / 2))
+        log_p = self.p.log_mixed(self.a * (u - self.a / 2))
+        return u, log_p, self.q.log_mixed(-self.b * (u + self.b / 2))
 
     def _step(self, c: float, height: float, target: float) -> tuple[float, float]:
         """The widest step whose aliasing is below `target` of M(c), and ln of the bound on the aliasing."""
@@ -127,7 +126,7 @@ class NormalTransform(Transform):
         best = (0.0, 0.0)
         for share in (0.05, 0.2, 0.5, 0.9) if height else (0.9,):
             y = min(share * self.tallest, 8 * share)
-            if height == 0 and self.g_q == 0:
+            if height == 0 and self.b == 0:
                 bound = y * y / 2 + log_moment + 0.01  # |R_P(u + iy)| <= R_P(u)
             else:
                 tail = self._log_tail(c, low, high) + y * y / 2 + height * (self.a + self.b) * y
@@ -161,10 +160,10 @@ class NormalTransform(Transform):
 
     def _weight_p(self, u: Floats) -> Floats:
         """How much of P's density at u is the shifted part."""
-        return shifted_share(self.g_p, self.a * (u - self.a / 2))
+        return self.p.shifted_share(self.a * (u - self.a / 2))
 
     def _weight_q(self, u: Floats) -> Floats:
-        return shifted_share(self.g_q, -self.b * (u + self.b / 2))
+        return self.q.shifted_share(-self.b * (u + self.b / 2))
 
 
 class ModulusBound:

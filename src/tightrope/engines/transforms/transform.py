@@ -15,6 +15,7 @@ from scipy import special
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.pairs.mixture import Mixture
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
@@ -192,26 +193,20 @@ def weigh(
     )
 
 
-def log_tail_above(rate: float, shift: float, c: float, high: float) -> float:
+def log_tail_above(law: Mixture, c: float, high: float) -> float:
     """ln of a bound on the integral of density R^{1+c} above `high`, normal noise.
 
     R is at most 2^c times its larger half's power, and at most e^{shift u} to the right of shift / 2, which
     is better where the shift is so small that tilts are huge (docs/certificates.md, lemma 3).
     """
     plain = float(special.log_ndtr(-high))
-    if rate == 0:
+    if law.is_plain:
         return plain
+    shift = law.shift
     drift = (1 + c) * shift
     log_moved = float(special.log_ndtr(drift - high))
-    far = (1 + c) * math.log(rate) + c * (1 + c) * shift**2 / 2 + log_moved
+    far = (1 + c) * law.log_rate + c * (1 + c) * shift**2 / 2 + log_moved
     return min(c * math.log(2) + float(np.logaddexp(plain, far)), drift**2 / 2 + log_moved)
-
-
-def shifted_share(rate: float, log_ratio: Floats) -> Floats:
-    """The shifted part's share of a mixture: rate e^x / (1 - rate + rate e^x), x = ln(shifted / plain)."""
-    if rate == 0:
-        return np.zeros_like(log_ratio)
-    return np.asarray(special.expit(log_ratio + math.log(rate) - math.log1p(-rate)))
 
 
 def log_panel_error(width: float) -> float:

@@ -1,0 +1,48 @@
+"""Settings keep a number twice: as a float to look at, and as the rational given, to account with."""
+
+import dataclasses
+import numbers
+from fractions import Fraction
+from typing import Any
+
+
+def exactly(value: float | Fraction) -> Fraction:
+    """A checked number as the rational it is: a float is a whole number times a power of 2.
+
+    >>> exactly(0.5), exactly(Fraction(1, 3))
+    (Fraction(1, 2), Fraction(1, 3))
+    """
+    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(float(value))
+
+
+class GivenExactly:
+    """A frozen setting whose field `exact_x` is the rational that was given as `x`; it prints as given."""
+
+    def _keep(self, name: str, given: Any, checked: Any) -> None:
+        """Store a checked float or tuple of floats, and exactly what was given beside it."""
+        exact = tuple(map(exactly, given)) if isinstance(checked, tuple) else exactly(given)
+        object.__setattr__(self, name, checked)
+        object.__setattr__(self, f"exact_{name}", exact)
+
+    def __repr__(self) -> str:
+        given = (f"{name}={as_given(self, name)!r}" for name in given_names(type(self)))
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+def given_names(kind: type[Any]) -> tuple[str, ...]:
+    """What a kind of setting is given by."""
+    return tuple(field.name for field in dataclasses.fields(kind) if not field.name.startswith("exact_"))
+
+
+def as_given(setting: object, name: str) -> Any:
+    """A number as a float where that is what was given, else as a fraction; a tuple likewise."""
+    value, exact = getattr(setting, name), getattr(setting, f"exact_{name}", None)
+    if exact is None:
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_float_if_exact, value, exact))
+    return _float_if_exact(value, exact)
+
+
+def _float_if_exact(value: float, exact: Fraction) -> float | Fraction:
+    return value if Fraction(value) == exact else exact
