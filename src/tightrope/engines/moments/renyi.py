@@ -38,7 +38,7 @@ class RenyiBound:
         self.parts = tuple(parts)
         self.pairs = Schedule((part, times) for part, times in self.parts if isinstance(part, Pair))
         self.loses_infinitely = any(pair.infinite_mass for pair, _ in self.pairs)
-        self.largest_loss = _largest_loss(self.parts)
+        self.largest_loss = largest_total_loss(self.parts)
 
     def log_moment(self, c: float) -> float:
         """An upper bound of ln E[e^{c loss}; loss finite] of the whole run: 1 + c is the order."""
@@ -65,7 +65,7 @@ class RenyiBound:
                 ), math.inf
         c = _find_best_tilt(lambda c: self._estimate(c) - c * epsilon + log_chernoff_factor(c))
         with ctx.workprec(BITS):
-            value = ball(self.log_moment(c)) - ball(c) * ball(epsilon) + _log_factor(c)
+            value = ball(self.log_moment(c)) - ball(c) * ball(epsilon) + log_chernoff_ball(c)
             order = 1 + c
             if (entropy := self._log_total_variation) < value:
                 value, order = entropy, 1.0
@@ -87,7 +87,7 @@ class RenyiBound:
         target = float(log_left)
         c = _find_best_tilt(lambda c: (self._estimate(c) + log_chernoff_factor(c) - target) / c)
         with ctx.workprec(BITS):
-            value = ceil_float((ball(self.log_moment(c)) + _log_factor(c) - log_left) / ball(c))
+            value = ceil_float((ball(self.log_moment(c)) + log_chernoff_ball(c) - log_left) / ball(c))
         if self.largest_loss <= value:
             return self.largest_loss, math.inf
         return max(value, 0.0), 1 + c
@@ -103,7 +103,7 @@ class RenyiBound:
             return math.inf
         last = min(largest_order - 1, MOST_TILT)
         square = sum((times * _unsampled_square(part) for part, times in self.parts), Fraction(0))
-        others = _largest_loss([(p, times) for p, times in self.parts if not p.unsampled_separation])
+        others = largest_total_loss([(p, times) for p, times in self.parts if not p.unsampled_separation])
 
         def far(c: float) -> arb:
             return ball(square / 2) + ball(others) / (1 + ball(c))
@@ -173,7 +173,7 @@ def _add_up(terms: Iterable[tuple[int, float]]) -> float:
     return infinite or ceil_float(ball(total))
 
 
-def _largest_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
+def largest_total_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
     """An upper bound on the largest total of finite losses, at least 0."""
     total = arb(0)
     with ctx.workprec(BITS):
@@ -194,7 +194,7 @@ def _unsampled_square(part: Pair | Amplified) -> Fraction:
     return (laws.observed.exact_shift - laws.alternative.exact_shift) ** 2
 
 
-def _log_factor(c: float) -> arb:
+def log_chernoff_ball(c: float) -> arb:
     """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}."""
     tilt = ball(c)
     return -tilt * (1 / tilt).log1p() - tilt.log1p()
