@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.theorems.evidence import Evidence
 
 Answer = TypeVar("Answer")
@@ -95,16 +94,22 @@ def in_shape_of(values: ArrayLike, answers: list[Answer]) -> Answer | Answers:
 
 
 def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, float]:
-    """ln delta(epsilon) for epsilon < 0 from ln delta(-epsilon) of the reversed pair, and its absolute error.
+    """Certain bounds on ln delta(epsilon), epsilon < 0, from ln delta(-epsilon) of the reversed pair.
 
-    delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive.
+    delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive, so that no
+    digit cancels.
+
+    >>> log_delta_from_reverse(-1.0, -math.inf)
+    (-0.45867514538708193, -0.4586751453870819)
     """
-    exponent = max(log_reversed + epsilon, -800.0)  # whose exponential is 0 as well
-    term = math.exp(exponent)
-    total = -math.expm1(epsilon) + term
-    log_delta = math.log(total)
-    # exponent, exponential, the other term, sum and logarithm are each right to a unit or two
-    return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
+    from flint import ctx
+
+    from tightrope.numerics.balls import FIRST_BITS, ball, float_ends
+
+    with ctx.workprec(FIRST_BITS):
+        shared = (ball(epsilon) + ball(log_reversed)).exp() if log_reversed > -math.inf else ball(0.0)
+        lower, upper = float_ends((shared - ball(epsilon).expm1()).log())
+    return lower, min(upper, 0.0)  # delta is at most 1
 
 
 def check_delta(delta: object) -> float:
