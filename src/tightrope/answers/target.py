@@ -12,6 +12,7 @@ from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.text import write_number
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation, as_relation
@@ -75,7 +76,8 @@ class Target:
     @property
     def named(self) -> str:
         """The target with its names in braces, for refusals."""
-        return f"{{epsilon}} {self.epsilon:g} at {{delta}} {self.delta:g} under {{{self.relation.name}}}"
+        epsilon, delta = write_number(self.epsilon), write_number(self.delta)
+        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {{{self.relation.name}}}"
 
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
         """The curve of `run` together with what is released besides."""
