@@ -1,6 +1,7 @@
-"""Calibrated values against delta in ball arithmetic, which shares nothing with the library but the theorem."""
+"""Calibrated values against delta in balls, which share nothing with the library but the theorems."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from flint import arb, ctx, fmpq
@@ -80,6 +81,7 @@ def check_noise(found: Calibration[float], sampling: Sampling, steps: int) -> No
         assert found.beyond is None or at(found.beyond) > number(target.delta)
 
 
+THIRD: Any = Fraction(1, 3)
 NOISES = [
     (tr.EveryRecord(), 1, 1e-3, 1e-6, tr.REMOVE),
     (tr.EveryRecord(), 10**9, 0.5, 1e-300, tr.SUBSTITUTE),
@@ -88,7 +90,7 @@ NOISES = [
     (tr.Poisson(rate=0.5), 1, 720.0, 1e-6, tr.SUBSTITUTE),
     (tr.Poisson(rate=0.5), 1, 720.0, 1e-6, tr.ADD_OR_REMOVE),
     (tr.Poisson(rate=1 - 1e-12), 1, 3.0, 1e-9, tr.ADD),
-    (tr.Poisson(rate=Fraction(1, 3)), 1, 0.7, 1e-20, tr.REMOVE),
+    (tr.Poisson(rate=THIRD), 1, 0.7, 1e-20, tr.REMOVE),
     (tr.Poisson(rate=1e-6), 1, 0.1, 1e-9, tr.SUBSTITUTE),
 ]
 
@@ -101,7 +103,9 @@ def test_the_smallest_noise_meets_the_target_and_the_one_beyond_misses_it(
     check_noise(found, sampling, steps)
 
 
-@pytest.mark.parametrize(("noise", "epsilon", "delta"), [(3.0, 1.0, 1e-6), (0.01, 1e6, 1e-30), (1e4, 2.0, 0.9)])
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "delta"), [(3.0, 1.0, 1e-6), (0.01, 1e6, 1e-30), (1e4, 2.0, 0.9)]
+)
 def test_the_most_full_batches_meet_the_target_and_one_more_misses_it(
     noise: float, epsilon: float, delta: float
 ) -> None:

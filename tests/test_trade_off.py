@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -445,7 +446,7 @@ def test_what_cannot_be_certified_is_refused_and_the_rest_is_not() -> None:
 
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 10**290), 0.7, 1 - Fraction(1, 10**20)])
 def test_truthful_answers_are_attacked_as_rational_numbers_say(rate: float | Fraction) -> None:
-    truth = Fraction(7, 10)
+    truth: Any = Fraction(7, 10)
     step = tr.Step(tr.RandomizedResponse(truth_probability=truth), tr.EveryRecord())
     attack = tr.privacy_curve(step, relation=tr.REMOVE).trade_off()
     a = Fraction(rate)

@@ -86,7 +86,7 @@ class Contrast:
         >>> import tightrope as tr
         >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
         >>> tr.contrast(run, delta=1e-6).verdict
-        'If batches are drawn without replacement, epsilon is 15.25, not 0.95.'
+        'If batches are drawn without replacement, epsilon is 15.26, not 0.95.'
         """
         if self.claimed is None:
             return (

@@ -1,4 +1,4 @@
-"""Brackets as text: both ends rounded outwards, however small, or the one number both round up to."""
+"""Brackets as text: both ends rounded outwards, however small, or one number rounded up."""
 
 import math
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _exponential(log: float, digits: int, *, up: bool) -> str:
 
 
 def write_brackets(brackets: Sequence[Bracket]) -> list[str]:
-    """Each bracket as the number that both its ends round up to, or as two where it is wide; no two alike.
+    """Each bracket as its upper end rounded up, or as both ends where it is wide; no two alike.
 
     >>> write_brackets([Bracket(0.9471, 0.9472), Bracket(0.9481, 0.9482)]), write_brackets([Bracket(1, 2)])
     (['0.948', '0.949'], ['between 1.00 and 2.00'])
@@ -77,13 +77,17 @@ def is_wide(bracket: Bracket) -> bool:
 
 
 def _round(bracket: Bracket, decimals: int) -> str:
-    """The number, rounded up to so many decimals; empty if the ends disagree or it has under two digits."""
+    """The upper end, rounded up to so many decimals; empty if that says more than is known, or too little.
+
+    It is then at most two units of its last digit above the lower end, and has at least two digits.
+    """
     if bracket.lower == bracket.upper and (bracket.upper == 0 or math.isinf(bracket.upper)):
         return "infinity" if bracket.upper else "0"
     if math.isinf(bracket.upper):
         return ""
-    lower, upper = (_quantize(end, decimals, ROUND_CEILING) for end in (bracket.lower, bracket.upper))
-    return upper if lower == upper and float(upper) >= 10.0 ** (1 - decimals) else ""
+    text = _quantize(bracket.upper, decimals, ROUND_CEILING)
+    unit = 10.0**-decimals
+    return text if float(text) - bracket.lower <= 2 * unit and float(text) >= 10 * unit else ""
 
 
 def _write_range(bracket: Bracket) -> str:

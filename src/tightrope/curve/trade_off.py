@@ -81,18 +81,18 @@ class TradeOff:
     _seen: dict[float, Bracket] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @overload
-    def true_positive_rate(self, false_positive_rate: float) -> Bracket: ...
+    def true_positive_rate(self, false_positive_rate: float | Fraction) -> Bracket: ...
     @overload
     def true_positive_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
+    def true_positive_rate(self, false_positive_rate: ArrayLike | Fraction) -> Bracket | Answers:
         """The largest chance to say D when it is D, for tests that say D wrongly at the given rate."""
         return elementwise(lambda rate: self._rates(rate)[0], false_positive_rate, "false_positive_rate")
 
     @overload
-    def false_negative_rate(self, false_positive_rate: float) -> Bracket: ...
+    def false_negative_rate(self, false_positive_rate: float | Fraction) -> Bracket: ...
     @overload
     def false_negative_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
-    def false_negative_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
+    def false_negative_rate(self, false_positive_rate: ArrayLike | Fraction) -> Bracket | Answers:
         """f: the smallest chance to miss D. The lower end is the guarantee; attacks reach the upper end."""
         return elementwise(lambda rate: self._rates(rate)[1], false_positive_rate, "false_positive_rate")
 
@@ -101,7 +101,7 @@ class TradeOff:
         """The largest true minus false positive rate of any test: delta(0), the total variation."""
         return self.curve.delta(0.0)
 
-    def attack_success(self, prior: float = 0.5) -> Bracket:
+    def attack_success(self, prior: float | Fraction = 0.5) -> Bracket:
         """The largest chance that a guess is right if D was used with probability `prior` and D' otherwise.
 
         It is (1 - p) + p delta(ln((1 - p) / p)); for even odds that is 1/2 + advantage / 2. A blind guess is
@@ -117,7 +117,7 @@ class TradeOff:
         found = Bracket(floor_fraction(likelier + rarer * lower), ceil_fraction(likelier + rarer * upper))
         return _common(found, Bracket(floor_fraction(likelier), 1.0))
 
-    def posterior(self, prior: float, false_positive_rate: float) -> Bracket:
+    def posterior(self, prior: float | Fraction, false_positive_rate: float | Fraction) -> Bracket:
         """The largest chance that it is D, after a test of that false positive rate has said so.
 
         `prior` is the chance p before the test. The chance after it is p T / (p T + (1 - p) a), with the true
@@ -142,7 +142,7 @@ class TradeOff:
         rows = [[f"{rate:g}", str(self.true_positive_rate(rate))] for rate in PRINTED_RATES]
         return align([["false positive rate", "true positive rate"], *rows])
 
-    def _rates(self, false_positive_rate: float) -> tuple[Bracket, Bracket]:
+    def _rates(self, false_positive_rate: float | Fraction) -> tuple[Bracket, Bracket]:
         """True positive and false negative rate: complements, each computed where it can be small."""
         remedy = "Pass the share of false alarms, from 0 to 1, for example 0.01."
         check.probability(remedy=remedy, false_positive_rate=false_positive_rate)
@@ -224,7 +224,7 @@ def _best_known(curve: BracketedCurve, epsilon: float) -> Bracket:
     return Bracket(0.0, 1.0)
 
 
-def _check_prior(prior: float) -> Fraction:
+def _check_prior(prior: float | Fraction) -> Fraction:
     remedy = "Pass the chance of D before anything is seen, strictly between 0 and 1; 0.5 is a fair coin."
     check.open_probability(remedy=remedy, prior=prior)
     return exactly(prior)
