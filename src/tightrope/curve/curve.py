@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -64,12 +65,12 @@ class Curve(ABC, Generic[Answer]):
     def _epsilons(self, deltas: list[float]) -> list[Answer]: ...
 
 
-def elementwise(answer: Callable[[Any], Answer], values: ArrayLike, name: str) -> Answer | Answers:
+def elementwise(answer: Callable[[Any], Answer], values: ArrayLike | Fraction, name: str) -> Answer | Answers:
     """The answer for a number, an array of answers for an array of numbers; anything else is refused."""
     return in_shape_of(values, check_all(values, answer, name))
 
 
-def check_all(values: ArrayLike, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
+def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
     """Every number of a call, checked; a single number as it was given."""
     try:
         array = np.asarray(values)
@@ -82,9 +83,9 @@ def check_all(values: ArrayLike, check_one: Callable[[Any], Checked], name: str)
     return [check_one(value) for value in array.ravel().tolist()]
 
 
-def in_shape_of(values: ArrayLike, answers: list[Answer]) -> Answer | Answers:
+def in_shape_of(values: ArrayLike | Fraction, answers: list[Answer]) -> Answer | Answers:
     """The answers to all questions of a call, in the shape in which they were asked."""
-    shape = np.shape(values)
+    shape = () if isinstance(values, Fraction) else np.shape(values)
     if shape == ():
         return answers[0]
     result = np.empty(len(answers), dtype=object)

@@ -35,6 +35,18 @@ def next_down(x: float) -> float:
     return math.nextafter(x, -math.inf)
 
 
+def floor_fraction(exact: Fraction) -> float:
+    """The largest float that is at most `exact`."""
+    nearest = float(exact)
+    return nearest if nearest <= exact else next_down(nearest)
+
+
+def ceil_fraction(exact: Fraction) -> float:
+    """The smallest float that is at least `exact`."""
+    nearest = float(exact) + 0.0  # no -0.0
+    return nearest if nearest >= exact else next_up(nearest)
+
+
 def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
     """ln(e^larger - e^smaller) for larger >= smaller."""
     with np.errstate(divide="ignore", invalid="ignore"):
