@@ -6,8 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
+from typing import TextIO
 
 from fuzz.ask import KINDS, LIMIT, Result, judge
 from fuzz.summary import Summary
@@ -23,12 +25,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _read(arguments)
     if options.replay is not None:
         return replay(options.replay, options.limit)
-    kinds = tuple(options.kind or KINDS)
+    with options.out.open("a") if options.out else nullcontext(sys.stdout) as lines:
+        return fuzz(options, lines)
+
+
+def fuzz(options: argparse.Namespace, lines: TextIO) -> int:
+    """Ask, write a line for every disagreement, and print the counts; 1 if there are any."""
     summary, start = Summary(), time.monotonic()
     until = start + options.hours * 3600 if options.hours else float("inf")
     shown = start
-    lines = options.out.open("a") if options.out else sys.stdout
-    asked = _indices(options.start, options.n if not options.hours or options.n_given else None, until)
+    asked = _indices(options.start, options.n, until)
+    kinds = tuple(options.kind or KINDS)
     try:
         for result in ask_all(options.seed, asked, kinds, options.workers, options.limit):
             summary.count(result)
@@ -77,8 +84,8 @@ def _read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of CPU for one question")
     parser.add_argument("--replay", metavar="FILE|LINE", help="ask the questions of a report again")
     options = parser.parse_args(arguments)
-    options.n_given = options.n is not None
-    options.n = 2000 if options.n is None else options.n
+    if options.n is None and options.hours is None:
+        options.n = 2000
     return options
 
 
