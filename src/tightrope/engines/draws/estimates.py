@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from flint import ctx
 
 from tightrope.engines.draws.chunks import (
     IN_THIS_PROCESS,
@@ -17,10 +16,8 @@ from tightrope.engines.draws.chunks import (
 )
 from tightrope.engines.draws.tilts import Drawing, choose_tilts
 from tightrope.engines.face import EngineDeclines, Progress
-from tightrope.engines.moments.renyi import infinite_mass, largest_total_loss
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
-from tightrope.numerics.balls import ball
 from tightrope.numerics.confidence import Interval, find_limits
 from tightrope.numerics.floats import Floats, next_down
 from tightrope.pairs.schedule import Schedule
@@ -31,7 +28,6 @@ NEAR = np.linspace(-0.4, 0.4, 161)
 FAR = np.geomspace(0.42, 12.0, 40)
 START = 1.0  # in the same units: from here the two ends move inwards; twice as far in every further round
 WIDE_POINTS = 200
-MASS_BITS = 1024  # of the mass of infinite losses: what they leave open, the draws decide
 ENOUGH_BETWEEN = 4  # grid points between the ends: then the draws keep them apart, not the grid
 
 
@@ -170,22 +166,14 @@ def _bounds(value: float, low: float, high: float, draws: int, interrupted: bool
 
 def _known_delta(schedule: Schedule, epsilon: float) -> DrawnBounds | None:
     """0 where certainly no loss exceeds epsilon; 1 where every loss is infinite; else unknown."""
-    if any(pair.infinite_mass == 1 for pair, _ in schedule):
+    if schedule.shares_no_output:
         return DrawnBounds(1.0, 1.0, 1.0)
     return DrawnBounds(0.0, 0.0, 0.0) if epsilon >= _largest_loss(schedule) else None
 
 
 def _largest_loss(schedule: Schedule) -> float:
-    """An upper bound on the largest total loss, at least 0."""
-    if any(pair.infinite_mass for pair, _ in schedule):
-        return math.inf
-    return largest_total_loss(schedule)
-
-
-def _is_infinite(schedule: Schedule, delta: float) -> bool:
-    """Whether infinite losses are certainly more likely than delta."""
-    with ctx.workprec(MASS_BITS):
-        return bool(infinite_mass(schedule) > ball(delta))
+    """An upper bound on the largest total loss, infinite ones included."""
+    return math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
 
 
 @dataclass
@@ -205,7 +193,7 @@ class EpsilonSearch:
             self.found, self.done = DrawnBounds(0.0, 0.0, 0.0), True
             return
         largest = _largest_loss(self.schedule)
-        if _is_infinite(self.schedule, self.delta):
+        if self.schedule.compare_infinite_mass(self.delta) > 0:
             self.found, self.done = DrawnBounds(math.inf, math.inf, math.inf), True
             return
         self.found = DrawnBounds(0.0, 0.0, largest)

@@ -10,7 +10,6 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from tightrope.engines.moments.enclosures import largest_loss
 from tightrope.engines.moments.step import (
     amplified_log_moment_above,
     estimate_log_moment,
@@ -37,8 +36,8 @@ class RenyiBound:
     def __init__(self, parts: Iterable[tuple[Pair | Amplified, int]]) -> None:
         self.parts = tuple(parts)
         self.pairs = Schedule((part, times) for part, times in self.parts if isinstance(part, Pair))
-        self.loses_infinitely = any(pair.infinite_mass for pair, _ in self.pairs)
-        self.largest_loss = largest_total_loss(self.parts)
+        self.loses_infinitely = self.pairs.has_infinite_losses
+        self.largest_loss = _largest_loss(self.parts)
 
     def log_moment(self, c: float) -> float:
         """An upper bound of ln E[e^{c loss}; loss finite] of the whole run: 1 + c is the order."""
@@ -103,7 +102,7 @@ class RenyiBound:
             return math.inf
         last = min(largest_order - 1, MOST_TILT)
         square = sum((times * _unsampled_square(part) for part, times in self.parts), Fraction(0))
-        others = largest_total_loss([(p, times) for p, times in self.parts if not p.unsampled_separation])
+        others = _largest_loss([(p, times) for p, times in self.parts if not p.unsampled_separation])
 
         def far(c: float) -> arb:
             return ball(square / 2) + ball(others) / (1 + ball(c))
@@ -146,7 +145,7 @@ class RenyiBound:
 
 def infinite_mass(schedule: Schedule) -> arb:
     """The probability of an infinite loss, 1 - prod (1 - m)^k, to the working precision."""
-    if any(pair.infinite_mass == 1 for pair, _ in schedule):
+    if schedule.shares_no_output:
         return arb(1)
     return -sum((times * ball(-pair.infinite_mass).log1p() for pair, times in schedule), arb(0)).expm1()
 
@@ -173,16 +172,13 @@ def _add_up(terms: Iterable[tuple[int, float]]) -> float:
     return infinite or ceil_float(ball(total))
 
 
-def largest_total_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
+def _largest_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
     """An upper bound on the largest total of finite losses, at least 0."""
-    total = arb(0)
-    with ctx.workprec(BITS):
-        for part, times in parts:
-            if isinstance(part, Amplified) or part.largest_finite_loss == math.inf:
-                return math.inf
-            if part.largest_finite_loss > -math.inf and not part.is_trivial:
-                total += times * largest_loss(part)
-        return max(ceil_float(total), 0.0)
+    parts = tuple(parts)
+    pairs = Schedule((part, times) for part, times in parts if isinstance(part, Pair))
+    if any(isinstance(part, Amplified) for part, _ in parts):
+        return math.inf
+    return 0.0 if pairs.shares_no_output else max(pairs.loss_ceiling[1], 0.0)
 
 
 def _unsampled_square(part: Pair | Amplified) -> Fraction:
