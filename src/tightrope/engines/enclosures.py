@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, next_down
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, log_ndtr_rel_error, logaddexp_abs_error
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.shift_pair import ShiftPair
@@ -183,7 +183,7 @@ class Cuts:
     """Outputs at or a little before where the loss passes each of increasing nodes.
 
     The loss at an output is certainly at most its node, and at least the node less `lifts`. An output may be
-    off by its error: only where the node is 0, which lies exactly between the two centres.
+    off by its error: only in the middle between the two centres, where the loss is exactly 0.
     """
 
     outputs: Floats
@@ -211,15 +211,15 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
         raise ArithmeticError("rounding hides where the loss passes a node")
     # also in the order of the nodes: an output before another's has no larger loss
     ordered = np.minimum.accumulate(x[::-1])[::-1]
-    ordered = np.where(nodes < 0, np.minimum(ordered, middle), np.maximum(ordered, middle))
+    ordered = np.where(nodes < 0, np.minimum(ordered, next_down(middle)), np.maximum(ordered, middle))
     ordered[is_zero] = middle
-    if is_zero.any() and np.any((ordered == middle) & ~is_zero):
-        raise ArithmeticError("nodes are too close to 0 to be told from it")
-    moved = np.flatnonzero(ordered != x)
+    is_middle = ordered == middle
+    moved = np.flatnonzero((ordered != x) & ~is_middle)
     if len(moved):
         low[moved] = enclose_loss(pair, ordered[moved]).low
+    low[is_middle] = 0.0
     lifts = raised(np.maximum(nodes - low, 0.0))
-    return Cuts(ordered, np.where(is_zero, 2 * UNIT_ROUNDOFF * abs(middle), 0.0), lifts)
+    return Cuts(ordered, np.where(is_middle, 2 * UNIT_ROUNDOFF * abs(middle), 0.0), lifts)
 
 
 def log_sum_above(terms: Floats) -> float:

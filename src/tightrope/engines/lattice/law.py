@@ -14,7 +14,7 @@ from scipy import fft
 from tightrope.engines.atoms import BELOW, LossAtoms, Side
 from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import Errors, LogBounds
-from tightrope.engines.lattice.power import VERY_RARE, JumpPower, Power, Spectrum
+from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
@@ -255,7 +255,11 @@ class LatticeSide:
 def _rarity(steps: list[LatticeStep], tilt: float) -> float:
     """ln of how rare jumps are per step, where that would underflow; else 0."""
     moments = [step.log_moments_above(tilt) for step in steps]
+    if any(log_calm == -math.inf for log_calm, _ in moments):
+        raise NotPreciseEnough("Nothing is certain of a step.")
     rarest = max(log_wild - log_calm for log_calm, log_wild in moments)
+    if rarest > MOST_GROWTH:
+        raise NotPreciseEnough("Jumps are not rare.")
     return rarest if -math.inf < rarest < VERY_RARE else 0.0
 
 
