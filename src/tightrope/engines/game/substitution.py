@@ -23,6 +23,7 @@ from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangl
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place_contour
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.exchange import Game
 
 # a megabyte or so each; a curve's neighbouring questions, and those of the next curve, share them
@@ -73,21 +74,17 @@ class GameBounds:
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         above = min(self.upper.log_upper(epsilon), 0.0) if self.upper else 0.0
-        below = self.lower.log_lower(epsilon) if self.lower else -math.inf
-        return LogBounds(_in_order(below, above), above)
+        return LogBounds(self.lower.log_lower(epsilon) if self.lower else -math.inf, above)
 
-    def epsilons(self, log_delta: float) -> tuple[float, float]:
-        """Bounds on epsilon(delta)."""
-        above = self.upper.epsilon_above(log_delta) if self.upper else math.inf
-        below = self.lower.epsilon_below(log_delta) if self.lower else 0.0
-        return _in_order(below, above), above
-
-
-def _in_order(below: float, above: float) -> float:
-    """The lower end. Ends that cross by more than rounding are a mistake and must not look like an answer."""
-    if not below <= above + 1e-6 * (1 + abs(above)):
-        raise ArithmeticError(f"the game's ends cross: {below} > {above}")
-    return min(below, above)
+    def epsilons(self, delta: float) -> tuple[float, float]:
+        """Bounds on epsilon(delta). Ends that cross are a mistake and must not look like an answer."""
+        log_delta = math.log(delta)
+        rounding = 2 * ELEMENTARY_REL_ERROR * abs(log_delta)
+        above = self.upper.epsilon_above(log_delta - rounding) if self.upper else math.inf
+        below = self.lower.epsilon_below(log_delta + rounding) if self.lower else 0.0
+        if not below <= above:
+            raise ArithmeticError(f"the game's ends cross: {below} > {above}")
+        return below, above
 
 
 class PlayedGame:
@@ -113,8 +110,7 @@ class PlayedGame:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
-        log_delta = math.log(delta)
-        return self.play(self.planner.rung_for_delta(log_delta), accuracy).epsilons(log_delta)
+        return self.play(self.planner.rung_for_delta(math.log(delta)), accuracy).epsilons(delta)
 
     def play(self, rung: int, accuracy: float) -> GameBounds:
         """Both ends at one rung of the ladder."""
@@ -147,7 +143,7 @@ class GameQuestion:
         )
 
     def _cover(self, quality: Quality) -> TriangleCover:
-        return cover_triangles(self.game.exchange.rate, self.game.exchange.inverse_variance, quality)
+        return cover_triangles(self.game.exchange, quality)
 
     def _count_curves(self, quality: Quality) -> int:
         return self._cover(quality).size if self.game.exchange.is_covered else 1
@@ -221,8 +217,8 @@ class GameQuestion:
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
         if exchange.is_covered:
             between = self._cover(self.grains[0].quality).best_between
-            if between is not None:
-                laws.append(triangle_law(between, exchange.rate, exchange.inverse_variance, spacing))
+            law = triangle_law(between, exchange, spacing) if between is not None else None
+            laws += [law] if law is not None else []
         return laws
 
 
