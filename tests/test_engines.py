@@ -31,7 +31,7 @@ from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_ste
 from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
-from tightrope.engines.closed_forms import OneFormula, sum_full_batches
+from tightrope.engines.closed_forms import FullBatches, OneStep
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
@@ -209,7 +209,7 @@ def test_the_formula_of_one_step_and_the_lattice_agree(
 ) -> None:
     schedule = schedule_of(run, relation)
     for epsilon in epsilons:
-        formula = OneFormula(line_pair(run, relation)).bounds(epsilon)
+        formula = OneStep(line_pair(run, relation)).bounds(epsilon)
         if formula.upper > -math.inf:
             lattice = LatticeEngine(schedule).near(epsilon, COARSE).bounds(epsilon)
             assert agree(formula, lattice)
@@ -258,7 +258,7 @@ def test_the_formula_of_one_laplace_step_holds_the_truth(
 
 
 def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
-    found = OneFormula(pair).bounds(epsilon)
+    found = OneStep(pair).bounds(epsilon)
     if truth > 0:
         assert mpf(found.lower) <= mp.log(truth) <= mpf(found.upper)
     else:
@@ -269,7 +269,7 @@ def check_one_step(pair: ShiftPair, truth: mpf, epsilon: float) -> None:
 def test_the_formula_of_full_batches_holds_the_truth(separation: float, share: float) -> None:
     epsilon = share * (separation + separation**2)
     truth = mp.log(gaussian_delta(mpf(separation), mpf(epsilon)))
-    found = sum_full_batches(Schedule([(ShiftPair.of_normals(separation), 1)])).bounds(epsilon)
+    found = FullBatches(Schedule([(ShiftPair.of_normals(separation), 1)])).bounds(epsilon)
     assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert found.width <= 1e-6
 
@@ -298,7 +298,7 @@ def test_spread_lies_above_and_merge_below_at_free_nodes(name: str, data: st.Dat
     epsilon = data.draw(st.floats(0, max(high, 1e-3)))
     cells = cut(pair, nodes)
     above, below = spread(cells), merge(cells)
-    truth = OneFormula(pair).bounds(epsilon)
+    truth = OneStep(pair).bounds(epsilon)
     assert (above.side, below.side) == (ABOVE, BELOW)
     # rounding is in the atoms: what is left is that of these few sums
     assert above.delta(epsilon) >= math.exp(truth.lower) * (1 - 1e-14) - 1e-15
@@ -492,7 +492,7 @@ def test_runs_told_apart_say_nothing_below_the_epsilon_from_which_calm_runs_lose
     schedule = Schedule([(pair, 1)])
     laws = BigJumpEngine(schedule, 1 << 19).near(0.5358, 1e-3)
     for epsilon in (0.05, 0.2143, 0.5, 0.5358, 0.7):
-        truth, found = OneFormula(pair).bounds(epsilon), laws.bounds(epsilon)
+        truth, found = OneStep(pair).bounds(epsilon), laws.bounds(epsilon)
         assert found.lower <= truth.upper
         assert truth.lower <= found.upper
 
@@ -563,6 +563,6 @@ def test_the_limit_of_finite_losses_is_never_too_small_where_losses_cancel() -> 
         ratio = max(a / b for a, b in pair.levels)
         exact = times * mp.log(mpf(ratio.numerator) / ratio.denominator)
         count = max(round(float(exact) / math.log(2)), 1)
-        limit = Schedule([(pair, times), (opposite, count)]).finite_loss_limit
+        limit = Schedule([(pair, times), (opposite, count)]).loss_ceiling[1]
         truth = exact - count * mp.log(2)
         assert truth <= limit <= truth + mpf("1e-12")

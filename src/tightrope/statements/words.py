@@ -8,6 +8,7 @@ from tightrope.audit.claims.judge import Verdict
 from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
+from tightrope.numerics.text import write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step
@@ -182,15 +183,6 @@ def name_accountant(statement: Statement) -> str:
 def name_scheme(statement: Statement) -> str:
     """How batches are really drawn, in one word."""
     return str(statement.implemented.scheme).replace("_", "-")
-
-
-def write_number(value: float) -> str:
-    """A number with all its digits, so that reading it gives the same number.
-
-    >>> write_number(50.0), write_number(0.1 + 0.2), write_number(1e-6)
-    ('50', '0.30000000000000004', '1e-06')
-    """
-    return repr(value).removesuffix(".0")
 
 
 def _describe_parts(statement: Statement, describe: Callable[[Step], str]) -> list[str]:
