@@ -18,9 +18,9 @@ from precise import laplace_step_delta, mp, mpf, normal_step_delta, two_step_del
 from tightrope.engines.atoms import ABOVE, BELOW, LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.enclosures import Cuts, cut_at, enclose_loss, enclose_masses
-from tightrope.engines.face import EngineDeclines, LogBounds
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.lattice.engine import LatticeEngine
-from tightrope.engines.lattice.jumps import BigJumpEngine, SplitLaws
+from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep, few_bits, log_moment_above
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
@@ -372,12 +372,3 @@ def test_labels_times_a_spacing_of_few_bits_are_exact() -> None:
         spacing = few_bits(10 ** rng.uniform(-12, 2))
         label = rng.randint(-(2**36), 2**36)
         assert Fraction(label * spacing) == label * Fraction(spacing)
-
-
-def test_ends_that_cross_raise() -> None:
-    class Crossed:
-        def bounds(self, epsilon: float) -> LogBounds:
-            return LogBounds(-1.0, -2.0)
-
-    with pytest.raises(ArithmeticError):
-        SplitLaws((Crossed(),), 0.0).bounds(1.0)  # type: ignore[arg-type]
