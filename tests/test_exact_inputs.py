@@ -5,6 +5,7 @@ import pickle
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,3 +95,13 @@ def test_a_target_between_floats_is_met() -> None:
     epsilon, delta = 1 + Fraction(1, 10**20), Fraction(10**20 - 1, 10**25)
     found = tr.most_steps(step, epsilon=epsilon, delta=delta, relation=tr.ADD)  # type: ignore[arg-type]
     assert (found.target.epsilon, found.target.delta <= delta) == (1.0, True)
+
+
+def test_a_question_between_floats_is_refused_and_not_rounded() -> None:
+    step = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord())
+    curve, ledger = tr.privacy_curve(step, relation=tr.ADD), tr.Ledger(relation=tr.ADD)
+    between: Any = THIRD
+    for ask in (curve.epsilon, curve.delta, curve.log_delta, ledger.epsilon, ledger.delta):
+        with pytest.raises(tr.InvalidSetting, match=r"must be a float, got Fraction\(1, 3\)"):
+            ask(between)
+    assert curve.epsilon(0.25) == curve.epsilon(float(Fraction(1, 4)))
