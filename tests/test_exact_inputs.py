@@ -54,6 +54,11 @@ def test_a_fraction_is_its_float_only_where_they_agree() -> None:
         assert tr.Poisson(rate=number).exact_rate == Fraction(*number.as_integer_ratio())  # type: ignore[arg-type]
 
 
+def test_whole_numbers_of_numpy_do_not_overflow() -> None:
+    noise: Any = np.int64(10**9)
+    assert tr.Gaussian(noise_multiplier=noise).exact_noise_multiplier ** 3 == 10**27
+
+
 def test_decimal_numbers_are_refused() -> None:
     with pytest.raises(tr.InvalidSetting, match=r"rate must be a real number, got Decimal\('0.1'\)"):
         tr.Poisson(rate=Decimal("0.1"))  # type: ignore[arg-type]
