@@ -96,8 +96,8 @@ class RenyiCurve(Curve[UpperBound]):
     def _log_delta(self, epsilon: float) -> UpperBound:
         if epsilon < 0:
             opposite = self.reverse()._log_delta(-epsilon)
-            log_delta, abs_error = log_delta_from_reverse(epsilon, opposite.upper)
-            return UpperBound(min(log_delta + abs_error, 0.0), opposite.order, opposite.because)
+            _, log_delta = log_delta_from_reverse(epsilon, opposite.upper)
+            return UpperBound(log_delta, opposite.order, opposite.because)
         return self._worst(lambda bound: bound.log_delta(epsilon))
 
     def _epsilon(self, delta: float) -> UpperBound:

@@ -8,6 +8,7 @@ from tightrope.curve.curve import Curve
 from tightrope.engines.draws.estimates import DrawnBounds, Simulator
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.text import round_outwards, write_number
 
 REL_ERROR = 8 * UNIT_ROUNDOFF  # of two exponentials, a product, a sum of positive terms and this charge
 
@@ -42,7 +43,8 @@ class Estimate:
         raise TypeError("an Estimate is an interval with a confidence level: say .value, .lower or .upper")
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} ({self.lower:.6g} to {self.upper:.6g} with confidence {self.confidence:g})"
+        lower, upper = round_outwards(self.lower, 6, up=False), round_outwards(self.upper, 6, up=True)
+        return f"{self.value:.6g} ({lower} to {upper} with confidence {write_number(self.confidence)})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ import numpy as np
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-# exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt: numpy's vector code promises 4 ulp
-# and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at their zeros.
+# exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt, math.erf: numpy's vector code
+# promises 4 ulp and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at
+# their zeros.
 ELEMENTARY_REL_ERROR = 8 * UNIT_ROUNDOFF
 SQRT_REL_ERROR = UNIT_ROUNDOFF  # rounded correctly (IEEE 754), as + - * / are
 XLOGY_REL_ERROR = 10 * UNIT_ROUNDOFF  # xlogy and xlog1py: a logarithm and a product

@@ -14,6 +14,7 @@ from tightrope.audit.claims.judge import Audit, audit
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import sampling_in_words
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.plain import spell
@@ -186,7 +187,8 @@ class Verification:
         if not self.holds:
             return "\n  ".join(["The claim does not hold:", *self.problems])
         claim, relation = self.statement.claim, self.audit.relation
-        said = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} under {relation.name}"
+        numbers = f"epsilon {write_number(claim.epsilon)} at delta {write_number(claim.delta)}"
+        said = f"{numbers} under {relation.name}"
         return f"The claim holds: {said}. {self.audit.sentence}"
 
 
@@ -199,9 +201,9 @@ def verify(stated: Statement) -> Verification:
 def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
     claimed, proved, certified = stated.claim.epsilon, found.proved.upper, stated.certified
     if claimed < proved:
-        at_most = "no epsilon" if math.isinf(proved) else f"epsilon {proved:.6g}"
+        at_most = "no epsilon" if math.isinf(proved) else f"epsilon {round_outwards(proved, 6, up=True)}"
         known = f"{at_most} is proved for what runs"
-        yield f"claim.epsilon = {claimed:g} is not proved: {known}. {found.sentence}"
+        yield f"claim.epsilon = {write_number(claimed)} is not proved: {known}. {found.sentence}"
     yield from _compare_ends("accounted", certified.accounted, found.claimed)
     yield from _compare_ends("runs", certified.runs, found.proved)
     computed, theorems, assumptions = _results(found)
@@ -223,8 +225,8 @@ def _compare_ends(name: str, stated: CertifiedEnds, found: Bracket) -> Iterator[
     )
     for end, before, after, certainly_false in rows:
         if certainly_false or not math.isclose(before, after, rel_tol=AGREE, abs_tol=1e-9):
-            said = "nothing" if math.isinf(before) else f"{before:.6g}"
-            yield f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}."
+            said = "nothing" if math.isinf(before) else write_number(before)
+            yield f"certified.{name}.{end} = {said} is not what is computed now, {write_number(after)}."
 
 
 def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumption, ...]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, ndtri
 
 from tightrope.errors import NoTheorem
+from tightrope.numerics.floats import UNIT_ROUNDOFF, gamma
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson
@@ -94,20 +95,24 @@ def most_squares(*, batch: int, share: float, steps: int, beta: float) -> int:
 
     Chernoff: P(sum > L) <= E[e^{theta c^2}]^steps e^{-theta L} for every theta > 0.
     """
-    counts = np.arange(batch + 1)
+    counts = np.arange(batch + 1, dtype=float)
     if share >= 1:
         return batch * batch * steps
-    log_masses = gammaln(batch + 1) - gammaln(counts + 1) - gammaln(batch - counts + 1)
-    log_masses += counts * math.log(share) + (batch - counts) * math.log1p(-share)
-    # the number of steps magnifies the rounding of each exponent
-    exponent_abs_error = 2.0**-50 * float(gammaln(batch + 1) + 1)
-    best = float(batch) ** 2 * steps
-    for theta in np.geomspace(1e-6, 30, 300):
-        exponents = log_masses + theta * counts.astype(float) ** 2
-        top = exponents.max()
-        log_moment = top + math.log(np.exp(exponents - top).sum()) + exponent_abs_error
-        best = min(best, (steps * log_moment - math.log(beta)) / theta * (1 + 1e-9))
-    return max(math.floor(best), 1)
+    whole, some, others = gammaln(batch + 1), gammaln(counts + 1), gammaln(batch - counts + 1)
+    log_masses = whole - some - others + counts * math.log(share) + (batch - counts) * math.log1p(-share)
+    # each term is off by 16 units of itself or of 1, each of the five sums by one of the sizes before it
+    sizes = 4 + whole + some + others - counts * math.log(share) - (batch - counts) * math.log1p(-share)
+    best = batch * batch * steps
+    for theta in np.geomspace(1e-6, 30, 300).tolist():
+        squares = theta * counts**2
+        exponents = log_masses + squares + 24 * UNIT_ROUNDOFF * (sizes + squares)
+        top = float(exponents.max())
+        total = math.log(float(np.exp(exponents - top).sum())) + gamma(batch + 20)
+        log_moment = top + total + 10 * UNIT_ROUNDOFF * (abs(top) + abs(total))
+        # what is divided is positive: a mean of e^{theta c^2} is at least 1
+        needed = (steps * log_moment - math.log(beta)) / theta * (1 + 16 * UNIT_ROUNDOFF)
+        best = min(best, max(math.floor(needed), 1))
+    return best
 
 
 def split_noise(noise_multiplier: float, draws: int) -> float:

@@ -169,7 +169,7 @@ def _known_delta(schedule: Schedule, epsilon: float) -> DrawnBounds | None:
     """0 where no loss reaches epsilon, rounding included; 1 where every loss is infinite; else unknown."""
     if not schedule or epsilon >= schedule.loss_range[1] * (1 + 1e-12):
         return DrawnBounds(0.0, 0.0, 0.0)
-    return DrawnBounds(1.0, 1.0, 1.0) if schedule.log_finite_mass == -math.inf else None
+    return DrawnBounds(1.0, 1.0, 1.0) if schedule.shares_no_output else None
 
 
 @dataclass
