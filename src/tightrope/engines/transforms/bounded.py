@@ -13,7 +13,6 @@ from tightrope.engines.transforms.panels import ellipse_of, log_panel_error, pan
 from tightrope.engines.transforms.rooms import ROOM, log_bound_of_sum, log_bound_room
 from tightrope.engines.transforms.shares import share_rel_error
 from tightrope.engines.transforms.transform import (
-    GainNodes,
     Missed,
     PlannedNodes,
     Terms,
@@ -50,12 +49,6 @@ class BoundedNodes:
             log_abs_errors=errors + UNIT_ROUNDOFF * (2 * tilts + np.abs(self.log_masses)),
         )
 
-    def gain_nodes(self, log_missed: float) -> GainNodes:
-        """The same nodes, untilted."""
-        return GainNodes(
-            self.losses, self.log_masses, self.loss_abs_errors, self.log_mass_abs_errors, log_missed
-        )
-
 
 class FiniteTransform(Transform):
     """A finite support is its own set of nodes. Its modulus never decays; other steps of a run may."""
@@ -76,10 +69,6 @@ class FiniteTransform(Transform):
         """Every level with its tilted probability."""
         nodes = self.nodes(c)
         return PlannedNodes(nodes.losses, nodes.weights, nodes.log_moment)
-
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Every level is a node: nothing is missed."""
-        return self.atoms.gain_nodes(-math.inf)
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """1: atoms come back into phase."""
@@ -107,18 +96,6 @@ class LaplaceTransform(Transform):
         """The nodes at height 0."""
         nodes = self.nodes(c)
         return PlannedNodes(nodes.losses, nodes.weights, nodes.log_moment)
-
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Both atoms and the panels between them; each law by itself is what c = 0 and c = -1 integrate."""
-        panels = math.ceil(2 * self.gap)
-        log_wanted = math.log(target) + self.nodes(c).log_moment
-        while (log_missed := self._log_panel_errors(c, 0.0, panels)) > log_wanted and panels < MOST_PANELS:
-            panels = min(2 * panels, MOST_PANELS)
-        # each law is a sum of exponentials e^{+-x}, at most 1/2 between the centres
-        width = self.gap / panels
-        overhang = ellipse_of(width)[0] - width / 2
-        log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
-        return self._grid(panels).gain_nodes(log_bound_of_sum(np.array([log_missed, log_laws])))
 
     def _make_grid(self, panels: int) -> BoundedNodes:
         """Losses and ln P-masses: both atoms, then the quadrature between the centres."""

@@ -31,7 +31,6 @@ from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, sh
 from tightrope.engines.transforms.transform import (
     KEPT,
     MOST_NODES,
-    GainNodes,
     Missed,
     PlannedNodes,
     Terms,
@@ -87,39 +86,16 @@ class EnvelopeTransform(Transform):
             log_f = np.where(is_rare, -np.inf, log_f)
         return plan(grid.losses, log_f, c)
 
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Both halves and the atom; each law by itself is what c = 0 integrates.
-
-        Beyond the nodes the remove half has at most P^{1+c} Q^{-c}, and the add half, where P < Q, at most
-        c Q: as much as c times the P-mass of the remove half.
-        """
-        width, kept = self.width, max(KEPT, -math.log(target))
-        panels = self._panels(c, width, kept=kept)
-        log_wanted = math.log(target) + self.quick_nodes(c).log_moment
-        while (log_missed := self._log_panel_errors(c, 0.0, width, panels)) > log_wanted:
-            if 4 * panels * PANEL_NODES > MOST_NODES:
-                break
-            width /= 2
-            panels = self._panels(c, width, kept=kept)
-        grid = self._grid(width, panels)
-        end = self.middle + width * panels
-        log_laws = math.log(1 + 2 * c) + self._log_panel_errors(0.0, 0.0, width, panels)
-        outside = [self.log_tail(c, end), math.log(c) + self.log_tail(0.0, end)]
-        log_missed = log_bound_of_sum(np.array([log_missed, log_laws, *outside]))
-        return GainNodes(
-            grid.losses, grid.log_masses, grid.loss_abs_errors, grid.log_mass_abs_errors, log_missed
-        )
-
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
         return LiftedModulus(self, c, nodes) if self.normal else self._by_parts(c, nodes)
 
-    def high(self, c: float, kept: float = KEPT) -> float:
+    def high(self, c: float) -> float:
         """Where the outputs end that are looked at."""
         if not self.normal:
             return self.shift
         drift = (1 + c) * self.shift
-        return drift + min(math.sqrt(2 * (kept + c * math.log(2))), math.sqrt(2 * kept + drift**2))
+        return drift + min(math.sqrt(2 * (KEPT + c * math.log(2))), math.sqrt(2 * KEPT + drift**2))
 
     def room(self, c: float, t: float, high: float) -> float:
         """Room for rounding in ln of a bound on an integral at c + it up to `high`, or beyond."""
@@ -147,10 +123,10 @@ class EnvelopeTransform(Transform):
         u = self.middle + distance
         return -(u**2) / 2 - HALF_LOG_2PI if self.normal else -u - math.log(2)
 
-    def _panels(self, c: float, width: float, ceiling: float = math.inf, kept: float = KEPT) -> int:
+    def _panels(self, c: float, width: float, ceiling: float = math.inf) -> int:
         if not self.normal:
             return round(self.middle / width)
-        high = max(min(self.high(c, kept), ceiling) - self.middle, width)
+        high = max(min(self.high(c), ceiling) - self.middle, width)
         return 8 * math.ceil(high / (8 * width))  # few different grids for many tilts
 
     def _make_grid(self, width: float, panels: int) -> PanelGrid:

@@ -34,7 +34,6 @@ from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, sh
 from tightrope.engines.transforms.transform import (
     KEPT,
     MOST_NODES,
-    GainNodes,
     Missed,
     PlannedNodes,
     Terms,
@@ -46,8 +45,6 @@ from tightrope.engines.transforms.transform import (
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.shift_pair import ShiftPair
-
-FINE_STEP = 0.375  # resolves a normal density to e^{-2 pi^2 / 0.14} = e^-140
 
 
 @dataclass(frozen=True)
@@ -89,39 +86,14 @@ class NormalTransform(Transform):
         self._grid = lru_cache(maxsize=16)(self._make_grid)
         self._sheet = lru_cache(maxsize=16)(self._make_sheet)
 
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Trapezoidal nodes for P^{1+c} Q^{-c} - (1+c) P + c Q, which is never negative.
-
-        Outside the nodes it is at most P^{1+c} Q^{-c} where P > Q, and c Q elsewhere.
-        """
-        low, high = self._span(c, max(KEPT, -math.log(target)))
-        low = min(low, low - self.b)  # Q reaches as far beyond its shifted centre, and is weighed by c here
-        step = min(self._aliasing(c, 0.0, target).step, FINE_STEP)
-        aliasing = self._aliasing(c, 0.0, target, step)
-        log_aliased = max(aliasing.log_error, aliasing.log_share + self.log_moment_above(c))
-        grid = self._grid(low, high, step)
-        ends = np.array([low]), np.array([high])
-        log_outside = np.logaddexp(self.q.log_lower(ends[0]), self.q.log_upper(ends[1]))
-        log_laws = math.log(1 + 2 * c) + _log_normal_aliasing(step)  # P and Q themselves
-        outside = math.log(c) + float(log_outside[0]) + self._room(c, 0.0, low, high)
-        missed = [log_aliased, log_laws, self._log_tail(c, low, high), outside]
-        terms = self._terms(grid, 0.0, step)
-        return GainNodes(
-            terms.losses,
-            terms.logs,
-            terms.loss_abs_errors,
-            terms.log_abs_errors,
-            log_bound_of_sum(np.array(missed)),
-        )
-
-    def _span(self, c: float, kept: float = KEPT) -> tuple[float, float]:
-        """The interval outside of which f(.; c) is negligible: about e^-kept."""
-        reach = math.sqrt(2 * (kept + c * (self.log_room + (math.log(2) if self.a else 0.0))))
+    def _span(self, c: float) -> tuple[float, float]:
+        """The interval outside of which f(.; c) is negligible: about e^-KEPT."""
+        reach = math.sqrt(2 * (KEPT + c * (self.log_room + (math.log(2) if self.a else 0.0))))
         drift = (1 + c) * self.a
         if self.b:
             return -max(reach, self.b / 2), reach + drift
         # as far to the left as to the right: off the axis tails weigh more
-        reach = min(reach, math.sqrt(2 * kept + drift**2))
+        reach = min(reach, math.sqrt(2 * KEPT + drift**2))
         return -reach, drift + reach
 
     def _room(self, c: float, t: float, low: float, high: float) -> float:
@@ -188,8 +160,8 @@ class NormalTransform(Transform):
         loss_errors = grid.log_p_abs_errors + grid.log_q_abs_errors + UNIT_ROUNDOFF * np.abs(losses)
         return Terms(losses=losses, logs=logs, loss_abs_errors=loss_errors, log_abs_errors=errors)
 
-    def _aliasing(self, c: float, height: float, target: float, most: float = math.inf) -> _Aliasing:
-        """The widest step, up to `most`, whose aliasing is below about `target` of M(c) (lemma 4)."""
+    def _aliasing(self, c: float, height: float, target: float) -> _Aliasing:
+        """The widest step whose aliasing is below about `target` of M(c) (lemma 4)."""
         low, high = self._span(c)
         log_moment = self.cumulants(c)[0]  # only chooses the step
         best = _Aliasing(0.0)
@@ -198,7 +170,7 @@ class NormalTransform(Transform):
             is_share = height == 0 and not self.b  # |R_P(u + iy)| <= R_P(u)
             log_line = y * y / 2 if is_share else self._log_line(c, height, y, low, high)
             log_excess = log_line + math.log(2) - (0.0 if is_share else log_moment)
-            step = short(min(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)), most))
+            step = short(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)))
             if step > best.step:
                 turns = 2 * math.pi * y / step
                 # over e^turns - 1; turns is off by 4 u of itself

@@ -68,21 +68,6 @@ class TiltedNodes:
 
 
 @dataclass(frozen=True)
-class GainNodes:
-    """Losses and ln P-masses with which M(c) - 1 is a sum of positive terms (see engines/moments).
-
-    `loss_abs_errors` and `log_mass_abs_errors` bound how far each loss and the logarithm of each mass can be
-    off; `log_missed` is ln of what the nodes miss.
-    """
-
-    losses: Floats
-    log_masses: Floats
-    loss_abs_errors: Floats
-    log_mass_abs_errors: Floats
-    log_missed: float
-
-
-@dataclass(frozen=True)
 class StepLine:
     """m(t) = M(c + it) / e^log_moment of one step at heights 0, h, 2h, ..., and the nodes it was summed over.
 
@@ -118,10 +103,6 @@ class Transform(ABC):
     @abstractmethod
     def quick_nodes(self, c: float, log_cap: float = -math.inf) -> PlannedNodes:
         """Nodes for planning, without bounds; the largest losses, e^log_cap of all, may be left out."""
-
-    @abstractmethod
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Nodes for M(c) - 1 that miss about `target` of M(c), or less."""
 
     @abstractmethod
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
