@@ -10,17 +10,20 @@ import pytest
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
+from tightrope.engines.choose import compose
 from tightrope.engines.game.above import GameAbove, Profile, Window, chords, convex_minorant, lattice_masses
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, deviations, spread_lognormal
 from tightrope.engines.game.layout import SKETCH
 from tightrope.engines.game.outward import cell_masses, excess_below, mixture_masses
-from tightrope.engines.game.pooling import TriangleCover, curves_of
-from tightrope.engines.game.substitution import ignore_progress
+from tightrope.engines.game.pooling import Quality, TriangleCover, curves_of, largest_loss
+from tightrope.engines.game.substitution import GameQuestion, ignore_progress
 from tightrope.engines.game.triangles import REMOVE_GRAM, RIGHT, Box, Gram, triangle
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
-from tightrope.pairs.exchange import Exchange
+from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.mixture import Mixture, Noise
+from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 
 RATES = [Fraction(1, 10**9), Fraction(1, 3), 1 - Fraction(1, 10**9), 1 - Fraction(1, 3 * 10**14)]
@@ -277,7 +280,8 @@ def exact_game(game: GameAbove, steps: int) -> list[arb]:
 
 def a_cover_of_three(family: Exchange) -> TriangleCover:
     """Curves of three Gram matrices; a whole cover takes seconds."""
-    excess = np.expm1(np.linspace(0, 1, 20))
+    top = largest_loss(family.rate, family.inverse_variance, 13.0)
+    excess = np.expm1(np.concatenate([[0.0], np.geomspace(1e-4 * top, top, 40)]))
     curves = curves_of([REMOVE_GRAM, triangle(0.6, 0.2), REMOVE_GRAM.exchanged], family, excess, 1e-3)
     return TriangleCover(
         exchange=family,
@@ -300,6 +304,38 @@ def test_the_game_from_above_is_above_the_same_game_in_balls(rate: Fraction, noi
     for i, truth in enumerate(exact_game(game, 2)[: window.last - window.reach]):
         found = ball(float(profile.log_curve[i]))
         assert truth.log() <= found <= truth.log() + ball(1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps"),
+    [
+        (RATES[0], NOISES[0], 2),
+        (RATES[0], NOISES[2], 1),
+        (RATES[2], NOISES[0], 3),
+        (RATES[2], NOISES[2], 5),
+        (Fraction(1, 20), NOISES[1], 1000),
+    ],
+)
+def test_ends_never_cross_and_are_never_below_remove(
+    rate: Fraction, noise: Fraction, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy that plays remove or add, against a cover of little more than the two; crossing ends raise."""
+
+    def cover(family: Exchange, quality: Quality) -> TriangleCover:
+        return a_cover_of_three(family)
+
+    monkeypatch.setattr("tightrope.engines.game.substitution.cover_triangles", cover)
+    family = exchange(rate, noise)
+    curve = compose(Schedule([(family.remove, steps)]))
+    for rung in (-2, -25) if steps < 100 else (-12,):
+        try:
+            found = GameQuestion(Game(family, steps, Schedule([])), rung, (SKETCH,), ignore_progress).answer()
+        except NotPreciseEnough:
+            continue
+        lower, upper = found.epsilons(math.exp(rung))
+        assert lower <= upper
+        for epsilon in (0.0, lower, found.layout.epsilon):
+            assert found.bounds(epsilon).upper >= curve.log_bounds(epsilon, 0.1).lower
 
 
 @pytest.mark.parametrize("noise", Noise)

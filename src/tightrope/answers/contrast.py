@@ -29,7 +29,7 @@ from tightrope.setting.relation import (
     as_relation,
 )
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import MOST_RECORDS, EveryRecord, Poisson, Sampling, WithoutReplacement
 
 Claim = tuple[type[Sampling], Relation]
 
@@ -165,7 +165,7 @@ def contrast(
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)
     rows = [
-        _row(_resample_run(run, sampling), sampling, relation, deltas, by, progress)
+        _row(run, sampling, relation, deltas, by, progress)
         for sampling in get_args(Sampling)
         for relation in RELATIONS.values()
     ]
@@ -182,6 +182,7 @@ def _row(
     progress: Progress | None,
 ) -> ContrastRow:
     try:
+        run = _resample_run(run, sampling)
         curve = by.curve(run, relation, progress)
         effort = by.effort if find_games(run, relation) else None
         found = tuple(curve.epsilon(delta) for delta in deltas)
@@ -208,6 +209,8 @@ def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
         # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
         given = as_given(sampling, "rate")
         exact = given if isinstance(given, Fraction) else Fraction(repr(given))
+        if exact.denominator > MOST_RECORDS:
+            raise NoTheorem(f"a batch at the rate {write_number(given)} is one of too many records", "")
         return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
     raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
 

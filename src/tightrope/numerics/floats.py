@@ -47,6 +47,14 @@ def ceil_fraction(exact: Fraction) -> float:
     return nearest if nearest >= exact else next_up(nearest)
 
 
+def floor_root(square: Fraction) -> float:
+    """The largest float, or one before it, that is at most the root of `square`."""
+    nearest = math.sqrt(square)
+    while Fraction(nearest) ** 2 > square:
+        nearest = next_down(nearest)
+    return nearest
+
+
 def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
     """ln(e^larger - e^smaller) for larger >= smaller."""
     with np.errstate(divide="ignore", invalid="ignore"):

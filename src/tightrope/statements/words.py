@@ -10,6 +10,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.numerics.text import write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step
 from tightrope.statements.model import CertifiedEnds, Statement
@@ -194,7 +195,7 @@ def _describe_mechanism(mechanism: Mechanism) -> str:
     said = mechanism_in_words(mechanism)
     if isinstance(mechanism, Finite):
         observed, alternative = (
-            ", ".join(map(write_number, masses)) for masses in (mechanism.observed, mechanism.alternative)
+            ", ".join(map(write_number, as_given(mechanism, name))) for name in ("observed", "alternative")
         )
         return f"{said}: {observed} on one dataset, {alternative} on its neighbour"
     return said

@@ -24,7 +24,7 @@ from scipy import fft
 
 from tightrope.engines.atoms import ABOVE, LossAtoms
 from tightrope.engines.face import Progress
-from tightrope.engines.game.outward import excess_below, exp_above, exp_of_sum_above, log_above
+from tightrope.engines.game.outward import LOG_LARGEST, excess_below, exp_above, exp_of_sum_above, log_above
 from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
@@ -162,6 +162,8 @@ class GameAbove:
 
     def __init__(self, cover: TriangleCover, window: Window) -> None:
         self.window = window
+        if window.reach * window.spacing > LOG_LARGEST:
+            raise NotPreciseEnough("The substitution game needs losses beyond the range of floats")
         # Curves fall, so that values a little below e^r bound those at e^r. The lowered orders are exact.
         excess = excess_below(np.arange(window.reach + 1, dtype=float), window.spacing)
         if not (np.diff(excess) > 0).all():

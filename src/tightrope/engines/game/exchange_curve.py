@@ -14,6 +14,7 @@ from scipy import special
 
 from tightrope.engines.game.outward import DEEPEST, cell_masses
 from tightrope.engines.game.triangles import Gram
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, ndtr_rel_error
 from tightrope.pairs.exchange import Exchange
@@ -23,8 +24,8 @@ FARTHEST = 13.0  # standard deviations; what lies beyond is charged
 # Of the two terms that are subtracted: the normal tail's own error; d - deviation is rounded, which moves the
 # tail by d^2 + |d| units; an inexact d only lowers the difference, to second order (below a unit); a product.
 TERM_REL_ERROR = float(ndtr_rel_error(-DEEPEST)) + UNIT_ROUNDOFF * (DEEPEST**2 + DEEPEST + 8)
-MOST_EXCESS = 1e180  # of the order
-FLOOR = 1e-130  # tails too small for floats, 2^-1074 times sums of at most 2 MOST_EXCESS
+MOST_EXCESS = 1e200  # of the order
+FLOOR = 1e-120  # tails too small for floats, 2^-1074 times sums of at most 2 MOST_EXCESS
 AT_ONCE = 500_000  # nodes times orders, to bound memory
 # of the largest variance: a factor that varies less is taken to vary this much, or not at all
 LEAST_SHARE = 1e-4
@@ -49,7 +50,7 @@ def both_orders(gram: Gram, exchange: Exchange, excess: Floats, coarseness: floa
     Spreading adds at most about `coarseness` of the variance 4 / noise^2.
     """
     if not excess.max() <= MOST_EXCESS:
-        raise ArithmeticError("an order is beyond what the floor covers")
+        raise NotPreciseEnough("The substitution game needs orders beyond the range of floats")
     rate, rest, inverse_variance = exchange.rate, exchange.rest, exchange.inverse_variance
     common, own_x, own_y = deviations(gram, inverse_variance)
     # Z moves both sides: it matters less

@@ -74,12 +74,10 @@ def _laplace_between(low: Floats, high: Floats) -> Floats:
     """Sums and products of positive numbers only: the halves on both sides of 0, or a tail times a share."""
     inner = np.maximum(np.maximum(low, -high), 0.0)
     both_sides = -(np.expm1(np.minimum(low, 0.0)) + np.expm1(np.minimum(-high, 0.0)))
-    with np.errstate(invalid="ignore"):  # both ends at the same infinity: an empty cell
-        width = np.where(low == high, 0.0, high - low)
-        one_side = np.exp(-inner) * -np.expm1(-width)
-    return np.asarray(
-        np.where((low < 0) & (high > 0), both_sides, np.where(np.isinf(inner), 0.0, one_side)) / 2
-    )
+    is_empty = low == high  # also where both ends are at one infinity
+    width = np.where(is_empty, 0.0, high) - np.where(is_empty, 0.0, low)
+    one_side = np.exp(-inner) * -np.expm1(-width)
+    return np.asarray(np.where((low < 0) & (high > 0), both_sides, one_side) / 2)
 
 
 def mixture_masses(law: Mixture, ends: Floats) -> tuple[Floats, Floats]:
@@ -87,8 +85,7 @@ def mixture_masses(law: Mixture, ends: Floats) -> tuple[Floats, Floats]:
     if law.is_plain:
         return cell_masses(law.noise, ends)
     apart = ends - law.shift
-    with np.errstate(invalid="ignore"):
-        rounding = 2 * UNIT_ROUNDOFF * (np.abs(apart) + abs(law.shift))
+    rounding = 2 * UNIT_ROUNDOFF * (np.abs(apart) + abs(law.shift))
     plain, plain_abs_errors = cell_masses(law.noise, ends)
     moved, moved_abs_errors = cell_masses(law.noise, apart, np.where(np.isfinite(apart), rounding, 0.0))
     masses = law.rest * plain + law.rate * moved
