@@ -118,7 +118,11 @@ def test_just_below_the_largest_loss_delta_is_not_zero() -> None:
 @pytest.mark.parametrize("population", [10**6, 2_500_000_000_000_000, 10**16, 3**40])
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_a_batch_of_all_but_one_keeps_its_exact_rate(mechanism: str, population: int) -> None:
-    run = [part(mechanism, 0.25, batch=population - 1, population=population)]
+    run = [
+        part(
+            mechanism, 0.25 if mechanism == "gaussian" else 0.03, batch=population - 1, population=population
+        )
+    ]
     for epsilon in (1.0, 4.0, 7.0, 0.9 * math.log(population), 0.99 * math.log(population)):
         expect_delta(run, "ADD", epsilon, log=True)
         expect_delta(run, "REMOVE", epsilon, log=True)
@@ -133,24 +137,24 @@ def test_a_rate_that_no_float_is_stays_what_it_is() -> None:
 # -- 4: mass at infinite loss --------------------------------------------------------------------------------
 
 
-def with_infinite_mass(rng: Random) -> list[Part]:
-    """Steps that each reveal everything with a small chance."""
+def with_infinite_mass(rng: Random, most: int) -> list[Part]:
+    """Steps that each reveal everything with some chance."""
     parts = []
-    for _ in range(rng.randint(1, 3)):
-        p, q = (rng.randint(1, 10**6) / 2.0 ** rng.randint(28, 50) for _ in range(2))
-        parts.append(finite([p, 1 - p, 0.0], [0.0, 1 - q, q], rng.choice([1, 2, 17, 400])))
+    for _ in range(rng.randint(1, most)):
+        p, q = (rng.random() * 10 ** rng.uniform(-6, 0) for _ in range(2))
+        parts.append(finite([p, 1 - p, 0.0], [0.0, 1 - q, q], rng.choice([1, 2, 7, 40])))
     return parts
 
 
 def test_the_mass_at_infinity_is_bracketed() -> None:
     """304 of 900 brackets excluded the exact fraction."""
     rng = Random(4)
-    for _ in range(200):
-        run = with_infinite_mass(rng)
+    for _ in range(150):
+        run = with_infinite_mass(rng, 6)
         for relation in ("ADD", "REMOVE"):
-            found = curve(run, relation).infinite_mass
             claims = Claims(find_truth(run, relation))
-            claims.between(found.lower, claims.truth.infinite_mass, found.upper, "the mass at infinity")
+            for found in (curve(run, relation).delta(1e5), curve(run, relation).infinite_mass):
+                claims.between(found.lower, claims.truth.infinite_mass, found.upper, "the mass at infinity")
             assert claims.wrong == [], run
 
 
@@ -158,13 +162,15 @@ def test_epsilon_is_infinite_exactly_where_delta_is_below_the_mass_at_infinity()
     """It was finite where it is infinite in 954 of 1353 cases within three floats of the mass."""
     rng = Random(44)
     for _ in range(40):
-        run = with_infinite_mass(rng)
+        run = with_infinite_mass(rng, 1)
         truth = find_truth(run, "ADD")
         with precision(500):
             beside = float(truth.infinite_mass())
         for _ in range(3):
             beside = math.nextafter(beside, 0.0)
         for _ in range(7):
+            if beside >= 1:
+                break
             with suppress(tr.NotPreciseEnough):  # a refusal claims nothing
                 expect_epsilon(truth, beside, curve(run, "ADD").epsilon(beside))
             beside = math.nextafter(beside, 1.0)
@@ -177,8 +183,9 @@ def test_negative_epsilons_are_rounded_outwards() -> None:
     """617 of 900 brackets were false, by about 1e-15."""
     rng = Random(5)
     for _ in range(300):
-        run = [part("gaussian", math.exp(rng.uniform(-1, 3)), rate=rng.choice([1e-6, 0.01, 0.5]))]
         epsilon = -(10 ** rng.uniform(-16, 1.6))
+        rate = min(0.5, -epsilon * 10 ** rng.uniform(-1, 1))
+        run = [part("gaussian", math.exp(rng.uniform(-1, 3)), rate=rate)]
         expect_delta(run, rng.choice(["ADD", "REMOVE"]), epsilon, log=True)
 
 
@@ -201,12 +208,12 @@ def test_negative_epsilons_of_moments_are_rounded_up() -> None:
 
 def test_the_lower_end_of_outcomes_is_charged_like_the_upper() -> None:
     rng = Random(6)
-    for _ in range(60):
-        steps = rng.choice([20, 100, 400])
-        far = 10 ** rng.uniform(-8, -0.5)
-        run = [part("randomized-response", 1 - far, steps=steps)]
-        epsilon = steps * math.log((1 - far) / far) * rng.uniform(0.5, 1)
-        expect_delta(run, "REMOVE", epsilon, log=True)
+    for _ in range(100):
+        steps = rng.choice([1, 2, 3, 20, 100])
+        far = 10 ** rng.uniform(-15, -0.5)
+        run = [part("randomized-response", 1 - far, steps=steps, rate=rng.choice([1.0, 0.5, 1e-3]))]
+        epsilon = rng.uniform(0, 1) * steps * math.log((1 - far) / far)
+        expect_delta(run, rng.choice(["REMOVE", "ADD"]), epsilon, log=True)
 
 
 # -- 7: zero-concentrated privacy ----------------------------------------------------------------------------
@@ -226,20 +233,22 @@ def test_rho_is_rounded_up() -> None:
 
 
 def test_the_largest_loss_of_many_distinct_steps_is_their_exact_sum() -> None:
-    """Below it delta was 0: a plain sum of thousands was given the slack of eight roundings."""
-    rng = Random(8)
-    for count in (1000, 4000):
-        noises = [math.exp(rng.uniform(-2, 4)) for _ in range(count)]
-        run = tr.Run(tuple((tr.Step(tr.Laplace(noise_multiplier=s), tr.EveryRecord()), 1) for s in noises))
-        largest = sum((1 / Fraction(s) for s in noises), Fraction(0))
-        below = float(largest)
-        if Fraction(below) >= largest:
-            below = math.nextafter(below, 0.0)
-        with precision(400):
-            gap = exact(largest - Fraction(below))
-            attained = (1 - (-gap).exp()).log() - count * arb(2).log()  # every step loses its maximum
-            upper = tr.privacy_curve(run, relation=tr.REMOVE).log_delta(below).upper
-            assert arb(upper) >= attained, (count, upper)
+    """Below it delta was 0: a plain sum of thousands was given the slack of eight roundings.
+
+    A loss of 999 comes first. Each of the others is 1/4 and a little, and a plain sum drops the little.
+    """
+    noises = [4 - place * 2.0**-51 for place in range(1, 2001)]
+    steps = [tr.Step(tr.Laplace(noise_multiplier=s), tr.EveryRecord()) for s in noises]
+    steps.append(tr.Step(tr.Laplace(noise_multiplier=0.001), tr.Poisson(rate=0.5)))
+    with precision(4000):
+        first = ((1 + exact(1 / Fraction(0.001)).exp()) / 2).log()
+        largest = first + sum((exact(1 / Fraction(s)) for s in noises), arb(0))
+        below = math.nextafter(float(largest), 0.0)
+        # every step loses its maximum with probability 1/2, the first with more than 1/4
+        attained = (1 - (exact(below) - largest).exp()).log() - (len(noises) + 2) * arb(2).log()
+        run = tr.Run(tuple((step, 1) for step in steps))
+        upper = tr.privacy_curve(run, relation=tr.REMOVE).log_delta(below).upper
+        assert arb(upper) >= attained
 
 
 # -- 10: what hides -----------------------------------------------------------------------------------------
