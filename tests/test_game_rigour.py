@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
+from scipy import special
 
 from tightrope.engines.choose import compose
 from tightrope.engines.game.above import GameAbove, Profile, Window, chords, convex_minorant, lattice_masses
@@ -19,8 +20,10 @@ from tightrope.engines.game.outward import cell_masses, excess_below, mixture_ma
 from tightrope.engines.game.pooling import Quality, TriangleCover, curves_of, largest_loss
 from tightrope.engines.game.substitution import GameQuestion, ignore_progress
 from tightrope.engines.game.triangles import REMOVE_GRAM, RIGHT, Box, Gram, triangle
+from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
+from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
@@ -421,6 +424,31 @@ def test_chords_of_a_profile_are_above_the_chords_in_balls() -> None:
             assert truth <= ball(profile.log_upper(epsilon)) <= truth + ball(1e-13) * (1 + abs(truth))
         log_delta = float(profile.log_curve[11]) - 1e-3 * drop
         assert profile.log_upper(profile.epsilon_above(log_delta)) <= log_delta
+
+
+def test_the_atoms_of_a_block_dominate_its_curve() -> None:
+    """In balls, at every lattice point and at r < 0, where V(-r) = 1 - e^-r + e^-r V(r)."""
+    spacing, count = 0.09375, 25
+    r = np.arange(count, dtype=float) * spacing
+    gaussian = special.ndtr(0.5 - r) - np.exp(r) * special.ndtr(-0.5 - r)
+    profile = Profile(spacing, 2.0, np.log(gaussian) + 2.0 * r)
+    atoms, w = profile.atoms(), ball(spacing)
+    places = np.rint(atoms.losses / spacing).astype(int).tolist()
+    masses = [ball(float(x)).exp() for x in atoms.log_masses]
+    for i in range(-count + 1, count):
+        value = ball(atoms.log_infinite).exp()
+        for place, mass in zip(places, masses, strict=True):
+            if place > i:
+                value += mass * -((i - place) * w).expm1()
+        curve = ball(float(profile.log_curve[abs(i)])).exp()
+        truth = curve if i >= 0 else -(i * w).expm1() + (i * w).exp() * curve
+        assert truth <= value <= truth * (1 + ball(1e-12))
+
+
+def test_chernoffs_factor_is_as_good_as_its_charge() -> None:
+    for c in [1e-9, 0.01, 1 / 3, 1.0, 7.3, 450.0, 1e6]:
+        truth = -ball(c) * (1 / ball(c)).log1p() - ball(c).log1p()
+        assert abs(ball(log_chernoff_factor(c)) - truth) <= 15 * ball(UNIT_ROUNDOFF) * abs(truth)
 
 
 def test_what_a_policy_certifies_is_below_its_advantage_in_balls() -> None:

@@ -117,8 +117,12 @@ class RenyiCurve(Curve[UpperBound]):
 
 def _exponential(logarithm: UpperBound) -> UpperBound:
     """The number itself, rounded up; never 0 unless it is."""
-    upper = 0.0 if logarithm.upper == -math.inf else min(math.nextafter(math.exp(logarithm.upper), 1.0), 1.0)
-    return UpperBound(upper, logarithm.order, logarithm.because)
+    from tightrope.numerics.balls import ball, ceil_float, enclose
+
+    upper = 0.0
+    if logarithm.upper > -math.inf:
+        upper = ceil_float(enclose(lambda: ball(logarithm.upper).exp()))
+    return UpperBound(min(upper, 1.0), logarithm.order, logarithm.because)
 
 
 def _check_order(**named: float) -> float:

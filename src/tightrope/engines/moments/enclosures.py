@@ -68,20 +68,6 @@ def _(pair: Envelope, c: Fraction) -> arb:
     return atom + sum((_laplace_beyond(law, power, Fraction(0)) for power in (1 + c, -c)), arb(0))
 
 
-def largest_loss(pair: Pair) -> arb:
-    """The supremum of the finite losses of a pair whose losses are bounded."""
-    if isinstance(pair, FinitePair):
-        p, q = pair.levels[-1]
-        return ball(p / q).log()
-    laws = pair.one_step
-    assert isinstance(laws, ShiftPair)
-    mixed, sign = (laws.alternative, -1) if laws.observed.is_plain else (laws.observed, 1)
-    rate, rest = ball(mixed.exact_rate), ball(1 - mixed.exact_rate)
-    if laws.has_normal_noise:
-        return -rest.log()
-    return sign * (rest + rate * (sign * ball(abs(mixed.exact_shift))).exp()).log()
-
-
 # Laplace noise
 
 

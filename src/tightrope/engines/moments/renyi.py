@@ -10,7 +10,6 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from tightrope.engines.moments.enclosures import largest_loss
 from tightrope.engines.moments.step import (
     amplified_log_moment_above,
     estimate_log_moment,
@@ -37,7 +36,7 @@ class RenyiBound:
     def __init__(self, parts: Iterable[tuple[Pair | Amplified, int]]) -> None:
         self.parts = tuple(parts)
         self.pairs = Schedule((part, times) for part, times in self.parts if isinstance(part, Pair))
-        self.loses_infinitely = any(pair.infinite_mass for pair, _ in self.pairs)
+        self.loses_infinitely = self.pairs.has_infinite_losses
         self.largest_loss = _largest_loss(self.parts)
 
     def log_moment(self, c: float) -> float:
@@ -65,7 +64,7 @@ class RenyiBound:
                 ), math.inf
         c = _find_best_tilt(lambda c: self._estimate(c) - c * epsilon + log_chernoff_factor(c))
         with ctx.workprec(BITS):
-            value = ball(self.log_moment(c)) - ball(c) * ball(epsilon) + _log_factor(c)
+            value = ball(self.log_moment(c)) - ball(c) * ball(epsilon) + log_chernoff_ball(c)
             order = 1 + c
             if (entropy := self._log_total_variation) < value:
                 value, order = entropy, 1.0
@@ -87,7 +86,7 @@ class RenyiBound:
         target = float(log_left)
         c = _find_best_tilt(lambda c: (self._estimate(c) + log_chernoff_factor(c) - target) / c)
         with ctx.workprec(BITS):
-            value = ceil_float((ball(self.log_moment(c)) + _log_factor(c) - log_left) / ball(c))
+            value = ceil_float((ball(self.log_moment(c)) + log_chernoff_ball(c) - log_left) / ball(c))
         if self.largest_loss <= value:
             return self.largest_loss, math.inf
         return max(value, 0.0), 1 + c
@@ -146,7 +145,7 @@ class RenyiBound:
 
 def infinite_mass(schedule: Schedule) -> arb:
     """The probability of an infinite loss, 1 - prod (1 - m)^k, to the working precision."""
-    if any(pair.infinite_mass == 1 for pair, _ in schedule):
+    if schedule.shares_no_output:
         return arb(1)
     return -sum((times * ball(-pair.infinite_mass).log1p() for pair, times in schedule), arb(0)).expm1()
 
@@ -175,14 +174,11 @@ def _add_up(terms: Iterable[tuple[int, float]]) -> float:
 
 def _largest_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
     """An upper bound on the largest total of finite losses, at least 0."""
-    total = arb(0)
-    with ctx.workprec(BITS):
-        for part, times in parts:
-            if isinstance(part, Amplified) or part.largest_finite_loss == math.inf:
-                return math.inf
-            if part.largest_finite_loss > -math.inf and not part.is_trivial:
-                total += times * largest_loss(part)
-        return max(ceil_float(total), 0.0)
+    parts = tuple(parts)
+    pairs = Schedule((part, times) for part, times in parts if isinstance(part, Pair))
+    if any(isinstance(part, Amplified) for part, _ in parts):
+        return math.inf
+    return 0.0 if pairs.shares_no_output else max(pairs.loss_ceiling[1], 0.0)
 
 
 def _unsampled_square(part: Pair | Amplified) -> Fraction:
@@ -194,7 +190,7 @@ def _unsampled_square(part: Pair | Amplified) -> Fraction:
     return (laws.observed.exact_shift - laws.alternative.exact_shift) ** 2
 
 
-def _log_factor(c: float) -> arb:
+def log_chernoff_ball(c: float) -> arb:
     """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}."""
     tilt = ball(c)
     return -tilt * (1 / tilt).log1p() - tilt.log1p()

@@ -17,7 +17,7 @@ from functools import lru_cache
 from flint import arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.moments.enclosures import largest_loss, moment
+from tightrope.engines.moments.enclosures import moment
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.numerics.balls import ball, ceil_float, enclose, float_ends
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplification, Amplified
@@ -80,7 +80,8 @@ def log_moment_bound(pair: Pair, c: Fraction) -> arb:
     laws = pair.one_step
     assert isinstance(laws, ShiftPair)
     tilt = ball(c)
-    bounds = [tilt * largest_loss(pair)] if pair.largest_finite_loss < math.inf else []
+    ceiling = pair.loss_ceiling[1]
+    bounds = [tilt * ball(ceiling)] if ceiling < math.inf else []
     if laws.has_normal_noise:
         rate = max(laws.observed.exact_rate, laws.alternative.exact_rate)
         square = ball((laws.observed.exact_shift - laws.alternative.exact_shift) ** 2)
@@ -139,8 +140,8 @@ def _summand(base: Pair, by: Amplification, j: int) -> arb:
 
     def find_least() -> arb:
         plain = moment(base, Fraction(j - 1))
-        is_bounded = base.largest_finite_loss < math.inf
-        each = plain * (arb(2).min(largest_loss(base).expm1() ** j) if is_bounded else 2)
+        most = ball(base.loss_ceiling[1])  # e(infinity)
+        each = plain * (arb(2).min(most.expm1() ** j) if most.is_finite() else 2)
         if j == 2:
             return each.min(4 * (plain - 1))
         return each.min(4 * _central(base, j)) if by is GAUSSIAN_NOISE and j <= MOST_CENTRAL else each
