@@ -1,7 +1,7 @@
-"""The ten findings of the attack on 0.7 with ball arithmetic, each judged by references that share nothing
-with the library. Every test fails on 0.7 and 0.8; the comments say by how much.
+"""The ten findings of the attack on 0.7, judged by references in balls that share nothing with the library.
 
-Finding 9, a lemma about wrapped masses, is tested where its engine is:
+The comments say what 0.7 answered. It passes the tests of outcomes (6) and of the search for epsilon (10),
+which guard what was only suspicious. Finding 9, a lemma about wrapped masses, is tested beside its engine:
 `test_mass_wrapped_to_just_above_epsilon_counts_in_full` in test_lattice_rigour.py.
 """
 
@@ -85,8 +85,8 @@ def test_a_composition_loses_what_an_explicit_test_reaches() -> None:
 
 def test_a_calibrated_noise_is_safe_beyond_the_range_of_exp() -> None:
     """The smallest noise for epsilon 720 was 1e-6."""
-    target = {"epsilon": 720.0, "delta": 1e-6}
-    found = tr.smallest_noise(tr.Poisson(rate=0.5), steps=1, relation=tr.SUBSTITUTE, **target)
+    sampling = tr.Poisson(rate=0.5)
+    found = tr.smallest_noise(sampling, steps=1, epsilon=720, delta=1e-6, relation=tr.SUBSTITUTE)
     safe = Claims(find_truth([part("gaussian", found.value, rate=0.5)], "SUBSTITUTE"))
     safe.at_most(720.0, 1e-6)
     assert safe.wrong == []
@@ -161,7 +161,7 @@ def test_the_mass_at_infinity_is_bracketed() -> None:
 def test_epsilon_is_infinite_exactly_where_delta_is_below_the_mass_at_infinity() -> None:
     """It was finite where it is infinite in 954 of 1353 cases within three floats of the mass."""
     rng = Random(44)
-    for _ in range(40):
+    for _ in range(15):
         run = with_infinite_mass(rng, 1)
         truth = find_truth(run, "ADD")
         with precision(500):
@@ -198,9 +198,9 @@ def test_negative_epsilons_of_moments_are_rounded_up() -> None:
             tr.Gaussian(noise_multiplier=run[0]["noise_multiplier"]), tr.Poisson(rate=run[0]["rate"])
         )
         bound = tr.privacy_curve(step, relation=relation, by=tr.Renyi()).log_delta(epsilon).upper
-        claims = Claims(find_truth(run, relation))
-        claims.between(-math.inf, lambda e=epsilon, c=claims: c.truth.at_least(e).log(), bound, "ln delta")
-        assert claims.wrong == [], (run, relation, epsilon)
+        truth = find_truth(run, relation)
+        with precision(500):
+            assert truth.at_least(epsilon).log() <= arb(bound), (run, relation, epsilon)
 
 
 # -- 6: exact outcomes ---------------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ RARE = [
 ]
 
 
-@pytest.mark.parametrize("epsilon", [0.297, 0.3, 0.35])
-def test_ends_that_contradict_each_other_are_not_hidden(epsilon: float) -> None:
+def test_ends_that_contradict_each_other_are_not_hidden() -> None:
+    epsilon = 0.3
     try:
         found = curve(RARE, "SUBSTITUTE", 0.5).log_delta(epsilon)
     except tr.NotPreciseEnough:
