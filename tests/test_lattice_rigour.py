@@ -362,6 +362,8 @@ def test_one_and_two_steps_against_many_digits(engine: AnEngine, seed: int) -> N
             continue
         arguments = direction, mpf(rate), mpf(shift), mpf(epsilon)
         truth = one_step(*arguments) if times == 1 else two_step_delta(noise.value, *arguments)
+        if times == 2 and truth < mpf(10) ** -40:  # the integral ends 16 deviations out
+            continue
         digits = 0.0 if times == 1 else 1e-11
         assert found.lower - digits <= mp.log(truth) <= found.upper + digits
 
