@@ -60,3 +60,5 @@ def test_sizes_have_no_other_prime_factors() -> None:
             while rest % prime == 0:
                 rest //= prime
         assert rest == 1
+    with pytest.raises(ArithmeticError, match="no theorem"):
+        fft_rel_error(7 * 1024)

@@ -1,23 +1,25 @@
 """How far SciPy's real FFTs, and convolutions by them, can be off: a theorem, not a measurement.
 
-SciPy's real transforms of a length n without prime factors above 5 are at most log2(n) passes of radix 2,
-3, 4 or 5 (pocketfft). A pass multiplies by twiddle factors, which are products of two sines and cosines and
-good to 9u (three for each factor, three for the product), and a complex product adds 3u. Then each
+SciPy's real transforms (pocketfft) of a length without prime factors above 5 are passes of radix 4, as many
+as there are, 2, 3 and 5. A pass multiplies by twiddle factors, which are products of two sines and cosines
+and good to 9u (three for each factor, three for the product), and a complex product adds 3u. Then each
 butterfly adds up r numbers: an output is off by at most b u times the sum of their sizes, b = 1, 5, 2, 8
 for r = 2, 3, 4, 5 (count the roundings along each path, each times the size of its constant). So a pass is
 off by (12.1 + b) u relative to the sum of sizes, and by (12.1 + b sqrt r) u in the 2-norm, in which it is
-sqrt(r) times unitary. Both are at most 14 u log2(r).
+sqrt(r) times unitary.
 
 As every output of the transform depends on every input along exactly one path, sizes add up to sums of
 sizes and the passes' errors to their total: Higham, Accuracy and Stability, 2nd ed., Theorem 24.2, for
 mixed radices.
 """
 
-import math
+from functools import lru_cache
 
 from scipy import fft
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF
+
+PASSES = {4: 16.2, 2: 13.6, 3: 20.8, 5: 30.0}  # 12.1 + b sqrt r, in units of roundoff
 
 
 def fast_size(least: int) -> int:
@@ -25,12 +27,19 @@ def fast_size(least: int) -> int:
     return fft.next_fast_len(least, real=True)
 
 
+@lru_cache(maxsize=1000)
 def fft_rel_error(size: int) -> float:
     """Of every coefficient relative to the sum of the input's sizes, and of all in the 2-norm relative to it.
 
     An inverse transform divides by the size too: two roundings more.
     """
-    error = 14 * UNIT_ROUNDOFF * math.log2(size)
+    units, rest = 0.0, size
+    for radix, of_pass in PASSES.items():
+        while rest % radix == 0:
+            units, rest = units + of_pass, rest // radix
+    if rest != 1:
+        raise ArithmeticError(f"no theorem bounds the rounding of an FFT of length {size}")
+    error = units * UNIT_ROUNDOFF
     return error / (1 - error)
 
 

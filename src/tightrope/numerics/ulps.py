@@ -6,6 +6,8 @@ special functions) the form of the bound follows the algorithm and tests/test_ul
 arithmetic, near zeros, branches and the ends of the range of floats.
 """
 
+import math
+
 import numpy as np
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
@@ -59,3 +61,12 @@ def gammaln_abs_error(result: Floats | float) -> Floats:
 def lgamma_abs_error(result: Floats | float) -> Floats:
     """Of math.lgamma at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
     return 32 * UNIT_ROUNDOFF * (1 + np.abs(result))
+
+
+def pairwise_roundings(count: int) -> int:
+    """How many roundings any term passes when numpy's `sum` adds `count` of them along a contiguous axis.
+
+    Blocks of at most 128: eight sums of 16, which three additions join, and up to seven left over. Blocks are
+    added in pairs (split at multiples of 8, so one level more), and to the first term.
+    """
+    return 27 + math.ceil(math.log2(max(count / 128, 1.0)))

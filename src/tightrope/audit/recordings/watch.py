@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tightrope.audit.recordings.hypotheses import SHARE, UNEVEN, BatchStatistics
 from tightrope.audit.recordings.recording import read_recording
 from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.floats import ceil_fraction
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
 
 LEVEL = 1e-4  # p-values below it rule a scheme out: the true one, wrongly, once in 10,000 recordings
@@ -140,7 +143,9 @@ def _name_scheme(stats: BatchStatistics, only: SchemeTest) -> Finding:
         return _finding(batches, scheme, sentence, _tell_unnoticed(batches), **known)
     if scheme is Scheme.WITH_REPLACEMENT:
         sentence = f"These batches are drawn with replacement: {stats.repeats_within.saw}."
-        return _finding(batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=1 / n)
+        return _finding(
+            batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=ceil_fraction(Fraction(1, n))
+        )
     if scheme is Scheme.WEIGHTED:
         sentence = (
             f"These batches are drawn with weights: some records come far too often ({stats.evenness.saw})."
@@ -158,7 +163,8 @@ def _name_poisson(batches: Batches) -> Finding:
         f"{batches.sizes.max():,}, and the records they share are as if each of the {batches.records:,} "
         "records joined each batch by chance alone."
     )
-    interval = f"with {CONFIDENCE:.1%} confidence between {low:.5g} and {high:.5g}"
+    between = f"{round_outwards(low, 5, up=False)} and {round_outwards(high, 5, up=True)}"
+    interval = f"with {CONFIDENCE:.1%} confidence between {between}"
     estimated = f"The rate is estimated: {rate:.5g}, {interval}."
     known = {"sampling": Poisson(rate=rate), "rate": rate, "rate_range": (low, high)}
     return _finding(batches, Scheme.POISSON, sentence, estimated, _tell_unnoticed(batches), **known)

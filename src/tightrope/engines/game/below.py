@@ -74,12 +74,12 @@ class LabelLaw:
         result, abs_error, count = np.zeros(2 * reach + 1), 0.0, 2 * len(logs)
         for labels, chance in ((self.labels, 1 - self.upwards), (self.labels + 1, self.upwards)):
             inside = np.abs(labels) <= reach
-            drift = tilt * (labels * window.spacing)
-            weights = (np.exp(logs + drift) * chance)[inside]
+            drift = tilt * (labels[inside] * window.spacing)
+            weights = np.exp(logs[inside] + drift) * chance[inside]
             result += np.bincount(labels[inside] + reach, weights=weights, minlength=2 * reach + 1)
             # the logarithm is off by 8 u of itself, the drift by 3 u; exponential and products by 12 u
-            exponent_abs_errors = UNIT_ROUNDOFF * (10 * np.abs(logs) + 4 * np.abs(drift) + 16)
-            errors = weights * (rel_errors + exponent_abs_errors)[inside] + UNDERFLOW_ABS_ERROR
+            exponent_abs_errors = UNIT_ROUNDOFF * (10 * np.abs(logs[inside]) + 4 * np.abs(drift) + 16)
+            errors = weights * (rel_errors[inside] + exponent_abs_errors) + UNDERFLOW_ABS_ERROR
             abs_error += float(errors.sum())
         total = float(result.sum())
         # products of these errors, all far below 1e-3, add less than a hundredth
