@@ -292,6 +292,26 @@ def test_counts_exceed_their_bound_as_rarely_as_is_said() -> None:
     assert most_squares(batch=3, share=1.0, steps=4, beta=1e-6) == 36
 
 
+@pytest.mark.parametrize("beta", [0.2, 1e-3, 1e-9, 1e-30])
+def test_counts_exceed_their_bound_exactly_as_rarely_as_is_said(beta: float) -> None:
+    batch, share, steps = 4, 0.3, 6
+    one = {
+        count**2: math.comb(batch, count)
+        * Fraction(share) ** count
+        * (1 - Fraction(share)) ** (batch - count)
+        for count in range(batch + 1)
+    }
+    law = {0: Fraction(1)}
+    for _ in range(steps):
+        sums: dict[int, Fraction] = {}
+        for total, mass in law.items():
+            for square, chance in one.items():
+                sums[total + square] = sums.get(total + square, Fraction(0)) + mass * chance
+        law = sums
+    most = most_squares(batch=batch, share=share, steps=steps, beta=beta)
+    assert sum(mass for total, mass in law.items() if total > most) <= Fraction(beta)
+
+
 def test_more_is_proved_of_an_epoch_with_smaller_noise() -> None:
     witness = LargestSum(epochs=5, batches=100, weight=1.0, with_record=2.0, without=0.0, noise=1.0)
     lower = [
