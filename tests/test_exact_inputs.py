@@ -5,6 +5,7 @@ import pickle
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +54,11 @@ def test_a_fraction_is_its_float_only_where_they_agree() -> None:
         assert tr.Poisson(rate=number).exact_rate == Fraction(*number.as_integer_ratio())  # type: ignore[arg-type]
 
 
+def test_whole_numbers_of_numpy_do_not_overflow() -> None:
+    noise: Any = np.int64(10**9)
+    assert tr.Gaussian(noise_multiplier=noise).exact_noise_multiplier ** 3 == 10**27
+
+
 def test_decimal_numbers_are_refused() -> None:
     with pytest.raises(tr.InvalidSetting, match=r"rate must be a real number, got Decimal\('0.1'\)"):
         tr.Poisson(rate=Decimal("0.1"))  # type: ignore[arg-type]
@@ -94,3 +100,13 @@ def test_a_target_between_floats_is_met() -> None:
     epsilon, delta = 1 + Fraction(1, 10**20), Fraction(10**20 - 1, 10**25)
     found = tr.most_steps(step, epsilon=epsilon, delta=delta, relation=tr.ADD)  # type: ignore[arg-type]
     assert (found.target.epsilon, found.target.delta <= delta) == (1.0, True)
+
+
+def test_a_question_between_floats_is_refused_and_not_rounded() -> None:
+    step = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord())
+    curve, ledger = tr.privacy_curve(step, relation=tr.ADD), tr.Ledger(relation=tr.ADD)
+    between: Any = THIRD
+    for ask in (curve.epsilon, curve.delta, curve.log_delta, ledger.epsilon, ledger.delta):
+        with pytest.raises(tr.InvalidSetting, match=r"must be a float, got Fraction\(1, 3\)"):
+            ask(between)
+    assert curve.epsilon(0.25) == curve.epsilon(float(Fraction(1, 4)))

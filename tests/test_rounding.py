@@ -9,10 +9,14 @@ from decimal import Decimal
 import pytest
 
 import tightrope as tr
+from tightrope.audit.claims.judge import Audit, Verdict
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, ends_from_logs, round_up, write_brackets
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.numerics.text import round_outwards, write_number
+from tightrope.statements.make import choose_claim, declare_as_accounted
+from tightrope.statements.model import CertifiedEnds
+from tightrope.statements.words import describe_ends
 
 NUMBER = r"-?(?:\d[\d,]*\.?\d*(?:e[+-]?\d+)?|inf(?:inity)?)"
 
@@ -85,3 +89,40 @@ def test_a_target_is_printed_as_it_was_set() -> None:
     step = tr.Step(tr.Gaussian(noise_multiplier=20), tr.EveryRecord())
     found = tr.most_steps(step, epsilon=1.23456789, delta=1.23456789e-5, relation=tr.REMOVE)
     assert "epsilon 1.23456789 at delta 1.23456789e-05" in str(found)
+
+
+def test_tables_and_statements_print_no_upper_end_too_small() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    table = tr.contrast(run, delta=[1e-6, 1e-5])
+    lines = {tuple(line.split()[:2]): line for line in str(table).splitlines()}
+    for row in table.rows:
+        printed = re.findall(r"\d+\.\d{4}", lines[row.sampling.__name__, row.relation.name])
+        assert all(float(text) >= e.upper for text, e in zip(printed, row.epsilons, strict=True))
+    attack = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).trade_off()
+    for line in str(attack).splitlines()[2:]:
+        rate, lower, upper = read(line)
+        found = attack.true_positive_rate(rate)
+        assert lower <= found.lower <= found.upper <= upper
+    ends_of_statement = CertifiedEnds(lower=1 / 3, upper=2 / 3)
+    lower, upper = read(describe_ends(ends_of_statement))
+    assert lower <= 1 / 3 < 2 / 3 <= upper
+    compared = tr.compare(run, relation=tr.ADD_OR_REMOVE, delta=1e-6, by=[tr.Certified(), tr.Renyi()])
+    certified, renyi = str(compared).splitlines()[2:]
+    assert read(certified.partition("[")[2])[1] >= compared.rows[0].epsilons[0].upper  # type: ignore[union-attr]
+    assert read(renyi.partition("at most")[2])[0] >= compared.rows[1].epsilons[0].upper  # type: ignore[union-attr]
+
+
+def test_a_claim_that_nobody_states_is_the_proved_epsilon_rounded_up() -> None:
+    for size in (1e-9, 1 / 3, 12345.67891, 5e26):
+        upper = math.nextafter(size, math.inf)
+        step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
+        audit = Audit(
+            run=step * 1,
+            delta=1e-6,
+            relation=tr.REMOVE,
+            finding=declare_as_accounted(step),
+            claimed=Bracket(0.0, upper),
+            proved=Bracket(0.0, upper),
+            verdict=Verdict.MATCHES,
+        )
+        assert upper <= choose_claim(audit) <= upper + 1e-4 or size > 1e15

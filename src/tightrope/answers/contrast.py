@@ -11,11 +11,11 @@ import numpy as np
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.curve import check_delta
 from tightrope.curve.digits import ONE_NUMBER, ends, is_wide, round_up, write_brackets
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
-from tightrope.numerics import check
 from tightrope.numerics.text import align, write_number
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.given import as_given
@@ -160,7 +160,7 @@ def contrast(
     run = as_run(run)
     claim = _own_claim(run) if claimed is None else _check_claim(claimed)
     asked = np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
-    deltas = tuple(check.open_probability(delta=each) for each in asked)
+    deltas = tuple(check_delta(each) for each in asked)
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)

@@ -116,10 +116,11 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
 def check_delta(delta: object) -> float:
     """The delta, if it is one at which epsilon can be asked for."""
     remedy = "Pass the probability of failure you accept; it is usually below 1 / population."
-    return check.open_probability(remedy=remedy, delta=delta)
+    check.open_probability(remedy=remedy, delta=delta)
+    return check.exact_float(remedy=remedy, delta=delta)
 
 
 def check_epsilon(epsilon: object) -> float:
     """The epsilon, if it is one at which delta can be asked for."""
     remedy = "Pass a finite epsilon; delta(infinity) is the chance of an infinite loss."
-    return check.real(remedy=remedy, epsilon=epsilon)
+    return check.exact_float(remedy=remedy, epsilon=epsilon)

@@ -12,7 +12,9 @@ def exactly(value: float | Fraction) -> Fraction:
     >>> exactly(0.5), exactly(Fraction(1, 3))
     (Fraction(1, 2), Fraction(1, 3))
     """
-    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(*value.as_integer_ratio())
+    if isinstance(value, numbers.Rational):  # of plain ints: numpy's overflow
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(*value.as_integer_ratio())
 
 
 class GivenExactly:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.judge import Audit, audit
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import round_up
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import sampling_in_words
@@ -35,7 +35,7 @@ from tightrope.statements.model import (
     list_steps,
 )
 
-DIGITS = Decimal("0.0001")  # a claim that is not given is the proved epsilon, rounded up to this
+DECIMALS = 4  # a claim that is not given is the proved epsilon, rounded up to so many
 AGREE = 1e-3  # relative: brackets computed by different versions may differ by their accuracy
 HOLDS: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
 NOBODY_CHECKS = {
@@ -152,7 +152,7 @@ def choose_claim(found: Audit) -> float:
         why = f"be stated: nothing is proved for what runs ({found.why_not.removesuffix('.')})"
         remedy = "State the claim, and verify will say that it is not supported."
         raise InvalidSetting("epsilon", None, why, remedy)
-    return float(Decimal(repr(found.proved.upper)).quantize(DIGITS, rounding=ROUND_CEILING))
+    return float(round_up(found.proved.upper, DECIMALS))
 
 
 def read_history(history: Iterable[tuple[float, float, int]]) -> Run:
