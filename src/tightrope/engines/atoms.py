@@ -6,7 +6,7 @@ from enum import Enum
 import numpy as np
 
 from tightrope.engines.cells import Cells
-from tightrope.engines.enclosures import LOOSE, log_sum_above
+from tightrope.engines.enclosures import log_sum_above, raised
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 
@@ -61,10 +61,11 @@ def spread(cells: Cells) -> LossAtoms:
         logs = [np.log(-np.expm1(gap)) for gap in (low - merged, to_top, low - high)]
     up = cells.log_masses_above + logs[0] - logs[2]
     down = cells.log_masses_above + np.where(np.isneginf(low), -np.inf, low - merged) + logs[1] - logs[2]
-    # each ln(1 - e^-gap) is off by 9u and 8u of itself, each sum by one rounding, a - m by another
-    sizes = np.abs(cells.log_masses_above) + 10 * np.abs(logs[2])
-    up = _raise(up, UNIT_ROUNDOFF * (20 + 2 * sizes + 10 * np.abs(logs[0])))
-    down = _raise(down, UNIT_ROUNDOFF * (20 + 2 * sizes + 4 * np.abs(low - merged) + 10 * np.abs(logs[1])))
+    # each ln(1 - e^-gap) is off by 9u and 8u of itself, each of three sums by one rounding, a - m by another
+    sizes = 3 * np.abs(cells.log_masses_above) + 11 * np.abs(logs[2])
+    up = raised(up, UNIT_ROUNDOFF * (20 + sizes + 11 * np.abs(logs[0])))
+    steps = np.where(np.isfinite(low), np.abs(low - merged), 0.0)
+    down = raised(down, UNIT_ROUNDOFF * (20 + sizes + 4 * steps + 11 * np.abs(logs[1])))
     goes_up = np.isfinite(high) & (up > -np.inf)
     goes_down = np.isfinite(low) & (down > -np.inf)
     log_infinite = log_sum_above(np.append(up[np.isposinf(high)], cells.log_infinite))
@@ -74,11 +75,6 @@ def spread(cells: Cells) -> LossAtoms:
         log_infinite,
         ABOVE,
     )
-
-
-def _raise(logs: Floats, abs_errors: Floats) -> Floats:
-    """Logarithms plus their errors; -inf stays."""
-    return np.add(logs, abs_errors * LOOSE, where=logs > -np.inf, out=np.full_like(logs, -np.inf))
 
 
 def merge(cells: Cells) -> LossAtoms:

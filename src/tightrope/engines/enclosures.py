@@ -17,6 +17,7 @@ from tightrope.pairs.shift_pair import ShiftPair
 # Error bounds are computed in floats themselves: a hundred roundings are far less than this.
 LOOSE = 1 + 2.0**-40
 MOST_NUDGES = 12
+FIRST_MARGIN = 64 * UNIT_ROUNDOFF  # where to look first; what is found there is checked
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,15 @@ def _log_mixed(law: Mixture, log_ratio: Floats) -> tuple[Floats, Floats]:
     relative, and of the rounded sum ln g + x only its share counts, |s| e^s <= 0.4 for s < 0.
     """
     near = law.rate * np.expm1(np.minimum(log_ratio, 30.0))
-    summed = np.logaddexp(law.log_rest, law.log_rate + log_ratio)
-    is_near = (near >= -0.5) & (log_ratio <= 30)
-    value = np.where(is_near, np.log1p(np.maximum(near, -0.5)), summed)
-    size = np.abs(value)
-    summed_abs_error = UNIT_ROUNDOFF * (
-        4 * abs(law.log_rest) + 5 * abs(law.log_rate) + np.maximum(log_ratio, 0.0) + 1
-    ) + logaddexp_abs_error(value)
-    return value, np.where(is_near, (20 * UNIT_ROUNDOFF + ELEMENTARY_REL_ERROR) * size, summed_abs_error)
+    value = np.log1p(np.maximum(near, -0.5))
+    abs_error = (20 * UNIT_ROUNDOFF + ELEMENTARY_REL_ERROR) * np.abs(value)
+    far = np.flatnonzero(~((near >= -0.5) & (log_ratio <= 30)))
+    if len(far):
+        value[far] = np.logaddexp(law.log_rest, law.log_rate + log_ratio[far])
+        weights = 4 * abs(law.log_rest) + 5 * abs(law.log_rate) + 1
+        roundings = UNIT_ROUNDOFF * (weights + np.maximum(log_ratio[far], 0.0))
+        abs_error[far] = roundings + logaddexp_abs_error(value[far])
+    return value, abs_error
 
 
 def _enclose_mixed(law: Mixture, log_ratio: Enclosed) -> Enclosed:
@@ -195,7 +197,8 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
     """Outputs that cut a pair at these losses."""
     middle = (pair.observed.shift + pair.alternative.shift) / 2
     is_zero = nodes == 0
-    x = np.where(is_zero, middle, pair.output_at(nodes))
+    # a little before the node, most outputs are certainly before it at once
+    x = np.where(is_zero, middle, pair.output_at(nodes - FIRST_MARGIN * np.abs(nodes)))
     loss = enclose_loss(pair, x)
     low, high = np.where(is_zero, 0.0, loss.low), np.where(is_zero, 0.0, loss.high)
     margins = np.zeros_like(nodes)

@@ -134,8 +134,7 @@ def _spectrum(
     places = labels % size
     most = int(np.bincount(places).max(initial=0))
     weights = np.exp(log_weights + towards * (abs_errors + gamma(most + 2)))
-    if towards > 0:
-        weights += UNDERFLOW_ABS_ERROR
+    weights = np.maximum(weights + towards * UNDERFLOW_ABS_ERROR, 0.0)
     masses = np.bincount(places, weights=weights, minlength=size)
     total = float(masses.sum()) * (1 + gamma(SUMMED))
     return Spectrum(np.asarray(fft.rfft(masses)), fft_rel_error(size) * total)
@@ -247,8 +246,8 @@ class LatticeSide:
         # masses are not negative, so the sizes of computed ones sum to at most value + 2 error
         value += error + gamma(SUMMED) * (abs(value) + 3 * error)
         log_scale = self.log_scale - tilt * epsilon
-        rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 2 * tilt * abs(epsilon) + 2 * abs(log_scale))
-        total = log_scale + _log(value) * (1 + math.copysign(10 * UNIT_ROUNDOFF, value - 1))
+        rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 2 * tilt * abs(epsilon) + 4 * abs(log_scale))
+        total = log_scale + _log(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
         return total + rounding, log_scale + _log(error)
 
 

@@ -48,12 +48,14 @@ class Power:
     """
 
     def __init__(self, half: int) -> None:
+        self.count = 0
         self.log_sizes, self.phases = np.zeros(half), np.zeros(half)
         self.log_most = np.zeros(half)  # sum of k ln C
         self.rel_errors, self.roundings = np.zeros(half), np.zeros(half)
 
     def multiply(self, spectrum: Spectrum, wild: Spectrum | None, times: int) -> None:
         """Take in one step, `times` over; `wild` is None where there are no jumps to tell apart."""
+        self.count += 1
         most = spectrum.sizes_above()
         log_most, phases = np.log(most), np.angle(spectrum.values)
         with np.errstate(divide="ignore"):  # ln 0 = -inf: the power is 0
@@ -71,11 +73,21 @@ class Power:
     @property
     def most(self) -> Floats:
         """prod C^k, from above."""
-        return np.exp(self.log_most + 2 * self.roundings) * (1 + 32 * UNIT_ROUNDOFF)
+        return np.exp(self.log_most + 2 * self.exponents_abs_error) * (1 + 32 * UNIT_ROUNDOFF)
+
+    @property
+    def exponents_abs_error(self) -> Floats:
+        """Of the sums of k ln|c~| and of k arg c~, which are rounded once more with every step taken in."""
+        return self.roundings * (1 + self.count / 12)
+
+    @property
+    def total_rel_errors(self) -> Floats:
+        """Of the product, relative to prod C^k; exponential, sine, cosine and their products add 20u."""
+        return self.rel_errors + 2 * self.exponents_abs_error + 24 * UNIT_ROUNDOFF
 
     def result(self) -> tuple[Complexes, Floats]:
-        """The product and its errors; exponential, sine and cosine add 20u."""
-        return self.values, self.most * (self.rel_errors + 2 * self.roundings + 24 * UNIT_ROUNDOFF)
+        """The product and its errors."""
+        return self.values, self.most * self.total_rel_errors
 
 
 class JumpPower(Power):
@@ -128,21 +140,23 @@ class JumpPower(Power):
         By the derivatives of the polynomial: prod (C+W)^k times (1 - e^-growth) sum k a_c / C for the calm
         part, and times sum k a_w / (C + W) for the wild part.
         """
-        calm_errors = self.rel_errors + 2 * self.roundings + 24 * UNIT_ROUNDOFF
+        calm_errors = self.total_rel_errors
+        # the odds are rounded once more with every step taken in
+        wild_errors = self.wild_errors + 4 * self.count * UNIT_ROUNDOFF * self.expected
         if self.rarity:
             second = 2 * math.exp(max(self.rarity, -700.0)) * self.expected**2
-            if not self.is_near.all() or float(self.expected.max()) > math.exp(-self.rarity / 2):
+            if not self.is_near.all() or float(self.expected.max()) > math.exp(min(-self.rarity / 2, 700.0)):
                 raise NotPreciseEnough("Jumps are not as rare as they should be.")
             # the second derivatives double the first term, and a second jump is at most the last
             return self.values * self.odds, self.most * (
-                2 * self.expected * calm_errors + self.wild_errors + second
+                2 * self.expected * calm_errors + wild_errors + second
             ) * (1 + 64 * UNIT_ROUNDOFF)
         if float(self.odds.real.max()) > MOST_GROWTH:
             raise NotPreciseEnough("Jumps are not rare.")
         near = self.values * _expm1(self.odds)
-        growth = self.log_growth * (1 + 64 * UNIT_ROUNDOFF)
+        growth = self.log_growth * (1 + (64 + self.count) * UNIT_ROUNDOFF)
         both_most = self.all.most * (1 + 64 * UNIT_ROUNDOFF)
-        near_errors = both_most * (-np.expm1(-growth) * calm_errors + self.wild_errors)
+        near_errors = both_most * (-np.expm1(-growth) * calm_errors + wild_errors)
         if self.is_near.all():
             return near, near_errors
         everything, all_errors = self.all.result()
