@@ -264,11 +264,27 @@ def _tell_unnoticed(batches: Batches) -> str:
 
 
 def _confidence_interval(successes: int, trials: int) -> tuple[float, float]:
-    """The exact (Clopper-Pearson) interval of a probability at CONFIDENCE."""
-    miss = (1 - CONFIDENCE) / 2
-    low = special.betaincinv(successes, trials - successes + 1, miss) if successes else 0.0
-    high = special.betaincinv(successes + 1, trials - successes, 1 - miss) if successes < trials else 1.0
-    return float(low), float(high)
+    """The exact (Clopper-Pearson) interval of a probability at CONFIDENCE, not narrower by any rounding."""
+    failures = trials - successes
+    low = _least_probability(successes, trials) if successes else 0.0
+    high = 1 - Fraction(_least_probability(failures, trials)) if failures else Fraction(1)
+    return low, ceil_fraction(high)
+
+
+def _least_probability(successes: int, trials: int) -> float:
+    """A float, close to the largest, that makes so many successes certainly rarer than half of a miss."""
+    from tightrope.numerics.balls import ball, enclose
+
+    shape, miss = (successes, trials - successes + 1), (1 - Fraction(repr(CONFIDENCE))) / 2
+
+    def is_rare(probability: float) -> bool:  # P(at least so many) is a regularised incomplete beta function
+        chance = enclose(lambda: ball(probability).beta_lower(*shape, regularized=1), bits=32)
+        return bool(chance <= ball(miss))
+
+    found, step = float(special.betaincinv(*shape, float(miss))), 2.0**-50
+    while not is_rare(found):
+        found, step = found * (1 - step), 2 * step
+    return found
 
 
 def _count(batches: Batches) -> str:
