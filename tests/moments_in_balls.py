@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 from flint import acb, arb, ctx, fmpq
 
@@ -108,18 +109,18 @@ def two_steps(pair: ShiftPair, epsilon: float) -> arb:
         rate, shift = exact(pair.observed.exact_rate), exact(pair.observed.exact_shift)
         factor, rest = arb(epsilon).exp(), 1 - rate
 
-        def above(x: acb | arb) -> acb | arb:
+        def above(x: Any) -> Any:
             return (x / arb(2).sqrt()).erfc() / 2
 
         def f(u: acb, analytic: bool) -> acb:
             ratio = rest + rate * (shift * u - shift * shift / 2).exp()
             x = ((factor / ratio - rest) / rate).log(analytic=analytic) / shift + shift / 2
             gain = ratio * (rest * above(x) + rate * above(x - shift)) - factor * above(x)
-            return (-u * u / 2).exp() / (2 * arb.pi()).sqrt() * gain
+            return acb((-u * u / 2).exp() / (2 * arb.pi()).sqrt() * gain)
 
         least = rest + rate * (-25 * shift - shift * shift / 2).exp()
         end = ((factor / least - rest) / rate).log() / shift + shift / 2
         assert -38 < end < 38
         cuts = [arb(-40.0), arb(-10.0), end - 1, end] if end > -9 else [arb(-40.0), end]
         beyond = rest * above(end) + rate * above(end - shift) - factor * above(end)
-        return integrate(f, cuts).real + beyond
+        return arb(integrate(f, cuts).real + beyond)

@@ -122,14 +122,14 @@ def check(x: Floats, computed: Floats, reference: Callable[[arb], arb], rel_erro
 
 
 @pytest.mark.parametrize("name", ELEMENTARY)
-def test_elementary_functions_of_numpy_and_math(name):
+def test_elementary_functions_of_numpy_and_math(name: str) -> None:
     reference, x = ELEMENTARY[name]
     x = x[np.isfinite(x)]
     check(x, getattr(np, name)(x), reference, ulps.ELEMENTARY_REL_ERROR)
     check(x, scalar(getattr(math, name))(x), reference, ulps.ELEMENTARY_REL_ERROR)
 
 
-def test_functions_of_two_arguments():
+def test_functions_of_two_arguments() -> None:
     rng = np.random.default_rng(2)
     x, y = both(sizes(-150, 150)), rng.permutation(both(sizes(-150, 150, 1)))
     balls = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
@@ -143,7 +143,7 @@ def test_functions_of_two_arguments():
     assert_within(np.angle(x + 1j * y), [arb.atan2(w, v) for v, w in balls], relative)
 
 
-def test_logaddexp():
+def test_logaddexp() -> None:
     a = np.concatenate([both(sizes(-20, 8)), evenly(-800, 800), evenly(-1, 1)])
     b = a + np.concatenate(
         [np.roll(both(sizes(-20, 3)), 777), evenly(-40, 40)[::-1], evenly(-1.5, 0.5)[::-1]]
@@ -157,12 +157,12 @@ def test_logaddexp():
     assert_within(computed, truth, lambda i, _: arb(float(errors[i])))
 
 
-def test_square_roots_are_rounded_correctly():
+def test_square_roots_are_rounded_correctly() -> None:
     check(POSITIVE, np.sqrt(POSITIVE), arb.sqrt, ulps.SQRT_REL_ERROR)
 
 
 @pytest.mark.parametrize("x", [NORMAL, evenly(-45, -37)], ids=["normal", "underflow"])
-def test_ndtr(x):
+def test_ndtr(x: Floats) -> None:
     check(x, special.ndtr(x), ndtr, ulps.ndtr_rel_error(x))
 
 
@@ -171,26 +171,26 @@ def test_ndtr(x):
     [NORMAL, np.concatenate([-sizes(0, 150), evenly(-1000, 0)]), evenly(35, 45)],
     ids=["normal", "low", "high"],
 )
-def test_log_ndtr(x):
+def test_log_ndtr(x: Floats) -> None:
     check(x, special.log_ndtr(x), log_ndtr, ulps.log_ndtr_rel_error(x))
 
 
-def test_erfc():
+def test_erfc() -> None:
     x = np.concatenate([NORMAL[np.abs(NORMAL) < 27], evenly(20, 30)])
     check(x, special.erfc(x), arb.erfc, ulps.erfc_rel_error(x))
 
 
-def test_erfcx():
+def test_erfcx() -> None:
     x = np.concatenate([NORMAL[NORMAL > -26.6], sizes(0, 4), evenly(-26.6, 60)])
     check(x, special.erfcx(x), lambda v: (v * v).exp() * v.erfc(), ulps.erfcx_rel_error(x))
 
 
-def test_expit():
+def test_expit() -> None:
     x = np.concatenate([both(sizes(-320, 2.8)), evenly(-760, 760), around(-709.78, -37.0, 37.0)])
     check(x, special.expit(x), lambda v: 1 / (1 + (-v).exp()), ulps.EXPIT_REL_ERROR)
 
 
-def test_xlogy_and_xlog1py():
+def test_xlogy_and_xlog1py() -> None:
     x = sizes(-12, 12)
     y = np.random.default_rng(3).permutation(POSITIVE)[:MANY]
     pairs = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
@@ -209,7 +209,9 @@ def test_xlogy_and_xlog1py():
     [(special.gammaln, ulps.gammaln_abs_error), (scalar(math.lgamma), ulps.lgamma_abs_error)],
     ids=["gammaln", "lgamma"],
 )
-def test_logarithms_of_factorials(function, bound):
+def test_logarithms_of_factorials(
+    function: Callable[[Floats], Floats], bound: Callable[[Floats], Floats]
+) -> None:
     x = np.concatenate([sizes(-300, 0), AT_LEAST_HALF[AT_LEAST_HALF > 0]])
     computed = function(x)
     errors = bound(computed)
@@ -218,7 +220,7 @@ def test_logarithms_of_factorials(function, bound):
 
 
 @pytest.mark.parametrize("count", [1, 7, 9, 127, 135, 1000, 4103, 100_001])
-def test_sums_of_numpy_are_rounded_no_more_often_than_pairs(count):
+def test_sums_of_numpy_are_rounded_no_more_often_than_pairs(count: int) -> None:
     bound = (ulps.pairwise_roundings(count) + 1) * 2.0**-53  # math.fsum itself rounds once
     for seed in range(20):
         x = 1 + np.random.default_rng([seed, count]).random((2, count)) * 2.0 ** -(seed % 5)

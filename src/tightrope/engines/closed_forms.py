@@ -12,10 +12,10 @@ import math
 from enum import IntEnum
 from fractions import Fraction
 
-from flint import arb, ctx
+from flint import arb
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
-from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, enclose, float_ends, floor_float
+from tightrope.numerics.balls import ball, enclose, log_ends_of_ball
 from tightrope.numerics.floats import next_down, next_up
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
@@ -48,9 +48,8 @@ class Formula:
         most = self.delta(exact * (1 - ROUNDED), Corner.UPPER)
         if most.is_zero():
             return NOTHING
-        with ctx.workprec(FIRST_BITS):
-            lower = -math.inf if least.is_zero() else floor_float(least.log())
-            upper = min(ceil_float(most.log()), 0.0)  # delta is at most 1, however its ball was rounded
+        lower = -math.inf if least.is_zero() else log_ends_of_ball(least)[0]
+        upper = min(log_ends_of_ball(most)[1], 0.0)  # delta is at most 1, however its ball was rounded
         return LogBounds(lower, upper, Errors(rounding=-math.expm1(lower - upper)))
 
     def delta(self, epsilon: Fraction, corner: Corner) -> arb:
@@ -219,4 +218,4 @@ class EndPoint:
 
 def _log_gain(gap: float) -> tuple[float, float]:
     """Bounds on ln(1 - e^-gap), gap > 0."""
-    return float_ends(enclose(lambda: (-(-ball(gap)).expm1()).log()))
+    return log_ends_of_ball(enclose(lambda: -(-ball(gap)).expm1()))

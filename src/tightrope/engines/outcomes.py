@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -20,6 +21,7 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 MOST_OUTCOMES = 1_100_000  # that are counted in floats
+EXACT_FACTORIALS = 1000  # a millisecond's work
 MOST_EXACT = 200_000  # that are counted in fractions
 
 
@@ -32,7 +34,7 @@ class ExactOutcomes:
     def __init__(self, schedule: Schedule) -> None:
         log_masses, losses, mass_sizes, loss_sizes = (np.zeros(1) for _ in range(4))
         additions = 0  # in the longest sum behind a log mass or a loss
-        factorials = 0  # whose logarithms are in a log mass
+        factorial_errors = 0.0  # of the logarithms of factorials in a log mass, beyond what is relative
         for pair, times in schedule:
             if not pair.levels:
                 log_masses = np.full(1, -np.inf)
@@ -43,15 +45,17 @@ class ExactOutcomes:
                 for one, total in zip(each, (log_masses, losses, mass_sizes, loss_sizes), strict=True)
             )
             additions += 2 * min(times, len(pair.levels)) + 1
-            factorials += min(times, len(pair.levels)) + 1
+            if times > EXACT_FACTORIALS:
+                factorial_errors += (len(pair.levels) + 1) * float(gammaln_abs_error(0.0))
         order = np.argsort(losses)
         self.log_masses, self.losses = log_masses[order], losses[order]
         # A sum of n terms is off by at most gamma(n) of the sum of their sizes. A term is a product with a
-        # logarithm (LOG_REL_ERROR and a rounding) or a gammaln, off by 16 u of its size and 16 u more.
-        sizes = mass_sizes[order]
-        self.log_mass_abs_errors = (gamma(additions) + 16 * UNIT_ROUNDOFF) * sizes
-        self.log_mass_abs_errors += factorials * gammaln_abs_error(0.0)
-        self.loss_abs_errors = (gamma(additions) + LOG_REL_ERROR + 2 * UNIT_ROUNDOFF) * loss_sizes[order]
+        # logarithm (LOG_REL_ERROR and a rounding), or a gammaln, off by 16 u of its size and 16 u more.
+        by_logarithm = LOG_REL_ERROR + 2 * UNIT_ROUNDOFF
+        by_gammaln = 16 * UNIT_ROUNDOFF if factorial_errors else 0.0
+        error_of_masses = gamma(additions) + max(by_logarithm, by_gammaln)
+        self.log_mass_abs_errors = error_of_masses * mass_sizes[order] + factorial_errors
+        self.loss_abs_errors = (gamma(additions) + by_logarithm) * loss_sizes[order]
         self.infinite_below, self.infinite_above = schedule.log_infinite_mass
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ExactOutcomes":
@@ -71,10 +75,10 @@ class ExactOutcomes:
             masses = np.exp(exponents)
             gain = np.maximum(-np.expm1(-differences), 0.0)  # what is below 0 is so by rounding, and charged
             # The logarithm of a mass, its difference with the top (rounded, relative to its size), exp, expm1
-            # and the product; e^x - 1 <= 2 x below 1. np.sum adds in pairs, 27 deep for a million terms.
-            rel_errors = 2 * (self.log_mass_abs_errors[counts] + UNIT_ROUNDOFF * np.abs(exponents))
+            # and the product; e^x - 1 <= 1.01 x below 0.01. np.sum adds in pairs, 27 deep for a million terms.
+            rel_errors = 1.01 * (self.log_mass_abs_errors[counts] + UNIT_ROUNDOFF * np.abs(exponents))
             rel_errors += 2 * ELEMENTARY_REL_ERROR + gamma(32)
-            if float(rel_errors.max()) > 1:
+            if float(rel_errors.max()) > 0.01:
                 raise ArithmeticError("the masses of outcomes are lost in rounding")
             value = float(np.sum(masses * gain))
             # 1 - e^-x moves by at most as much as x where x >= 0
@@ -115,7 +119,8 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     log_p = [exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels]
     if times == 1:
         return np.array(log_p), np.array(pair.losses), np.abs(log_p), np.abs(pair.losses)
-    whole = float(special.gammaln(times + 1.0))
+    log_factorials = _log_factorials(times)
+    whole = float(log_factorials[times])
     left = np.array([times])
     sums = np.array([[whole], [0.0], [whole], [0.0]])
     done = []
@@ -127,7 +132,7 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
             given = np.arange(ends[-1]) - np.repeat(ends - left - 1, left + 1)
             sums = np.repeat(sums, left + 1, axis=1)
             left = np.repeat(left, left + 1)
-        orders = special.gammaln(given + 1.0)  # 0 exactly where at most one step is given
+        orders = log_factorials[given]  # 0 exactly where at most one step is given
         sums = sums + np.stack(
             [given * log_mass - orders, given * loss, orders - given * log_mass, given * abs(loss)]
         )
@@ -136,6 +141,14 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
         sums, left = sums[:, left > 0], left[left > 0]
     log_masses, losses, mass_sizes, loss_sizes = np.concatenate(done, axis=1)
     return log_masses, losses, mass_sizes, loss_sizes
+
+
+@lru_cache(maxsize=64)
+def _log_factorials(most: int) -> Floats:
+    """ln n! for n = 0, ..., most: each to LOG_REL_ERROR up to EXACT_FACTORIALS, beyond by gammaln."""
+    if most > EXACT_FACTORIALS:
+        return np.asarray(special.gammaln(np.arange(most + 1) + 1.0))
+    return np.array([exact_log_ratio(Fraction(math.factorial(n)), Fraction(1)) for n in range(most + 1)])
 
 
 def exact_delta(schedule: Schedule, order: Fraction | int) -> Fraction:

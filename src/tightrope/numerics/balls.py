@@ -62,6 +62,12 @@ def float_ends(value: arb) -> tuple[float, float]:
     return floor_float(value), ceil_float(value)
 
 
+def log_ends_of_ball(value: arb) -> tuple[float, float]:
+    """Floats around the logarithm of a positive ball; near 0 it is known absolutely only."""
+    with ctx.workprec(FIRST_BITS):
+        return float_ends(value.log())
+
+
 def _nearest(value: arb) -> float:
     if value.is_nan():
         raise ArithmeticError("a ball that is not a number bounds nothing")

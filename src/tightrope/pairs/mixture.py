@@ -118,7 +118,7 @@ class Mixture:
         """ln(1 - rate + rate e^log_ratio)."""
         if self.is_pure:
             return log_ratio * self.rate
-        with np.errstate(over="ignore"):
+        with np.errstate(divide="ignore"):  # only where the other form is taken
             direct = np.log1p(self.rate * np.expm1(np.minimum(log_ratio, 30)))
         summed = np.logaddexp(self.log_rest, self.log_rate + log_ratio)
         # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower

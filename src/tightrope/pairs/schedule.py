@@ -142,11 +142,10 @@ class Schedule:
             return -math.inf, -math.inf
         if self.shares_no_output:
             return 0.0, 0.0
-        from tightrope.numerics.balls import enclose, float_ends
+        from tightrope.numerics.balls import enclose, log_ends_of_ball
 
         finite = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
-        log_mass = enclose(lambda: (-_log_product(finite).expm1()).log())
-        low, high = float_ends(log_mass)
+        low, high = log_ends_of_ball(enclose(lambda: -_log_product(finite).expm1()))
         return low, min(high, 0.0)  # a probability is at most 1
 
     @property
