@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
 
 from tightrope import __version__
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import privacy_curve
-from tightrope.audit.claims.judge import Audit, audit
+from tightrope.answers.spend import epsilon, privacy_curve
+from tightrope.audit.claims.judge import Audit, Verdict, audit
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.report.words import sampling_in_words
 from tightrope.setting.mechanism import Gaussian
@@ -176,6 +177,7 @@ class Verification:
     statement: Statement
     audit: Audit
     problems: tuple[str, ...]
+    in_integers: Bracket | None = None  # the accounted epsilon by `Exact`, if that was asked
 
     @property
     def holds(self) -> bool:
@@ -187,13 +189,36 @@ class Verification:
             return "\n  ".join(["The claim does not hold:", *self.problems])
         claim, relation = self.statement.claim, self.audit.relation
         said = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} under {relation.name}"
-        return f"The claim holds: {said}. {self.audit.sentence}"
+        also = "" if self.in_integers is None else f" In exact integers it is {self.in_integers}."
+        return f"The claim holds: {said}. {self.audit.sentence}{also}"
 
 
 def verify(stated: Statement) -> Verification:
     """The statement, computed anew."""
     found = audit(stated.finding, stated.accounted, delta=stated.claim.delta, relation=stated.neighbours)
     return Verification(statement=stated, audit=found, problems=tuple(_find_problems(stated, found)))
+
+
+def verify_in_integers(found: Verification, progress: Progress | None = None) -> Verification:
+    """The same, with the accounted run computed once more by `Exact`, which shares no arithmetic.
+
+    Both brackets must overlap, and neither the stated upper end nor, where what runs is what was accounted,
+    the claim may be below what exact integers reach.
+    """
+    from tightrope.accountants.exact import Exact  # and flint
+
+    stated, claimed = found.statement, found.audit.claimed
+    asked: Any = {"delta": stated.claim.delta, "relation": stated.neighbours, "progress": progress}
+    exact = epsilon(stated.accounted, by=Exact(), **asked)
+    problems = list(found.problems)
+    if exact.lower > claimed.upper or claimed.lower > exact.upper:
+        problems.append(f"the certified bracket {claimed} contradicts {exact} in exact integers.")
+    upper = stated.certified.accounted.upper
+    if upper is not None and upper < exact.lower:
+        problems.append(f"certified.accounted.upper = {upper:g} is below {exact} in exact integers.")
+    if found.audit.verdict is Verdict.MATCHES and stated.claim.epsilon < exact.lower:
+        problems.append(f"claim.epsilon = {stated.claim.epsilon:g} is below {exact} in exact integers.")
+    return replace(found, problems=tuple(problems), in_integers=exact)
 
 
 def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
