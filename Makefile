@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test wheel bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test fuzz wheel bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -52,6 +52,12 @@ test: $(VENV)/.installed-test ## set up, then lint, format check, types and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+N ?= 2000
+SEED ?= 0
+HOURS ?=
+fuzz: $(VENV)/.installed-test ## set up, then ask N random questions (or as many as fit into HOURS) and judge the answers
+	@$(BIN)/python -m fuzz $(if $(HOURS),--hours $(HOURS),--n $(N)) --seed $(SEED) --out fuzz-$(SEED).jsonl
+
 # The wheel and the tests meet in an empty folder: what only works inside the source tree fails there.
 WHEEL_TESTS ?= tests
 wheel: $(BIN)/python ## build the wheel, install it into an environment of its own and run the tests outside the source tree
@@ -60,7 +66,7 @@ wheel: $(BIN)/python ## build the wheel, install it into an environment of its o
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip --quiet --disable-pip-version-check install "$$(ls $(CURDIR)/dist/*.whl)[test]"
 	rm -rf $(VENV)-wheel/outside && mkdir $(VENV)-wheel/outside
-	cp -R tests reproduction examples benchmarks docs conftest.py pyproject.toml README.md CHANGELOG.md $(VENV)-wheel/outside
+	cp -R tests reproduction fuzz examples benchmarks docs conftest.py pyproject.toml README.md CHANGELOG.md $(VENV)-wheel/outside
 	cd $(VENV)-wheel/outside && ../bin/python -m pytest -n 2 --dist loadgroup $(WHEEL_TESTS)
 
 bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
@@ -79,7 +85,7 @@ docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) $(VENV)-wheel .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src reproduction tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reproduction fuzz tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per set of extras: set-up is current while the stamp is newer than pyproject.toml.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

@@ -35,7 +35,7 @@ def measure(rate: float, noise: float, steps: int, accuracy: float) -> str:
     lower, upper = substitution.epsilon_bounds(DELTA, accuracy)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     layout = substitution.play(-12, accuracy).layout
-    curves = cover_triangles(rate, exchange.inverse_variance, layout.quality).size
+    curves = cover_triangles(exchange, layout.quality).size
     return (
         f"{rate:6g} {noise:6g} {steps:7,} {accuracy:8g}  {expected:8.1f} {cpu:8.1f} {wall:8.1f}"
         f" {expected / cpu:6.2f}  {1 - lower / upper:8.5f}  {layout.points:8.0f} {curves:6d}"

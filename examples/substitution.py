@@ -218,7 +218,7 @@ def in_between() -> str:
     for rate, noise in BETWEEN:
         square = 1 / noise**2
         exchange = Exchange(Noise.NORMAL, Fraction(rate), Fraction(2 / noise))
-        between = cover_triangles(rate, square, USUAL.quality).best_between
+        between = cover_triangles(exchange, USUAL.quality).best_between
         top = largest_loss(rate, square, 5.5)
         spacing = min(rate * math.sqrt(math.expm1(min(4 * square, 20.0))) / 10, top / 400)
         reach = math.ceil(top / spacing)
@@ -228,7 +228,9 @@ def in_between() -> str:
         if between is None:
             rows.append([f"{rate:g}", f"{noise:g}", "none gains", f"{two:.5g}", "", ""])
             continue
-        laws.append(triangle_law(between, rate, square, spacing))
+        law = triangle_law(between, exchange, spacing)
+        assert law is not None
+        laws.append(law)
         three = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)

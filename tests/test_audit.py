@@ -59,7 +59,7 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
         "no bound better than 80.28 is proved, provided that every pass over the loader is run to its end"
         in result.sentence
     )
-    assert result.sentence.endswith("If it were without replacement, epsilon would be 15.25.")
+    assert result.sentence.endswith("If it were without replacement, epsilon would be 15.26.")
     assert {evidence.name for evidence in result.because} == {"largest_sum", "revealed_batches"}
 
 

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 from tightrope.numerics import confidence
-from tightrope.numerics.confidence import Limits, betting, chernoff, hoeffding
+from tightrope.numerics.balls import ball
+from tightrope.numerics.confidence import Limits, Sample, betting, chernoff, hoeffding
 from tightrope.numerics.floats import Floats
 
 BETA = 0.2
@@ -42,19 +46,19 @@ LAWS: dict[str, tuple[Law, float]] = {
 }
 
 
-def limits_at_every_chunk(method: str, values: Floats) -> list[Limits]:
-    """What each method says after each chunk; columns are repetitions."""
+def limits_after(method: str, values: Floats, chunks: int = len(CHUNKS)) -> Limits:
+    """What a method says after so many chunks; columns are repetitions."""
     ends = np.cumsum(CHUNKS)
     sums = np.add.reduceat(values, np.append(0, ends[:-1]), axis=0)
     squares = np.add.reduceat(values**2, np.append(0, ends[:-1]), axis=0)
-    found = []
-    for t in range(1, len(CHUNKS) + 1):
-        if method == "betting":
-            found.append(betting(CHUNKS[:t].astype(float), sums[:t], squares[:t], BETA, int(ends[-1])))
-        else:
-            bound = {"hoeffding": hoeffding, "chernoff": chernoff}[method]
-            found.append(bound(int(ends[t - 1]), sums[:t].sum(axis=0), BETA))
-    return found
+    sample = Sample(CHUNKS[:chunks].astype(float), sums[:chunks], squares[:chunks])
+    if method == "betting":
+        return betting(sample, BETA, int(ends[-1]))
+    return {"hoeffding": hoeffding, "chernoff": chernoff}[method](sample, BETA)
+
+
+def of_fifty(*totals: float) -> Sample:
+    return Sample(np.array([50.0]), np.array([totals]), np.array([totals]))
 
 
 def drawn(law: str) -> tuple[Floats, float]:
@@ -72,7 +76,7 @@ def misses(limits: Limits, mean: float, *, shrunk_to: float = 1.0) -> int:
 @pytest.mark.parametrize("law", LAWS)
 def test_intervals_hold_as_often_as_they_say(method: str, law: str) -> None:
     values, mean = drawn(law)
-    assert misses(limits_at_every_chunk(method, values)[-1], mean) <= MOST_MISSES
+    assert misses(limits_after(method, values), mean) <= MOST_MISSES
 
 
 @pytest.mark.parametrize(
@@ -81,21 +85,22 @@ def test_intervals_hold_as_often_as_they_say(method: str, law: str) -> None:
 )
 def test_a_smaller_interval_would_be_noticed(method: str, law: str) -> None:
     values, mean = drawn(law)
-    assert misses(limits_at_every_chunk(method, values)[-1], mean, shrunk_to=0.45) > MOST_MISSES
+    assert misses(limits_after(method, values), mean, shrunk_to=0.45) > MOST_MISSES
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_betting_holds_at_all_times_at_once(law: str) -> None:
     values, mean = drawn(law)
     missed = np.zeros(REPETITIONS, dtype=bool)
-    for low, high in limits_at_every_chunk("betting", values):
+    for chunks in range(1, len(CHUNKS) + 1):
+        low, high = limits_after("betting", values, chunks)
         missed |= (mean < low) | (mean > high)
     assert missed.sum() <= MOST_MISSES
 
 
 def test_each_limit_alone_fails_at_half_the_rate() -> None:
     values, mean = drawn("rare")
-    low, high = limits_at_every_chunk("betting", values)[-1]
+    low, high = limits_after("betting", values)
     most = BETA / 2 * REPETITIONS + 3.3 * math.sqrt(REPETITIONS * BETA / 2)
     assert (mean < low).sum() <= most
     assert (mean > high).sum() <= most
@@ -128,7 +133,7 @@ def test_betting_excludes_just_where_the_capital_is_large() -> None:
     ends = np.cumsum(CHUNKS)
     sums = np.add.reduceat(values, np.append(0, ends[:-1]), axis=0)
     squares = np.add.reduceat(values**2, np.append(0, ends[:-1]), axis=0)
-    low, high = betting(CHUNKS.astype(float), sums, squares, 0.01, 300)
+    low, high = betting(Sample(CHUNKS.astype(float), sums, squares), 0.01, 300)
     bets = confidence._bets(CHUNKS.astype(float), sums, squares, math.log(200), 300)
 
     def log_capital(mean: float, sign: int) -> float:
@@ -154,9 +159,9 @@ def test_widths_are_what_theory_says() -> None:
         )
         widths = []
         for low, high in (
-            betting(counts, sums, squares, beta, n),
-            chernoff(n, sums.sum(axis=0), beta),
-            hoeffding(n, sums.sum(axis=0), beta),
+            betting(Sample(counts, sums, squares), beta, n),
+            chernoff(Sample(counts, sums, squares), beta),
+            hoeffding(Sample(counts, sums, squares), beta),
         ):
             assert low[0] < values.mean() < high[0]
             widths.append(float(high[0] - low[0]))
@@ -168,7 +173,7 @@ def test_widths_are_what_theory_says() -> None:
 
 
 def test_chernoff_is_exact_where_all_draws_agree() -> None:
-    low, high = chernoff(50, np.array([0.0, 50.0]), 0.02)
+    low, high = chernoff(of_fifty(0.0, 50.0), 0.02)
     assert (1 - high[0]) ** 50 == pytest.approx(0.01, rel=1e-9)
     assert low[1] ** 50 == pytest.approx(0.01, rel=1e-9)
     assert (low[0], high[1]) == (0.0, 1.0)
@@ -176,7 +181,7 @@ def test_chernoff_is_exact_where_all_draws_agree() -> None:
 
 @pytest.mark.parametrize("total", [1.0, 3.0, 40.0, 49.0])
 def test_chernoff_solves_its_equation_from_outside(total: float) -> None:
-    low, high = chernoff(50, np.array([total]), 0.02)
+    low, high = chernoff(of_fifty(total), 0.02)
     mean = total / 50
     for p in (float(low[0]), float(high[0])):
         entropy = mean * math.log(mean / p) + (1 - mean) * math.log((1 - mean) / (1 - p))
@@ -185,7 +190,7 @@ def test_chernoff_solves_its_equation_from_outside(total: float) -> None:
 
 
 def test_chernoff_excludes_nothing_that_a_tiny_mean_allows() -> None:
-    low, high = chernoff(50, np.array([1e-9]), 0.02)
+    low, high = chernoff(of_fifty(1e-9), 0.02)
     assert low[0] == 0
     assert high[0] == pytest.approx(1 - 0.01 ** (1 / 50), rel=1e-6)
 
@@ -194,6 +199,44 @@ def test_chernoff_excludes_nothing_that_a_tiny_mean_allows() -> None:
 def test_constant_draws_give_narrow_intervals_inside_the_unit_interval(value: float) -> None:
     counts = np.full(20, 5000.0)
     sums = value * counts[:, None]
-    low, high = betting(counts, sums, value * sums, 0.01, 100_000)
+    low, high = betting(Sample(counts, sums, value * sums), 0.01, 100_000)
     assert 0 <= low[0] <= value <= high[0] <= 1
     assert high[0] - low[0] < 5 * math.log(200) / 100_000
+
+
+@pytest.mark.parametrize("total", [0.0, 1e-300, 3e-7, 0.25, 1 / 3, 0.7, 1 - 1e-15, 1.0])
+@pytest.mark.parametrize("draws", [1, 1000, 10**12])
+def test_limits_are_certain_whatever_the_rounding(total: float, draws: int) -> None:
+    """In balls: each interval's own inequality holds at its limits, for every sum within the errors."""
+    share = 2.0**-40
+    sums = np.array([[total * draws]])
+    sample = Sample(np.array([float(draws)]), sums, sums * total, share * sums, share * sums)
+    goal = ball(2 / Fraction(0.001)).log()
+    with ctx.workprec(300):
+        ends = [Fraction(total) * draws * (1 + sign * Fraction(share)) / draws for sign in (-1, 1)]
+        low, high = (Fraction(float(limit[0])) for limit in hoeffding(sample, 0.001))
+        half = (goal / (2 * draws)).sqrt()
+        assert low == 0 or ball(ends[0] - low) >= half
+        assert high == 1 or ball(high - ends[1]) >= half
+        low, high = (Fraction(float(limit[0])) for limit in chernoff(sample, 0.001))
+        assert low == 0 or draws * entropy(max(ends[0], Fraction(0)), low) >= goal
+        assert high == 1 or draws * entropy(min(ends[1], Fraction(1)), high) >= goal
+        low, high = (Fraction(float(limit[0])) for limit in betting(sample, 0.001, draws))
+        bet = Fraction(
+            float(
+                confidence._bets(sample.counts, sums, sums * total, confidence._log_odds(0.001), draws)[0, 0]
+            )
+        )
+        cost = -ball(-bet).log1p() - ball(bet)
+        for sum_share, square_share in product((-1, 1), (-1, 1)):
+            s = min(Fraction(float(sums[0, 0])) * (1 + sum_share * Fraction(share)), Fraction(draws))
+            q = Fraction(float(sums[0, 0] * total)) * (1 + square_share * Fraction(share))
+            for m, sign, limit in ((low, 1, 0), (high, -1, 1)):
+                spread = q - 2 * m * s + draws * m * m
+                won = sign * ball(bet * (s - draws * m)) - cost * ball(spread)
+                assert m == limit or won >= goal
+
+
+def entropy(m: Fraction, p: Fraction) -> arb:
+    first = ball(m) * ball(m / p).log() if m else arb(0)
+    return first + (ball(1 - m) * ball((1 - m) / (1 - p)).log() if m < 1 else arb(0))

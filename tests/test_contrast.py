@@ -14,7 +14,7 @@ from tightrope.answers.contrast import Contrast, judge_claim
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
 TELLS_ALL = tr.RandomizedResponse(truth_probability=1)
-ANCHOR = "If batches are drawn without replacement, epsilon is 15.25, not 0.95."
+ANCHOR = "If batches are drawn without replacement, epsilon is 15.26, not 0.95."
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +106,13 @@ def test_the_verdict_at_the_anchor(table: Contrast) -> None:
 @pytest.mark.parametrize(
     ("claimed", "verdict"),
     [
-        ((tr.Poisson, tr.ADD), "If batches are drawn without replacement, epsilon is 3.54, not 0.74."),
+        ((tr.Poisson, tr.ADD), "If batches are drawn without replacement, epsilon is 3.54, not 0.75."),
         (
             (tr.Poisson, tr.SUBSTITUTE),
             "If batches are drawn without replacement, epsilon is between 15.25 and 16.32, not 1.33.",
         ),
-        ((tr.WithoutReplacement, tr.ADD), "If one record is removed, epsilon is 15.25, not 3.54."),
-        (FIXED, none_larger_than("15.25")),
+        ((tr.WithoutReplacement, tr.ADD), "If one record is removed, epsilon is 15.26, not 3.54."),
+        (FIXED, none_larger_than("15.26")),
         ((tr.WithoutReplacement, tr.SUBSTITUTE), none_larger_than("one, between 15.25 and 16.32")),
         (
             (tr.EveryRecord, tr.ADD_OR_REMOVE),
@@ -125,20 +125,20 @@ def test_the_verdict_names_what_differs_from_the_claim(claimed: Any, verdict: st
     assert tr.contrast(RUN, delta=1e-6, claimed=claimed).verdict == verdict
 
 
-def test_numbers_in_a_verdict_are_what_both_ends_round_to() -> None:
+def test_numbers_in_a_verdict_are_upper_ends_rounded_up() -> None:
     def said(worse: tuple[float, float], claim: tuple[float, float]) -> str:
         verdict = judge_claim(POISSON, {POISSON: tr.Bracket(*claim), FIXED: tr.Bracket(*worse)})
         return verdict.split("epsilon is ")[1]
 
-    assert said((15.2514, 15.2515), (0.947195, 0.947196)) == "15.25, not 0.95."
+    assert said((15.2514, 15.2515), (0.947195, 0.947196)) == "15.26, not 0.95."
     # two decimals do not tell them apart
-    assert said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.004, not 1.001."
+    assert said((1.0041, 1.0042), (1.0011, 1.0012)) == "1.005, not 1.002."
     # nor do they show anything of the claim
-    assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0012."
-    # the ends straddle where two decimals round
-    assert said((2.0049999, 2.0050001), (1.0, 1.0)) == "2.005, not 1.000."
+    assert said((1.9, 1.9), (0.00123, 0.001231)) == "1.9000, not 0.0013."
+    # the ends straddle where two decimals round up
+    assert said((1.9999999, 2.0000001), (1.0, 1.0)) == "2.01, not 1.00."
     # two decimals are more than is known
-    assert said((30.06, 30.12), (20.0, 20.0)) == "30.1, not 20.0."
+    assert said((30.06, 30.12), (20.0, 20.0)) == "30.2, not 20.0."
     # one number would be a guess
     assert said((2.0, 3.0), (1.0, 1.5)) == "between 2.00 and 3.00, not between 1.00 and 1.50."
     assert said((15.2514, 16.3188), (0.947195, 0.947196)) == "between 15.25 and 16.32, not 0.95."
@@ -264,7 +264,7 @@ def test_the_table_shows_upper_ends_and_ratios(table: Contrast) -> None:
     assert lines["WithoutReplacement", "ADD_OR_REMOVE"].startswith("15.2515 (16.1x) ")
     assert lines["Poisson", "ADD_OR_REMOVE"].startswith("0.9472 (claimed) ")
     assert lines["EveryRecord", "REMOVE"].startswith("8405.6967 (8,870x) ")
-    assert lines["WithoutReplacement", "SUBSTITUTE"].startswith("16.3188 (16.1x to 17.2x) ")
+    assert lines["WithoutReplacement", "SUBSTITUTE"].startswith("16.3188 (16.1x to 17.3x) ")
 
 
 def test_contrast_prints_ratios_and_ends_with_the_verdict(shell: Shell) -> None:
@@ -279,7 +279,7 @@ def test_another_claim_can_be_stated(shell: Shell) -> None:
         shell,
         f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation add",
     )
-    assert out.endswith("\n  If one record is removed, epsilon is 15.25, not 3.54.\n")
+    assert out.endswith("\n  If one record is removed, epsilon is 15.26, not 3.54.\n")
     assert "[3.53609, 3.53610] (claimed)" in out
 
 

@@ -1,9 +1,10 @@
 """Events of dp_accounting as runs and back: round trips, and several releases about one batch."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("dp_accounting", reason="dp_accounting is not installed: make training")
@@ -82,13 +83,28 @@ def test_randomized_response_survives_becoming_an_event(truth: float) -> None:
 
 
 @given(st.floats(0, 1))
-def test_a_report_is_rounded_to_the_less_private_side(noise: float) -> None:
+def test_a_report_is_read_exactly(noise: float) -> None:
     ((step, _),) = from_dp_event(RandomizedResponseDpEvent(noise, 2), tr.SUBSTITUTE, noise=PER_RECORD).parts
     assert isinstance(step.mechanism, tr.RandomizedResponse)
-    lies = (1 - step.mechanism.truth_probability) * 2
-    assert lies <= noise
-    assume(noise > 1e-3)
-    assert lies == pytest.approx(noise, rel=1e-12)
+    assert (1 - step.mechanism.exact_truth_probability) * 2 == noise
+    assert to_dp_event(step, tr.SUBSTITUTE, noise=PER_RECORD) == RandomizedResponseDpEvent(noise, 2)
+
+
+@given(st.floats(1e-300, 1))
+def test_a_batch_without_noise_is_revealed_with_its_exact_probability(rate: float) -> None:
+    event = PoissonSampledDpEvent(rate, GaussianDpEvent(0.0))
+    ((step, _),) = from_dp_event(event, tr.SUBSTITUTE, noise=PER_RECORD).parts
+    assert isinstance(step.mechanism, tr.Finite)
+    missed, drawn, never = step.mechanism.exact_observed
+    assert missed + drawn == 1
+    assert drawn == rate
+    assert never == 0
+
+
+def test_fractions_that_no_event_holds_are_refused() -> None:
+    third = tr.Poisson(rate=Fraction(1, 3))
+    with pytest.raises(tr.InvalidSetting, match=r"rate must be a float to become an event"):
+        to_dp_event(tr.Step(tr.Gaussian(noise_multiplier=1), third))
 
 
 def test_what_no_event_can_say_is_refused() -> None:

@@ -289,7 +289,10 @@ def test_the_transform_is_as_good_as_it_says(noise: Noise, rate: float, scale: f
     for c, height in ((0.5, 0.0), (0.5, 7.0), (4.0, 20.0)):
         coarse, fine = transform.nodes(c, height), transform.nodes(c, height, 1e-21)
         values = [nodes.weights @ np.exp(1j * height * nodes.losses) for nodes in (coarse, fine)]
-        assert abs(values[0] - values[1]) <= coarse.missing_rel_error + 2 * coarse.weight_rel_error + 1e-15
+        assert (
+            abs(values[0] - values[1])
+            <= coarse.missing_rel_error + 4 * float(coarse.weight_rel_errors.max()) + 1e-15
+        )
         assert (
             abs(coarse.log_moment - fine.log_moment)
             <= coarse.missing_rel_error + 2 * coarse.log_moment_abs_error + 1e-16
@@ -501,7 +504,8 @@ class StandIn:
         self.game = game
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        return LogBounds(-4.5 - epsilon - 1e-6, -4.5 - epsilon)
+        # far out the real curve is lower, and two certain bounds that cross would be reported as a bug
+        return LogBounds(-4.5 - epsilon - 1e-6 if epsilon < 5 else -math.inf, -4.5 - epsilon)
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         return -4.5 - math.log(delta) - 1e-6, -4.5 - math.log(delta)

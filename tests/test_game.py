@@ -13,7 +13,7 @@ from scipy import special
 
 import tightrope as tr
 from tightrope.engines.game.above import GameAbove, Profile, Window, convex_minorant, lattice_masses
-from tightrope.engines.game.below import GameBelow, label_law, triangle_law
+from tightrope.engines.game.below import GameBelow, LabelLaw, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
 from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
@@ -92,6 +92,11 @@ def random_triangles(seed: int, count: int, box: Box = HALF_OF_ALL) -> list[Gram
     return found
 
 
+def losses_of(law: LabelLaw) -> Floats:
+    """The loss of each merged cell."""
+    return np.asarray(np.log(law.masses[0] / law.masses[1]))
+
+
 def losses_of_interest(rate: float, noise: float) -> Floats:
     return np.linspace(0, largest_loss(rate, 1 / noise**2, 4.0), 12)
 
@@ -118,7 +123,7 @@ def test_a_boxes_dominator_lies_above_every_triangle_of_the_box(rate: float, noi
 def test_discretised_curves_lie_above_and_close(rate: float, noise: float) -> None:
     losses = losses_of_interest(rate, noise)
     for gram in random_triangles(2, 6):
-        forth, back = both_orders(gram, rate, 1 / noise**2, losses, 2e-4)
+        forth, back = both_orders(gram, normal(rate, noise), np.expm1(losses), 2e-4)
         truth = conditional_curve(gram, rate, noise, np.exp(losses))
         reverse = 1 - np.exp(losses) * (1 - conditional_curve(gram, rate, noise, np.exp(-losses)))
         assert (forth >= truth - 1e-10).all()
@@ -130,9 +135,9 @@ def test_discretised_curves_lie_above_and_close(rate: float, noise: float) -> No
 @over_settings
 def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: float) -> None:
     """At every order at once, and after everything that is done to the curves on the way to the lattice."""
-    square, spacing = 1 / noise**2, largest_loss(rate, 1 / noise**2, 4.0) / 40
+    spacing = largest_loss(rate, 1 / noise**2, 4.0) / 40
     window = Window(spacing=spacing, last=60, reach=40, tilt=1.0)
-    game = GameAbove(cover_triangles(rate, square, COARSE.quality), window)
+    game = GameAbove(cover_triangles(normal(rate, noise), COARSE.quality), window)
     orders = np.exp(np.arange(-40, 41) * spacing)
     for gram in [
         *random_triangles(3, 25),
@@ -150,15 +155,15 @@ def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: f
 
 def test_spreading_keeps_mass_and_mean_and_adds_variance() -> None:
     for variance in (1e-6, 0.01, 1.0, 6.0):
-        values, weights, beyond = spread_lognormal(variance, 1e-4)
-        assert weights.sum() == pytest.approx(1, rel=1e-10)
-        assert weights @ values + beyond == pytest.approx(1, rel=1e-10)
-        assert weights @ values**2 >= math.exp(variance) * (1 - 1e-9)
+        nodes = spread_lognormal(math.sqrt(variance), 1e-4)
+        assert 1 <= nodes.weights.sum() <= 1 + 1e-9
+        assert 1 <= nodes.weights @ nodes.high + nodes.missing <= 1 + 1e-9
+        assert nodes.weights @ nodes.high**2 >= math.exp(variance) * (1 - 1e-9)
 
 
 def test_masses_give_the_curve_back() -> None:
     losses = np.arange(-30, 31, dtype=float) * 0.1
-    curves = curves_of([REMOVE_GRAM], 0.2, 0.25, losses[30:], 1e-4)
+    curves = curves_of([REMOVE_GRAM], normal(0.2, 2.0), np.expm1(losses[30:]), 1e-4)
     table = np.concatenate([(curves.back * np.exp(-losses[30:]))[:, :0:-1], curves.forth], axis=1)
     masses = lattice_masses(table, 0.1)[0]
     for i in range(61):
@@ -296,8 +301,8 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
                 losses = pair.loss(outputs)
                 cell = np.searchsorted((np.arange(-reach, reach) + 0.5) * spacing, losses)
                 # cells are merged: every output of a cell gets the label of the cell
-                merged = np.searchsorted(np.sort(law.losses), (cell - reach) * spacing - spacing / 2)
-                index = np.clip(merged, 0, len(law.losses) - 1)
+                merged = np.searchsorted(np.sort(losses_of(law)), (cell - reach) * spacing - spacing / 2)
+                index = np.clip(merged, 0, len(law.labels) - 1)
                 labels = law.labels[index] + (rng.random(count) < law.upwards[index])
                 remaining[playing] -= labels
             gone |= (remaining < -window.below) | (remaining > window.last)
@@ -311,11 +316,12 @@ def test_the_policy_is_an_adversary_that_can_be_played(noise: Noise) -> None:
 
 def test_a_triangle_in_the_plane_has_the_right_labels() -> None:
     gram = triangle(0.3, 0.4)
-    law = triangle_law(gram, 0.3, 0.25, 0.05)
-    masses = np.exp(law.log_masses)
+    law = triangle_law(gram, normal(0.3, 2.0), 0.05)
+    assert law is not None
+    masses, _ = law.masses
     assert masses.sum() == pytest.approx(1, abs=1e-9)
     for epsilon in (-0.2, 0.0, 0.3):
-        merged = masses @ np.maximum(-np.expm1(epsilon - law.losses), 0)
+        merged = masses @ np.maximum(-np.expm1(epsilon - losses_of(law)), 0)
         truth = conditional_curve(gram, 0.3, 2.0, np.exp([epsilon]))[0]
         assert truth * 0.99 <= merged <= truth + 1e-12
 
@@ -329,7 +335,7 @@ def test_fine_covers_are_tighter_than_coarse_ones() -> None:
     window = Window(spacing=0.01, last=400, reach=150, tilt=2.0)
     values = []
     for grain in (USUAL, COARSE):
-        game = GameAbove(cover_triangles(0.1, 0.25, grain.quality), window)
+        game = GameAbove(cover_triangles(normal(0.1, 2.0), grain.quality), window)
         values.append(game.play(20, {20}, ignore_progress)[20].log_upper(1.0))
     assert values[0] < values[1] < values[0] + 0.05
 
@@ -362,7 +368,7 @@ def test_one_step_is_never_below_remove_however_low_the_rate(rate: float, noise:
         tr.Step(tr.Gaussian(noise_multiplier=noise / 2), tr.Poisson(rate=rate)), relation=tr.REMOVE
     )
     losses = np.linspace(0, largest_loss(rate, 1 / noise**2, 5.0), 40)
-    forth, _ = both_orders(REMOVE_GRAM, rate, 1 / noise**2, losses, 1e-4)
+    forth, _ = both_orders(REMOVE_GRAM, normal(rate, noise), np.expm1(losses), 1e-4)
     for loss, bound in zip(losses, forth, strict=True):
         assert bound >= curve.delta(float(loss)).lower
 

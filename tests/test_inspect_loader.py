@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -123,6 +124,18 @@ def test_with_replacement_every_record_has_an_equal_share() -> None:
         finding.sentence
         == "This loader draws each batch of 50 one by one from the 1,000 records, with replacement."
     )
+
+
+def test_shares_are_rounded_up() -> None:
+    for records in (3, 49, 1001):
+        finding = over(records, batch_size=1, sampler=RandomSampler(range(records), replacement=True))
+        assert finding.share is not None
+        assert Fraction(finding.share) >= Fraction(1, records)
+    weights = [0.1, 0.2, 0.3, 0.7]
+    drawn = over(4, batch_size=2, sampler=WeightedRandomSampler(weights, 6))
+    exact = [Fraction(weight) for weight in WeightedRandomSampler(weights, 6).weights.tolist()]
+    assert drawn.share is not None
+    assert Fraction(drawn.share) >= max(exact) / sum(exact)
 
 
 def test_the_share_of_weights_is_the_largest() -> None:

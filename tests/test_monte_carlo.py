@@ -44,8 +44,10 @@ from tightrope.engines.draws.chunks import (
     draw_all,
     draw_chunk,
 )
-from tightrope.engines.draws.losses import log_moment, tilted_source
+from tightrope.engines.draws.estimates import EpsilonSearch
+from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.draws.tilts import PLAIN, TILTED, Drawing, choose_tilts
+from tightrope.engines.moments.step import log_moment_above
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, Interval, draws_needed
 from tightrope.numerics.floats import Floats
@@ -131,7 +133,7 @@ def test_draws_have_the_tilted_law(name: str, tilt: float) -> None:
     # and sums of three have the moment of the certified transform: E_c[e^{-sY}] = (M(c - s) / M(c))^3
     three = source.draw(np.random.default_rng(2), count, 3)
     s = min(tilt / 2, 0.5 / float(three.std())) or -0.25
-    known = 3 * (log_moment(pair, tilt - s)[0] - (log_moment(pair, tilt)[0] if tilt else 0.0))
+    known = 3 * (log_moment_above(pair, tilt - s) - (log_moment_above(pair, tilt) if tilt else 0.0))
     weights = np.exp(-s * three - known)
     assert abs(weights.mean() - 1) < 4.5 * weights.std() / math.sqrt(count) + 1e-12
     assert source.acceptance > 0.02
@@ -164,8 +166,8 @@ def test_sums_per_interval_give_the_sums_at_every_epsilon(tilt: float) -> None:
     peak = math.exp(log_chernoff_factor(tilt)) if tilt else 1.0
     z = np.where(x > 0, np.exp(-tilt * x) * -np.expm1(-x), 0.0) / peak
     assert z.max() <= 1
-    assert totals.sums[0] == pytest.approx(z.sum(axis=0), rel=1e-12)
-    assert totals.squares[0] == pytest.approx((z**2).sum(axis=0), rel=1e-12)
+    assert totals.sample.sums[0] == pytest.approx(z.sum(axis=0), rel=1e-12)
+    assert totals.sample.squares[0] == pytest.approx((z**2).sum(axis=0), rel=1e-12)
 
 
 REPEATED = [
@@ -364,10 +366,10 @@ def test_an_interrupt_leaves_what_was_done() -> None:
 
     task = task_of(gaussian(1, poisson(0.1), 3), 100_000)
     (totals,) = draw_all([task], progress=impatient)
-    assert totals.counts.tolist() == [1024, 1024, 2048, 4096]
+    assert totals.sample.counts.tolist() == [1024, 1024, 2048, 4096]
     assert seen[-1] == (8192, 100_000)
     (whole,) = draw_all([task])
-    assert (totals.sums == whole.sums[:4]).all()
+    assert (totals.sample.sums == whole.sample.sums[:4]).all()
     seen.clear()
     run = gaussian(1, poisson(0.1), 3)
     by = MonteCarlo(draws=100_000)
@@ -391,7 +393,7 @@ def test_an_interrupt_before_anything_is_done_is_raised_and_a_hole_is_not_jumped
     with pytest.raises(KeyboardInterrupt):
         draw_all([task], stopped_after([1, 2]))
     (totals,) = draw_all([task], stopped_after([0, 3, 1]))
-    assert totals.counts.tolist() == [1024, 1024]
+    assert totals.sample.counts.tolist() == [1024, 1024]
 
 
 def test_a_failing_piece_is_not_passed_over() -> None:
@@ -450,3 +452,17 @@ def test_a_delta_just_above_the_infinite_mass_is_answered(steps: int, delta: flo
     certain = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
     assert found.lower <= certain.upper
     assert certain.lower <= found.upper
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_epsilon_is_infinite_just_where_the_exact_infinite_mass_exceeds_delta(steps: int) -> None:
+    """No float near the mass may turn a finite epsilon into an infinite one, or the other way round."""
+    mass = Fraction(1, 10)
+    own = FinitePair(
+        FiniteSupport((1 - mass, mass, Fraction(0))), FiniteSupport((1 - mass, Fraction(0), mass))
+    )
+    infinite = 1 - (1 - mass) ** steps
+    near = float(infinite)
+    for delta in (near, math.nextafter(near, 0), math.nextafter(near, 1), near * (1 - 1e-15)):
+        search = EpsilonSearch(Schedule([(own, steps)]), delta)
+        assert (search.found.lower == math.inf) == (infinite > Fraction(delta))

@@ -12,7 +12,7 @@ import pytest
 import tightrope as tr
 from precise import mp, mpf
 from tightrope.answers.private_size import PrivateSize, least_shift, private_size
-from tightrope.numerics.confidence import chernoff
+from tightrope.numerics.confidence import Sample, chernoff
 from tightrope.setting.mechanism import Mechanism
 
 LAWS = [(0.1, 0.05), (0.1, 1e-6), (1.0, 1e-6), (3.0, 0.2), (0.01, 1e-9), (20.0, 0.4), (0.5, 0.9)]
@@ -161,7 +161,8 @@ def test_composing_the_release_costs_less_than_adding_it() -> None:
 
 def test_opendp_exceeds_the_true_size_as_often_as_the_law_says() -> None:
     sizes = [private_size(1000, epsilon=0.1, beta=0.05) for _ in range(2000)]
-    low, high = chernoff(2000, np.array([float(sum(size.estimate > 1000 for size in sizes))]), 1e-9)
+    above = np.array([[float(sum(size.estimate > 1000 for size in sizes))]])
+    low, high = chernoff(Sample(np.array([2000.0]), above, above), 1e-9)
     assert low[0] <= sizes[0].chance_above <= high[0]
     mean = sum(size.estimate for size in sizes) / 2000
     assert abs(mean - (1000 - sizes[0].shift)) < 3  # 9 standard deviations of the mean

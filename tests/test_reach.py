@@ -5,7 +5,7 @@ import math
 import pytest
 
 import tightrope as tr
-from tightrope.engines.closed_forms import OneFormula
+from tightrope.engines.closed_forms import OneStep
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
@@ -73,7 +73,7 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
     ((pair, _),) = schedule
     assert isinstance(pair, ShiftPair)
     exact, found = (
-        OneFormula(pair).bounds(epsilon),
+        OneStep(pair).bounds(epsilon),
         BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon),
     )
     assert found.lower <= exact.upper

@@ -330,7 +330,7 @@ def test_joined_epochs_hold_the_full_batches_that_are_counted(
 def test_the_joined_lower_end_is_that_of_the_largest_sum(shipped: tuple[RecheckedRun, ...]) -> None:
     (row,) = (row for row in shipped if row.run.id == "de-cifar100-1")
     witness = LargestSum(
-        epochs=62, batches=2, weight=2 * 16384 / 50000, with_record=2.0, without=0.0, noise=21.1
+        epochs=62, batches=2, weight=Fraction(2 * 16384, 50000), with_record=2.0, without=0.0, noise=21.1
     )
     assert row.implemented[tr.ADD_OR_REMOVE].epsilon.lower == bound_below(
         witness, delta=1e-5, directions=tr.ADD_OR_REMOVE.branches

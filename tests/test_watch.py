@@ -1,6 +1,7 @@
 """Which scheme drew these batches: decided from indices alone, right or UNKNOWN, by p-values that hold."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, BatchSt
 from tightrope.audit.recordings.overlaps import overlap_moments
 from tightrope.audit.recordings.recording import record
 from tightrope.audit.recordings.schemes import weigh_schemes
-from tightrope.audit.recordings.watch import LEVEL, batches_needed, watch
+from tightrope.audit.recordings.watch import LEVEL, _confidence_interval, batches_needed, watch
 
 
 def seen(draw: Draw, seed: int, n: int = 10_000, b: int = 64, count: int = 200) -> Finding:
@@ -397,3 +398,15 @@ def test_a_recorded_file_is_watched_and_its_size_must_agree(tmp_path: Path) -> N
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20)
+
+
+@pytest.mark.parametrize("trials", [10, 1000, 54321])
+def test_the_interval_of_a_rate_is_not_narrower_by_any_rounding(trials: int) -> None:
+    least, most = _confidence_interval(0, trials)
+    assert least == 0
+    assert (1 - Fraction(most)) ** trials <= Fraction(1, 2000)  # exactly, and hardly below
+    assert (1 - Fraction(most) * (1 - Fraction(1, 10**9))) ** trials > Fraction(1, 2000)
+    low, high = _confidence_interval(1, trials)
+    assert 1 - (1 - Fraction(low)) ** trials <= Fraction(1, 2000)
+    q = 1 - Fraction(high)
+    assert q**trials + trials * (1 - q) * q ** (trials - 1) <= Fraction(1, 2000)

@@ -14,7 +14,7 @@ from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Ite
 from reproduction.paper.numbers import at_most, name_ends, save_rows, show
 from tightrope.answers.private_size import PrivateSize, WholeEpsilon, least_shift, private_size
 from tightrope.curve.digits import ends
-from tightrope.numerics.confidence import chernoff
+from tightrope.numerics.confidence import Sample, chernoff
 
 RECORDS, BATCH, STEPS, DELTA = 10_000, 100, 1000, 1e-5
 MECHANISM = tr.Gaussian(noise_multiplier=2)
@@ -47,7 +47,8 @@ class SizeTrial:
     @property
     def interval(self) -> tr.Bracket:
         """Where the probability lies, except in one case out of 1 / FAILURE."""
-        low, high = chernoff(self.draws, np.array([float(self.above)]), FAILURE)
+        above = np.array([[float(self.above)]])
+        low, high = chernoff(Sample(np.array([float(self.draws)]), above, above), FAILURE)
         return tr.Bracket(float(low[0]), float(high[0]))
 
     def agrees(self) -> bool:

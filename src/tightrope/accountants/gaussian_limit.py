@@ -1,5 +1,6 @@
 """The curve that many small steps tend to: an approximation, which can be too small."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,5 +33,5 @@ class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
             question=f"{run!r} under {relation.name}",
             mu=mu,
             because=(CENTRAL_LIMIT,),
-            limit=compose(limiting_schedule(mu)),
+            limit=compose(limiting_schedule(mu)) if math.isfinite(mu) else None,
         )

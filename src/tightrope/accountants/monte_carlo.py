@@ -1,5 +1,6 @@
 """Estimates with a confidence level, from random draws of the privacy loss and the same theorems."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -106,7 +107,7 @@ def simulate(
     below = tuple(schedule for schedule in witnesses if isinstance(schedule, Schedule))
     if len(above) < len(covers):  # a cover left out would leave the upper end too low
         raise ValueError("a game has no fixed pairs to draw from")
-    beta = 1 - by.confidence
+    beta = math.nextafter(1 - by.confidence, 0.0)  # rounded down: the confidence is at least what is said
     plan = DrawPlan(draws=by.draws, beta=beta, seed=by.seed, drawing=by.drawing, interval=by.interval)
     return SimulatedCurve(
         question=question,

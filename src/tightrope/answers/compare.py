@@ -20,7 +20,7 @@ from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
-from tightrope.numerics.text import align
+from tightrope.numerics.text import align, write_number
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
@@ -74,7 +74,13 @@ class Comparison:
         return _locate(bracket, row.epsilons[place])
 
     def __str__(self) -> str:
-        rows = [["accountant", *(f"epsilon at delta {delta:.12g}" for delta in self.deltas), "what it is"]]
+        rows = [
+            [
+                "accountant",
+                *(f"epsilon at delta {write_number(delta)}" for delta in self.deltas),
+                "what it is",
+            ]
+        ]
         for row in self.rows:
             answers = [
                 ", ".join(filter(None, (str(answer), self.locate(row, place))))

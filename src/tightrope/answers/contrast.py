@@ -11,12 +11,12 @@ import numpy as np
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.digits import ONE_NUMBER, is_wide, write_brackets
+from tightrope.curve.curve import check_delta
+from tightrope.curve.digits import ONE_NUMBER, ends, is_wide, round_up, write_brackets
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
-from tightrope.numerics import check
-from tightrope.numerics.text import align
+from tightrope.numerics.text import align, write_number
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.given import as_given
 from tightrope.setting.relation import (
@@ -29,7 +29,7 @@ from tightrope.setting.relation import (
     as_relation,
 )
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import MOST_RECORDS, EveryRecord, Poisson, Sampling, WithoutReplacement
 
 Claim = tuple[type[Sampling], Relation]
 
@@ -86,7 +86,7 @@ class Contrast:
         >>> import tightrope as tr
         >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
         >>> tr.contrast(run, delta=1e-6).verdict
-        'If batches are drawn without replacement, epsilon is 15.25, not 0.95.'
+        'If batches are drawn without replacement, epsilon is 15.26, not 0.95.'
         """
         if self.claimed is None:
             return (
@@ -95,10 +95,14 @@ class Contrast:
             )
         known = {(row.sampling, row.relation): row.epsilons[0] for row in self.rows if row.refusal is None}
         said = judge_claim(self.claimed, known)
-        return said if len(self.deltas) == 1 else f"{said.removesuffix('.')} (delta {self.deltas[0]:g})."
+        return (
+            said
+            if len(self.deltas) == 1
+            else f"{said.removesuffix('.')} (delta {write_number(self.deltas[0])})."
+        )
 
     def __str__(self) -> str:
-        heading = ["sampling", "relation", *(f"delta {d:g}" for d in self.deltas)]
+        heading = ["sampling", "relation", *(f"delta {write_number(d)}" for d in self.deltas)]
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         note = (
             "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
@@ -119,7 +123,7 @@ class Contrast:
         if row.refusal is not None:
             return [row.why_not] * len(self.deltas)
         return [
-            f"{_round_up(epsilon.upper)}{beside}"
+            f"{round_up(epsilon.upper, 4)}{beside}"
             for epsilon, beside in zip(row.epsilons, self.ratios_in_words(row), strict=True)
         ]
 
@@ -133,14 +137,10 @@ class Contrast:
 def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
-    lower, upper = (f"{float(f'{end:.3g}'):,.12g}x" for end in (ratio.lower, ratio.upper))
-    if ratio.relative_width <= ONE_NUMBER or lower == upper:
-        return f" ({upper})"
+    if ratio.relative_width <= ONE_NUMBER:
+        return f" ({float(f'{ratio.upper:.3g}'):,.12g}x)"
+    lower, upper = (f"{float(end):,.12g}x" for end in ends(ratio, 3))
     return f" ({lower} to {upper})"
-
-
-def _round_up(value: float) -> str:
-    return f"{math.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else "infinite"
 
 
 def contrast(
@@ -160,12 +160,12 @@ def contrast(
     run = as_run(run)
     claim = _own_claim(run) if claimed is None else _check_claim(claimed)
     asked = np.atleast_1d(np.asarray(delta, dtype=object)).tolist()
-    deltas = tuple(check.open_probability(delta=each) for each in asked)
+    deltas = tuple(check_delta(each) for each in asked)
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)
     rows = [
-        _row(_resample_run(run, sampling), sampling, relation, deltas, by, progress)
+        _row(run, sampling, relation, deltas, by, progress)
         for sampling in get_args(Sampling)
         for relation in RELATIONS.values()
     ]
@@ -182,6 +182,7 @@ def _row(
     progress: Progress | None,
 ) -> ContrastRow:
     try:
+        run = _resample_run(run, sampling)
         curve = by.curve(run, relation, progress)
         effort = by.effort if find_games(run, relation) else None
         found = tuple(curve.epsilon(delta) for delta in deltas)
@@ -203,11 +204,13 @@ def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
     if kind is EveryRecord:
         return EveryRecord()
     if kind is Poisson:
-        return Poisson(rate=sampling.rate)
+        return Poisson(rate=sampling.exact_rate)
     if kind is WithoutReplacement:
         # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
         given = as_given(sampling, "rate")
         exact = given if isinstance(given, Fraction) else Fraction(repr(given))
+        if exact.denominator > MOST_RECORDS:
+            raise NoTheorem(f"a batch at the rate {write_number(given)} is one of too many records", "")
         return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
     raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
 

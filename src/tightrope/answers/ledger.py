@@ -9,6 +9,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certifi
 from tightrope.answers.calibrate import most_steps
 from tightrope.answers.sealed_json import SealedJson
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
 from tightrope.files import as_path, write_whole
@@ -120,11 +121,11 @@ class Ledger:
 
     def epsilon(self, delta: float) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("epsilon", check.real(delta=delta), lambda curve, at: curve.epsilon(at))
+        return self._answer("epsilon", check_delta(delta), lambda curve, at: curve.epsilon(at))
 
     def delta(self, epsilon: float) -> Bracket:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("delta", check.real(epsilon=epsilon), lambda curve, at: curve.delta(at))
+        return self._answer("delta", check_epsilon(epsilon), lambda curve, at: curve.delta(at))
 
     def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
         # Each question gets a new curve: a curve refines itself when asked, so that its last digits depend on

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.spend import epsilon as spend
@@ -17,7 +18,9 @@ from tightrope.theorems.evidence import Evidence
 
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 30.0  # noise of a billion records; noise that nobody would notice
 MOST_COUNTED = 10**15  # with any noise it fits into 64 bits
-_KEPT = 1e-12  # of ln beta: many times the rounding of the tail's logarithm and of the scale 1 / epsilon
+# How much larger than 1 / epsilon the scale of the noise may be: it is rounded up until the noise costs at
+# most epsilon. Checked where the noise is added.
+_SCALE_REL_ERROR = Fraction(1, 2**50)
 _EPSILON = "It is what releasing the size costs: pass for example 0.1."
 _BETA = "It is the probability that the estimate is too high, and part of delta: pass for example delta / 10."
 _BATCH = "It is how many records every batch holds: pass a whole number of at least 1."
@@ -54,7 +57,7 @@ class PrivateSize:
     @property
     def chance_above(self) -> float:
         """The probability that the noise exceeds `shift`: e^(-epsilon (shift + 1)) / (1 + e^-epsilon)."""
-        return math.exp(_log_tail(self.epsilon, self.shift))
+        return _chance_above(self.epsilon, self.shift)
 
     def sampling(self, batch: int) -> WithoutReplacement:
         """Batches out of `estimate` records: what to account for. Draw the batches from the data itself.
@@ -107,10 +110,9 @@ class PrivateSize:
     @property
     def as_step(self) -> Step:
         """What dominates the release: randomized response that is true with odds of e^epsilon."""
-        truth = 1 / (1 + math.exp(-self.epsilon))
-        # three roundings, each by at most half a unit in the last place: three units are more
-        for _ in range(3):
-            truth = math.nextafter(truth, 1.0)
+        from tightrope.numerics.balls import ball, ceil_float, enclose
+
+        truth = ceil_float(enclose(lambda: 1 / (1 + ball(-self.epsilon).exp())))
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
 
@@ -167,18 +169,23 @@ def least_shift(*, epsilon: float, beta: float) -> int:
     23
     """
     cost = _check_epsilon(epsilon)
-    target = math.log(check.open_probability(remedy=_BETA, beta=beta)) - _KEPT
-    shift = max(0, math.ceil((-target - math.log1p(math.exp(-cost))) / cost) - 1)
-    while _log_tail(cost, shift) > target:
+    wrong = check.open_probability(remedy=_BETA, beta=beta)
+    about = math.ceil((-math.log(wrong) - math.log1p(math.exp(-cost))) / cost)
+    shift = max(0, about - 3)  # a float of this size is right to far less than 1
+    while not _chance_above(cost, shift) <= wrong:
         shift += 1
-    while shift > 0 and _log_tail(cost, shift - 1) <= target:
-        shift -= 1
     return shift
 
 
-def _log_tail(epsilon: float, shift: int) -> float:
-    """ln P(Z > shift), where P(Z = z) is proportional to e^(-epsilon |z|) and shift >= 0."""
-    return -epsilon * (shift + 1) - math.log1p(math.exp(-epsilon))
+def _chance_above(epsilon: float, shift: int) -> float:
+    """P(Z > shift), rounded up, where P(Z = z) is proportional to e^(-r |z|) and shift >= 0.
+
+    It falls in r, which is the inverse of the scale: at least epsilon / (1 + `_SCALE_REL_ERROR`).
+    """
+    from tightrope.numerics.balls import ball, ceil_float, enclose
+
+    least = Fraction(epsilon) / (1 + _SCALE_REL_ERROR)
+    return ceil_float(enclose(lambda: ball(-least * (shift + 1)).exp() / (1 + ball(-least).exp())))
 
 
 def _check_epsilon(epsilon: object) -> float:
@@ -206,6 +213,8 @@ def _add_noise(count: int, epsilon: float) -> int:
         while measurement.map(1) > epsilon:  # type: ignore[no-untyped-call, unused-ignore]
             scale = math.nextafter(scale, math.inf)
             measurement = dp.m.make_laplace(*space, scale=scale)
+        if Fraction(scale) * Fraction(epsilon) > 1 + _SCALE_REL_ERROR:
+            raise ArithmeticError(f"noise that costs {epsilon!r} should not need a scale of {scale!r}")
         return int(measurement(count))
     finally:
         if not allowed:

@@ -11,9 +11,12 @@ from tightrope.engines.face import Progress
 from tightrope.engines.planning import log_delta_guess
 from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.floats import floor_fraction
+from tightrope.numerics.text import write_number
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
+from tightrope.setting.given import exactly
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.lookup import analyse
@@ -49,14 +52,15 @@ class Target:
     ) -> "Target":
         """The target, unless it is malformed or `besides` alone misses it."""
         remedy = "Pass the privacy loss you accept, 0 or more."
-        bound = check.real(remedy=remedy, epsilon=epsilon)
-        if bound < 0:
+        if check.real(remedy=remedy, epsilon=epsilon) < 0:
             raise InvalidSetting("epsilon", epsilon, "be at least 0", remedy)
+        bound = floor_fraction(exactly(epsilon))  # of what is no float, the float below is the safe one
         if not isinstance(besides, Run | Step):
             remedy = "Pass what else is released, or leave it out."
             raise InvalidSetting("besides", besides, "be a Run or a Step", remedy)
         check_certified(by)
-        at = check.open_probability(delta=delta)
+        check.open_probability(delta=delta)
+        at = check.open_probability(delta=floor_fraction(exactly(delta)))
         target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)
         # ask at delta, not at epsilon: while little is spent, delta at epsilon is too small to certify
         spent = target.curve(NOTHING).epsilon(target.delta)
@@ -75,7 +79,8 @@ class Target:
     @property
     def named(self) -> str:
         """The target with its names in braces, for refusals."""
-        return f"{{epsilon}} {self.epsilon:g} at {{delta}} {self.delta:g} under {{{self.relation.name}}}"
+        epsilon, delta = write_number(self.epsilon), write_number(self.delta)
+        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {{{self.relation.name}}}"
 
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
         """The curve of `run` together with what is released besides."""
@@ -117,8 +122,8 @@ class Target:
 
     def _excess(self, curve: PrivacyCurve) -> Bracket:
         found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
-        rounding = 4 * UNIT_ROUNDOFF * abs(log_delta)  # of the logarithm and of the difference
-        return Bracket(found.lower - log_delta - rounding, found.upper - log_delta + rounding)
+        error = 2 * ELEMENTARY_REL_ERROR * abs(log_delta)  # twice: rounding error and sums changes no sign
+        return Bracket(found.lower - (log_delta + error), found.upper - (log_delta - error))
 
     def estimate(self, run: Run) -> Bracket:
         """About the same, by the saddle-point approximation."""

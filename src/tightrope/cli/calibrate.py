@@ -17,7 +17,7 @@ from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.numerics.text import round_outwards
+from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
@@ -248,7 +248,7 @@ def _print_answer(
     if json:
         show.print_json(_answer_object(typed, asked, target, meanings))
         return
-    at = (f"{target.epsilon:.12g}", f"{target.delta:.12g}")
+    at = write_number(target.epsilon), write_number(target.delta)
     delta = show.answer_cells(typed.delta, typed.curve.log_delta(target.epsilon))
     rows: list[list[str]] = [
         ["meets the target", typed.text, f"[{', '.join(ends(typed.epsilon))}]", f"[{', '.join(delta)}]"]

@@ -21,6 +21,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.face import Progress
+from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.relation import Relation, as_relation
 
@@ -196,7 +197,7 @@ def _answer(
         page.facts(asked.facts(found, answers))
         table = [[given, *(heading.format(ask) for heading in _HEADINGS[asked.by.name])]]
         for x, answer, log in zip(at, answers, logs, strict=True):
-            table.append([f"{x:.12g}", *show.answer_cells(answer, log)])
+            table.append([write_number(x), *show.answer_cells(answer, log)])
         page.table(table)
         _show_worth(page, asked, found, brackets)
     if target is not None:

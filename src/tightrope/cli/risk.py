@@ -11,6 +11,7 @@ from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.curve.digits import ends
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
+from tightrope.numerics.text import write_number
 from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
@@ -99,12 +100,12 @@ def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) ->
 
 def _attack_tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:
     hits = [["false positive rate", "true positive rate, lower end", "true positive rate, upper end"]]
-    hits += [[f"{rate:.12g}", *ends(attack.true_positive_rate(rate))] for rate in rates]
+    hits += [[write_number(rate), *ends(attack.true_positive_rate(rate))] for rate in rates]
     overall = [["an attack's", "lower end", "upper end"], ["advantage", *ends(attack.advantage)]]
-    overall += [[f"success, prior {p:.12g}", *ends(attack.attack_success(p))] for p in priors]
+    overall += [[f"success, prior {write_number(p)}", *ends(attack.attack_success(p))] for p in priors]
     beliefs = [["prior", "false positive rate", "posterior, lower end", "posterior, upper end"]]
     for p in priors:
-        beliefs += [[f"{p:.12g}", f"{rate:.12g}", *ends(attack.posterior(p, rate))] for rate in rates]
+        beliefs += [[write_number(p), write_number(rate), *ends(attack.posterior(p, rate))] for rate in rates]
     return [hits, overall, beliefs]
 
 

@@ -15,6 +15,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import read_toml
 from tightrope.numerics import check
+from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
 from tightrope.setting.plain import PART_KEYS, part_of, plain_run, run_of
@@ -211,7 +212,7 @@ def _show(
     rows = [["epsilon", *(f"delta of {run.asked.name}" for run in answered)]]
     for i, epsilon in enumerate(at):
         cells = (show.answer_cells(run.deltas[i], run.logs[i]) for run in answered)
-        rows.append([f"{epsilon:.12g}", *(f"[{', '.join(ends)}]" for ends in cells)])
+        rows.append([write_number(epsilon), *(f"[{', '.join(ends)}]" for ends in cells)])
     page.table(rows)
     page.line("")
     for run in answered:

@@ -16,6 +16,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.errors import TightropeError
+from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_short, run_in_short, spell
 from tightrope.setting.relation import RELATIONS, Relation, as_relation
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
@@ -62,7 +63,7 @@ def contrast(
 
 
 def _show_contrast(page: Page, table: contrasting.Contrast, theorems: list[Evidence]) -> None:
-    deltas = (f"epsilon at delta {at:.12g}" for at in table.deltas)
+    deltas = (f"epsilon at delta {write_number(at)}" for at in table.deltas)
     body = [_contrast_cells(table, row, theorems) for row in table.rows]
     page.table([["sampling", "relation", *deltas, "because"], *body])
     for row in table.rows:
@@ -173,7 +174,10 @@ def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Compari
 def _show_comparison(page: Page, table: comparing.Comparison) -> None:
     rows = [["accountant"]]
     for at in table.deltas:
-        rows[0] += [f"epsilon at delta {at:.12g}", f"epsilon at delta {at:.12g}, beside the bracket"]
+        rows[0] += [
+            f"epsilon at delta {write_number(at)}",
+            f"epsilon at delta {write_number(at)}, beside the bracket",
+        ]
     for row in table.rows:
         cells: list[str] = []
         for i, answer in enumerate(row.epsilons):

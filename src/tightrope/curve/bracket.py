@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tightrope.errors import PYTHON, Words
-from tightrope.numerics.text import round_outwards
+from tightrope.numerics.text import round_outwards, write_number
 from tightrope.theorems.evidence import Evidence
 
 
@@ -88,14 +88,16 @@ class Bracket:
         raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is attained)")
 
     def __str__(self) -> str:
-        """Both ends, rounded outwards, with enough digits to tell them apart."""
+        """Both ends, rounded outwards, with enough digits to tell them apart; one that is exact, in full."""
         if self.lower == self.upper:
-            return f"{self.lower:.9g}"
-        if math.isinf(self.upper) or self.upper == 0:
-            return f"[{self.lower:.6g}, {self.upper:.6g}]"
-        digits = min(max(3, 2 - math.floor(math.log10(self.relative_width))), 15)
-        lower = round_outwards(self.lower, digits, up=False)
-        return f"[{lower}, {round_outwards(self.upper, digits, up=True)}]"
+            return write_number(self.lower)
+        width = self.relative_width
+        digits = 6 if width in (1.0, math.inf) else min(max(3, 2 - math.floor(math.log10(width))), 15)
+        lower, upper = (
+            round_outwards(self.lower, digits, up=False),
+            round_outwards(self.upper, digits, up=True),
+        )
+        return f"[{lower}, {upper}]".replace("infinity", "inf")
 
 
 def _percent(share: float) -> str:

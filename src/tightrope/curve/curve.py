@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.theorems.evidence import Evidence
 
 Answer = TypeVar("Answer")
@@ -65,12 +65,12 @@ class Curve(ABC, Generic[Answer]):
     def _epsilons(self, deltas: list[float]) -> list[Answer]: ...
 
 
-def elementwise(answer: Callable[[Any], Answer], values: ArrayLike, name: str) -> Answer | Answers:
+def elementwise(answer: Callable[[Any], Answer], values: ArrayLike | Fraction, name: str) -> Answer | Answers:
     """The answer for a number, an array of answers for an array of numbers; anything else is refused."""
     return in_shape_of(values, check_all(values, answer, name))
 
 
-def check_all(values: ArrayLike, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
+def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
     """Every number of a call, checked; a single number as it was given."""
     try:
         array = np.asarray(values)
@@ -83,9 +83,9 @@ def check_all(values: ArrayLike, check_one: Callable[[Any], Checked], name: str)
     return [check_one(value) for value in array.ravel().tolist()]
 
 
-def in_shape_of(values: ArrayLike, answers: list[Answer]) -> Answer | Answers:
+def in_shape_of(values: ArrayLike | Fraction, answers: list[Answer]) -> Answer | Answers:
     """The answers to all questions of a call, in the shape in which they were asked."""
-    shape = np.shape(values)
+    shape = () if isinstance(values, Fraction) else np.shape(values)
     if shape == ():
         return answers[0]
     result = np.empty(len(answers), dtype=object)
@@ -95,25 +95,32 @@ def in_shape_of(values: ArrayLike, answers: list[Answer]) -> Answer | Answers:
 
 
 def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, float]:
-    """ln delta(epsilon) for epsilon < 0 from ln delta(-epsilon) of the reversed pair, and its absolute error.
+    """Certain bounds on ln delta(epsilon), epsilon < 0, from ln delta(-epsilon) of the reversed pair.
 
-    delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive.
+    delta(epsilon) = 1 - e^epsilon + e^epsilon delta_reversed(-epsilon): both terms are positive, so that no
+    digit cancels.
+
+    >>> log_delta_from_reverse(-1.0, -math.inf)
+    (-0.45867514538708193, -0.4586751453870819)
     """
-    exponent = max(log_reversed + epsilon, -800.0)  # whose exponential is 0 as well
-    term = math.exp(exponent)
-    total = -math.expm1(epsilon) + term
-    log_delta = math.log(total)
-    # exponent, exponential, the other term, sum and logarithm are each right to a unit or two
-    return log_delta, 4 * UNIT_ROUNDOFF * (4 + abs(exponent) * term / total + abs(log_delta))
+    from flint import ctx
+
+    from tightrope.numerics.balls import FIRST_BITS, ball, float_ends
+
+    with ctx.workprec(FIRST_BITS):
+        shared = (ball(epsilon) + ball(log_reversed)).exp() if log_reversed > -math.inf else ball(0.0)
+        lower, upper = float_ends((shared - ball(epsilon).expm1()).log())
+    return lower, min(upper, 0.0)  # delta is at most 1
 
 
 def check_delta(delta: object) -> float:
     """The delta, if it is one at which epsilon can be asked for."""
     remedy = "Pass the probability of failure you accept; it is usually below 1 / population."
-    return check.open_probability(remedy=remedy, delta=delta)
+    check.open_probability(remedy=remedy, delta=delta)
+    return check.exact_float(remedy=remedy, delta=delta)
 
 
 def check_epsilon(epsilon: object) -> float:
     """The epsilon, if it is one at which delta can be asked for."""
     remedy = "Pass a finite epsilon; delta(infinity) is the chance of an infinite loss."
-    return check.real(remedy=remedy, epsilon=epsilon)
+    return check.exact_float(remedy=remedy, epsilon=epsilon)

@@ -1,4 +1,4 @@
-"""Brackets as text: both ends rounded outwards, however small, or the one number both round to."""
+"""Brackets as text: both ends rounded outwards, however small, or one number rounded up."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from tightrope.numerics.text import round_outwards
 ONE_NUMBER = 5e-3  # relative width up to which a bracket is written as one number
 
 _WIDE = Context(prec=40, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_LONG = Context(prec=400)  # 309 digits before the point
 _FEWEST, _EXACT, _MOST = 6, 9, 15
 _USUAL_DECIMALS = 2
 # more decimals tell close numbers apart, fewer suit wide brackets
@@ -47,16 +48,20 @@ def _digits(relative_width: float) -> int:
 
 
 def _exponential(log: float, digits: int, *, up: bool) -> str:
-    value = Decimal(log).exp(_WIDE)
+    nearest = Decimal(log).exp(_WIDE)
     # beyond the range of Decimal nothing but the logarithm itself can be written
-    return f"exp({log!r})" if value == 0 and log > -math.inf else round_outwards(value, digits, up=up)
+    if nearest == 0 and log > -math.inf:
+        return f"exp({log!r})"
+    exact = log == 0 or math.isinf(log)  # e^log of no other float is a decimal number
+    outer = nearest.next_plus(_WIDE) if up else nearest.next_minus(_WIDE)
+    return round_outwards(nearest if exact else outer, digits, up=up)
 
 
 def write_brackets(brackets: Sequence[Bracket]) -> list[str]:
-    """Each bracket as the number that both its ends round to, or as two where it is wide; no two alike.
+    """Each bracket as its upper end rounded up, or as both ends where it is wide; no two alike.
 
     >>> write_brackets([Bracket(0.9471, 0.9472), Bracket(0.9481, 0.9482)]), write_brackets([Bracket(1, 2)])
-    (['0.947', '0.948'], ['between 1.00 and 2.00'])
+    (['0.948', '0.949'], ['between 1.00 and 2.00'])
     """
     for decimals in _DECIMALS:
         texts = [_write_range(b) if is_wide(b) else _round(b, decimals) for b in brackets]
@@ -72,11 +77,17 @@ def is_wide(bracket: Bracket) -> bool:
 
 
 def _round(bracket: Bracket, decimals: int) -> str:
-    """The number to so many decimals; empty if the ends disagree or fewer than two of its digits show."""
+    """The upper end, rounded up to so many decimals; empty if that says more than is known, or too little.
+
+    It is then at most two units of its last digit above the lower end, and has at least two digits.
+    """
     if bracket.lower == bracket.upper and (bracket.upper == 0 or math.isinf(bracket.upper)):
         return "infinity" if bracket.upper else "0"
-    text = f"{bracket.upper:.{decimals}f}"
-    return text if f"{bracket.lower:.{decimals}f}" == text and float(text) >= 10.0 ** (1 - decimals) else ""
+    if math.isinf(bracket.upper):
+        return ""
+    text = _quantize(bracket.upper, decimals, ROUND_CEILING)
+    unit = 10.0**-decimals
+    return text if float(text) - bracket.lower <= 2 * unit and float(text) >= 10 * unit else ""
 
 
 def _write_range(bracket: Bracket) -> str:
@@ -88,5 +99,15 @@ def _write_range(bracket: Bracket) -> str:
     return f"between {lower} and {_quantize(bracket.upper, decimals, ROUND_CEILING)}"
 
 
+def round_up(value: float, decimals: int) -> str:
+    """A number with so many decimals, rounded up.
+
+    >>> round_up(2 / 3, 4), round_up(math.inf, 4)
+    ('0.6667', 'infinite')
+    """
+    return "infinite" if math.isinf(value) else _quantize(value, decimals, ROUND_CEILING)
+
+
 def _quantize(value: float, decimals: int, rounding: str) -> str:
-    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), rounding=rounding):f}"
+    exact = Decimal(repr(float(value)))
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=rounding, context=_LONG):f}"

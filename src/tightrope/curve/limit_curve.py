@@ -40,7 +40,7 @@ class GaussianLimitCurve(Curve[Approximation]):
     """
 
     mu: float
-    limit: ComposedCurve = field(repr=False)
+    limit: ComposedCurve | None = field(repr=False)  # None where it says nothing: mu is infinite
 
     def _deltas(self, epsilons: list[float]) -> list[Approximation]:
         return [Approximation(math.exp(self._log_delta(epsilon))) for epsilon in epsilons]
@@ -52,11 +52,11 @@ class GaussianLimitCurve(Curve[Approximation]):
         return [Approximation(self._epsilon(delta)) for delta in deltas]
 
     def _log_delta(self, epsilon: float) -> float:
-        if self.mu == math.inf:
+        if self.limit is None:
             return 0.0
         if epsilon < 0:  # the pair is its own reverse
             return log_delta_from_reverse(epsilon, self._log_delta(-epsilon))[0]
         return min(self.limit.log_bounds(epsilon, ACCURACY).upper, 0.0)
 
     def _epsilon(self, delta: float) -> float:
-        return math.inf if self.mu == math.inf else self.limit.epsilon_bounds(delta, ACCURACY)[1]
+        return math.inf if self.limit is None else self.limit.epsilon_bounds(delta, ACCURACY)[1]

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import ComposedCurve, Errors
+from tightrope.engines.face import ComposedCurve, Errors, check_order
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.numerics.floats import next_down, next_up
 from tightrope.theorems.evidence import Evidence
 
 Brackets = NDArray[np.object_]
@@ -59,6 +60,9 @@ class DecidedEnds:
     lower: float
     upper: float
     decision: Decision
+
+    def __post_init__(self) -> None:
+        check_order(self.lower, self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +143,7 @@ class PrivacyCurve(Curve[Bracket]):
         for delta in deltas:
             ask = methodcaller("epsilon_bounds", delta, self.accuracy)
             ends = self._ends(ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0)
-            found.append(self._bracket(min(ends.lower, ends.upper), ends.upper, ends.decision, delta))
+            found.append(self._bracket(ends.lower, ends.upper, ends.decision, delta))
         return found
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -158,12 +162,11 @@ class PrivacyCurve(Curve[Bracket]):
         if epsilon >= 0:
             ask = partial(_log_ends, epsilon, self.accuracy)
             ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
-            upper = min(ends.upper, 0.0)  # delta is at most 1
-            return DecidedEnds(min(ends.lower, upper), upper, ends.decision)
+            return DecidedEnds(ends.lower, min(ends.upper, 0.0), ends.decision)  # delta is at most 1
         ends = self.reverse()._log_ends(-epsilon)  # what the reversed pair loses at the opposite epsilon
-        lower, lower_abs_error = log_delta_from_reverse(epsilon, ends.lower)
-        upper, upper_abs_error = log_delta_from_reverse(epsilon, ends.upper)
-        return DecidedEnds(lower - lower_abs_error, min(upper + upper_abs_error, 0.0), ends.decision)
+        lower, _ = log_delta_from_reverse(epsilon, ends.lower)
+        _, upper = log_delta_from_reverse(epsilon, ends.upper)
+        return DecidedEnds(lower, upper, ends.decision)
 
     def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds:
         """What the best witness attains and the best cover allows, in the worst branch.
@@ -187,15 +190,15 @@ class PrivacyCurve(Curve[Bracket]):
         return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name))
 
     def _exponential(self, logs: DecidedEnds) -> Bracket:
-        """Probabilities from their logarithms, one float outwards for the rounding of exp.
+        """Probabilities from their logarithms, one float outwards: math.exp is right to an ulp.
 
         The upper end is 0 only if it is exactly 0.
         """
-        high = 0.0 if logs.upper == -math.inf else min(math.nextafter(math.exp(logs.upper), 1.0), 1.0)
-        low = math.nextafter(math.exp(logs.lower), 0.0) if logs.lower > -700 else 0.0
+        high = 0.0 if logs.upper == -math.inf else min(next_up(math.exp(logs.upper)), 1.0)
+        low = max(next_down(math.exp(logs.lower)), 0.0)
         if logs.lower == 0:  # P and Q share no output: e^0 is 1 exactly
             low = 1.0
-        found = self._bracket(min(low, high), high, logs.decision)
+        found = self._bracket(low, high, logs.decision)
         if found.gap is not None and -math.expm1(logs.lower - logs.upper) <= self.accuracy:
             why = "so small a delta is not told more closely by floats"
             gap = Gap(found.relative_width, self.accuracy, why, "Its logarithm is known as closely as asked")

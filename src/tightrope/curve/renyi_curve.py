@@ -96,8 +96,8 @@ class RenyiCurve(Curve[UpperBound]):
     def _log_delta(self, epsilon: float) -> UpperBound:
         if epsilon < 0:
             opposite = self.reverse()._log_delta(-epsilon)
-            log_delta, abs_error = log_delta_from_reverse(epsilon, opposite.upper)
-            return UpperBound(min(log_delta + abs_error, 0.0), opposite.order, opposite.because)
+            _, log_delta = log_delta_from_reverse(epsilon, opposite.upper)
+            return UpperBound(log_delta, opposite.order, opposite.because)
         return self._worst(lambda bound: bound.log_delta(epsilon))
 
     def _epsilon(self, delta: float) -> UpperBound:
@@ -117,8 +117,12 @@ class RenyiCurve(Curve[UpperBound]):
 
 def _exponential(logarithm: UpperBound) -> UpperBound:
     """The number itself, rounded up; never 0 unless it is."""
-    upper = 0.0 if logarithm.upper == -math.inf else min(math.nextafter(math.exp(logarithm.upper), 1.0), 1.0)
-    return UpperBound(upper, logarithm.order, logarithm.because)
+    from tightrope.numerics.balls import ball, ceil_float, enclose
+
+    upper = 0.0
+    if logarithm.upper > -math.inf:
+        upper = ceil_float(enclose(lambda: ball(logarithm.upper).exp()))
+    return UpperBound(min(upper, 1.0), logarithm.order, logarithm.because)
 
 
 def _check_order(**named: float) -> float:

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tightrope.curve.curve import Curve
 from tightrope.engines.draws.estimates import DrawnBounds, Simulator
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.text import round_outwards, write_number
 
-REL_ERROR = 8 * UNIT_ROUNDOFF  # of two exponentials, a product, a sum of positive terms and this charge
+if TYPE_CHECKING:
+    from flint import arb
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Estimate:
         raise TypeError("an Estimate is an interval with a confidence level: say .value, .lower or .upper")
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} ({self.lower:.6g} to {self.upper:.6g} with confidence {self.confidence:g})"
+        lower, upper = round_outwards(self.lower, 6, up=False), round_outwards(self.upper, 6, up=True)
+        return f"{self.value:.6g} ({lower} to {upper} with confidence {write_number(self.confidence)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,15 +88,21 @@ class SimulatedCurve(Curve[Estimate]):
 
 
 def _reverse(epsilon: float, found: DrawnBounds) -> DrawnBounds:
-    def undo(delta: float, outwards: float) -> float:
-        return min((-math.expm1(epsilon) + math.exp(epsilon) * delta) * outwards, 1.0)
+    """1 - e^epsilon + e^epsilon delta, the ends rounded outwards."""
+    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
 
-    lower, upper = undo(found.lower, 1 - REL_ERROR), undo(found.upper, 1 + REL_ERROR)
-    return replace(found, value=undo(found.value, 1.0), lower=lower, upper=upper)
+    def undo(delta: float) -> "arb":
+        return enclose(lambda: -ball(epsilon).expm1() + ball(epsilon).exp() * ball(delta))
+
+    lower, upper = floor_float(undo(found.lower)), min(ceil_float(undo(found.upper)), 1.0)
+    return replace(found, value=min(max(float(undo(found.value)), lower), upper), lower=lower, upper=upper)
 
 
 def _log(delta: Estimate) -> Estimate:
     """The logarithms, the ends rounded outwards."""
-    value, lower, upper = (math.log(x) if x else -math.inf for x in (delta.value, delta.lower, delta.upper))
-    upper = math.nextafter(upper, 0.0) if delta.upper else upper
-    return replace(delta, value=value, lower=math.nextafter(lower, -math.inf), upper=upper)
+    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
+
+    lower = floor_float(enclose(lambda: ball(delta.lower).log())) if delta.lower else -math.inf
+    upper = ceil_float(enclose(lambda: ball(delta.upper).log())) if delta.upper else -math.inf
+    value = min(max(math.log(delta.value), lower), upper) if delta.value else -math.inf
+    return replace(delta, value=value, lower=lower, upper=upper)

@@ -1,11 +1,10 @@
 """From a privacy curve to attacks: how often a test is right, for how many false alarms."""
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Protocol, overload
 
 import numpy as np
@@ -13,15 +12,15 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.convex_bounds import Known, Objective, certify, guess
 from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import Floats, ceil_fraction, floor_fraction
 from tightrope.numerics.text import align
+from tightrope.setting.given import exactly
 
-SMALLEST = 1e-307  # below this the rounding of floats is not relative
-SMALLEST_RATE = 1e-280  # above this no slope that matters comes near SMALLEST
-FARTHEST = 700.0  # e^700 and e^-700 are floats
+FARTHEST = 700.0  # the search looks no farther: e^700 and e^-700 are floats
 MOST_LOOKS = 100  # 10 to 60 are usual
 FINE_ENOUGH = 1e-5  # of the accuracy: what the search may leave open where the curve is known exactly
 PRINTED_RATES = (1e-4, 1e-3, 0.01, 0.05, 0.1)
@@ -79,21 +78,21 @@ class TradeOff:
     """
 
     curve: BracketedCurve
-    _seen: "dict[float, _Values]" = field(default_factory=dict, init=False, repr=False, compare=False)
+    _seen: dict[float, Bracket] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @overload
-    def true_positive_rate(self, false_positive_rate: float) -> Bracket: ...
+    def true_positive_rate(self, false_positive_rate: float | Fraction) -> Bracket: ...
     @overload
     def true_positive_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
+    def true_positive_rate(self, false_positive_rate: ArrayLike | Fraction) -> Bracket | Answers:
         """The largest chance to say D when it is D, for tests that say D wrongly at the given rate."""
         return elementwise(lambda rate: self._rates(rate)[0], false_positive_rate, "false_positive_rate")
 
     @overload
-    def false_negative_rate(self, false_positive_rate: float) -> Bracket: ...
+    def false_negative_rate(self, false_positive_rate: float | Fraction) -> Bracket: ...
     @overload
     def false_negative_rate(self, false_positive_rate: list[float] | Floats) -> Answers: ...
-    def false_negative_rate(self, false_positive_rate: ArrayLike) -> Bracket | Answers:
+    def false_negative_rate(self, false_positive_rate: ArrayLike | Fraction) -> Bracket | Answers:
         """f: the smallest chance to miss D. The lower end is the guarantee; attacks reach the upper end."""
         return elementwise(lambda rate: self._rates(rate)[1], false_positive_rate, "false_positive_rate")
 
@@ -102,37 +101,35 @@ class TradeOff:
         """The largest true minus false positive rate of any test: delta(0), the total variation."""
         return self.curve.delta(0.0)
 
-    def attack_success(self, prior: float = 0.5) -> Bracket:
+    def attack_success(self, prior: float | Fraction = 0.5) -> Bracket:
         """The largest chance that a guess is right if D was used with probability `prior` and D' otherwise.
 
         It is (1 - p) + p delta(ln((1 - p) / p)); for even odds that is 1/2 + advantage / 2. A blind guess is
         right with probability max(p, 1 - p).
         """
-        p = Fraction(_check_prior(prior))
+        p = _check_prior(prior)
         # guess the likelier dataset; a look at the output adds the rarer one's delta at the odds against it
         likelier, rarer, curve = (1 - p, p, self.curve) if p <= 1 - p else (p, 1 - p, self._reverse)
-        delta = curve.delta(math.log(likelier) - math.log(rarer))
-        # the logarithm is rounded unless it is 0; success changes by at most the rarer prior times its error
-        rounding = 0 if likelier == rarer else Fraction(32 * UNIT_ROUNDOFF)
-        lower, upper = (likelier + rarer * Fraction(end) for end in (delta.lower, delta.upper))
-        return Bracket(_down(max(lower - rounding, likelier)), _up(min(upper + rounding, Fraction(1))))
+        epsilon, error = _log_odds(likelier, rarer)
+        delta = curve.delta(epsilon)
+        # |d delta / d epsilon| = e^epsilon Q(S) <= P(S) <= 1 for the best test S, which has P >= e^epsilon Q
+        lower, upper = Fraction(delta.lower) - error, Fraction(delta.upper) + error
+        found = Bracket(floor_fraction(likelier + rarer * lower), ceil_fraction(likelier + rarer * upper))
+        return _common(found, Bracket(floor_fraction(likelier), 1.0))
 
-    def posterior(self, prior: float, false_positive_rate: float) -> Bracket:
+    def posterior(self, prior: float | Fraction, false_positive_rate: float | Fraction) -> Bracket:
         """The largest chance that it is D, after a test of that false positive rate has said so.
 
         `prior` is the chance p before the test. The chance after it is p T / (p T + (1 - p) a), with the true
         positive rate T of the false positive rate a.
         """
-        p = Fraction(_check_prior(prior))
+        p = _check_prior(prior)
         remedy = "Pass how often the test may be wrong; one that is never wrong may never say anything."
-        rate = check.positive(remedy=remedy, false_positive_rate=false_positive_rate)
-        found = self.true_positive_rate(rate)
-        true_alarms, false_alarms = (
-            (p * Fraction(found.lower), p * Fraction(found.upper)),
-            (1 - p) * Fraction(rate),
-        )
+        check.positive(remedy=remedy, false_positive_rate=false_positive_rate)
+        found, false_alarms = self._rates(false_positive_rate)[0], (1 - p) * exactly(false_positive_rate)
+        true_alarms = (p * Fraction(found.lower), p * Fraction(found.upper))
         lower, upper = (alarms / (alarms + false_alarms) for alarms in true_alarms)
-        return Bracket(_down(lower), _up(upper))
+        return Bracket(floor_fraction(lower), ceil_fraction(upper))
 
     def points(self, count: int = 33) -> tuple[Floats, Answers]:
         """False positive rates from 0 to 1, densest at both ends, and the false negative rates there."""
@@ -145,66 +142,60 @@ class TradeOff:
         rows = [[f"{rate:g}", str(self.true_positive_rate(rate))] for rate in PRINTED_RATES]
         return align([["false positive rate", "true positive rate"], *rows])
 
-    def _rates(self, false_positive_rate: float) -> tuple[Bracket, Bracket]:
+    def _rates(self, false_positive_rate: float | Fraction) -> tuple[Bracket, Bracket]:
         """True positive and false negative rate: complements, each computed where it can be small."""
         remedy = "Pass the share of false alarms, from 0 to 1, for example 0.01."
-        rate = check.probability(remedy=remedy, false_positive_rate=false_positive_rate)
-        if 0 < rate < SMALLEST_RATE:
-            what = f"{{false_positive_rate={rate:g}}} is beyond what floats resolve"
-            raise NotPreciseEnough(what, f"Ask for 0, or for at least {SMALLEST_RATE:g}.")
+        check.probability(remedy=remedy, false_positive_rate=false_positive_rate)
+        rate = exactly(false_positive_rate)
         if rate == 0:  # the infimum is the limit at large odds
             hits, misses = self._infinite, Bracket(0.0, 1.0)
         elif rate == 1:
             hits, misses = Bracket(1.0, 1.0), Bracket(0.0, 0.0)
         else:
             hits, misses = self._search(rate)
-        hits = _common(hits, Bracket(rate, 1.0), _complement(misses))
+        hits = _common(hits, Bracket(floor_fraction(rate), 1.0), _complement(misses))
         if hits.relative_width > 4 * self.curve.accuracy and not self.curve.leaves_a_gap:
             raise NotPreciseEnough(
-                f"the true positive rate at {{false_positive_rate={rate:g}}} could not be certified to "
-                f"{{accuracy={self.curve.accuracy:g}}}, only to {hits.relative_width:.1e}",
+                f"the true positive rate at {{false_positive_rate={float(rate):g}}} could not be certified "
+                f"to {{accuracy={self.curve.accuracy:g}}}, only to {hits.relative_width:.1e}",
                 "Ask for a coarser {accuracy} or another rate.",
             )
-        return hits, _common(misses, Bracket(0.0, _complement(Bracket(rate, rate)).upper), _complement(hits))
+        return hits, _common(misses, Bracket(0.0, ceil_fraction(1 - rate)), _complement(hits))
 
-    def _search(self, rate: float) -> tuple[Bracket, Bracket]:
+    def _search(self, rate: Fraction) -> tuple[Bracket, Bracket]:
         """T(a) = inf D(t) + a t, and f(a) = sup (1 - a) t - X(t) with the excess X(t) = D(t) - (1 - t).
 
-        D has slopes in [-1, 0] and X in [0, 1]: minus, and one minus, the false positive rates of likelihood
-        tests.
+        The second is 1 minus the first, but where T is close to 1 floats do not tell how close.
         """
         self._look(0.0)
         # where the infimum would be if the loss were normal
-        self._look(float(self._scale * -special.ndtri(rate) - self._scale**2 / 2))
+        self._look(float(self._scale * -special.ndtri(float(rate)) - self._scale**2 / 2))
         enough = FINE_ENOUGH * self.curve.accuracy
-        flattest = self._reverse.infinite_mass.lower
+        of_hits, of_misses = Objective(rate, excess=False), Objective(rate, excess=True)
         for _ in range(MOST_LOOKS):
-            known = [self._seen[epsilon] for epsilon in sorted(self._seen)]
-            epsilons = np.array([-math.inf, *sorted(self._seen)])
-            delta = np.array([(1.0, 1.0), *(values.delta for values in known)])
-            excess = np.array([(0.0, 0.0), *(values.excess for values in known)])
-            stride = max(float(epsilons[-1] - epsilons[1]), self._scale)  # doubles the range that is known
-            # farther out D is at least D(infinity), and X is t - 1 more
-            beyond = rate * math.exp(epsilons[-1]) * (1 - 8 * UNIT_ROUNDOFF) + self._infinite.lower
-            farther = beyond - 1 - 4 * UNIT_ROUNDOFF
-            least = partial(_bound_least, epsilons, stride=stride)
-            hits = least(delta, slope=rate, slopes=(flattest - 1, 0.0), beyond=beyond)
-            misses = least(excess, slope=rate - 1, slopes=(flattest, 1.0), beyond=farther)
+            known = self._known()
+            stride = max(
+                known.epsilons[-1] - known.epsilons[0], self._scale
+            )  # doubles the range that is known
+            hits, misses = guess(known, of_hits, stride), guess(known, of_misses, stride)
             coarse = next((found for found in (hits, misses) if not found.is_fine(enough)), None)
             if coarse is None or not self._look(coarse.look_at):
                 break
-        return (
-            Bracket(max(hits.lower, 0.0), max(hits.upper, 0.0)),
-            Bracket(max(-misses.upper, 0.0), max(-misses.lower, 0.0)),
-        )
+        least_hits, most_hits = certify(known, of_hits, hits.chords)
+        least_misses, most_misses = (-end for end in reversed(certify(known, of_misses, misses.chords)))
+        return Bracket(max(least_hits, 0.0), most_hits), Bracket(max(least_misses, 0.0), most_misses)
+
+    def _known(self) -> Known:
+        epsilons = tuple(sorted(self._seen))
+        found = tuple(self._seen[epsilon] for epsilon in epsilons)
+        return Known(epsilons, found, self._infinite.lower, self._flattest)
 
     def _look(self, epsilon: float) -> bool:
         """Ask the curve about one more epsilon; False if it is known already."""
         epsilon = min(max(epsilon, -FARTHEST), FARTHEST)
         if epsilon in self._seen:
             return False
-        curve = self.curve if epsilon >= 0 else self._reverse
-        self._seen[epsilon] = _Values.of(epsilon, _best_known(curve, abs(epsilon)))
+        self._seen[epsilon] = _best_known(self.curve if epsilon >= 0 else self._reverse, abs(epsilon))
         return True
 
     @cached_property
@@ -217,25 +208,12 @@ class TradeOff:
         return self.curve.reverse()
 
     @cached_property
+    def _flattest(self) -> float:
+        return self._reverse.infinite_mass.lower
+
+    @cached_property
     def _infinite(self) -> Bracket:
         return self.curve.infinite_mass
-
-
-@dataclass(frozen=True)
-class _Values:
-    """Bounds on D(t) and on X(t) = D(t) - (1 - t) at t = e^epsilon, neither by subtracting the other."""
-
-    delta: tuple[float, float]
-    excess: tuple[float, float]
-
-    @classmethod
-    def of(cls, epsilon: float, found: Bracket) -> "_Values":
-        """From delta(epsilon); below 0 from the reversed pair, by X(t) = t delta_reversed(-epsilon)."""
-        odds, gain = math.exp(epsilon), math.expm1(epsilon)
-        if epsilon >= 0:
-            return cls((found.lower, found.upper), _outwards(gain + found.lower, gain + found.upper))
-        low, high = _outwards(odds * found.lower, odds * found.upper)
-        return cls(_outwards(low - gain, high - gain), (low, high))
 
 
 def _best_known(curve: BracketedCurve, epsilon: float) -> Bracket:
@@ -246,121 +224,30 @@ def _best_known(curve: BracketedCurve, epsilon: float) -> Bracket:
     return Bracket(0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class _Least:
-    """Bounds on a least value, and the epsilon at which one more look improves them most."""
-
-    lower: float
-    upper: float
-    certain_to: float
-    look_at: float
-
-    def is_fine(self, enough: float) -> bool:
-        """Whether the ends differ by little more than the curve's own: another look would not help."""
-        return self.upper - self.lower <= 1.25 * self.certain_to + enough * abs(self.upper)
-
-
-def _bound_least(
-    epsilons: Floats,
-    values: Floats,
-    *,
-    slope: float,
-    slopes: tuple[float, float],
-    beyond: float,
-    stride: float,
-) -> _Least:
-    """Bounds on the infimum over t >= 0 of V(t) + slope t, from bounds on V at t = e^epsilon and at 0.
-
-    V is any convex function between the bounds, with derivatives in `slopes`. The true D(t) is one: for each
-    pair of neighbours P(S) - t Q(S) is affine in t, and D is the supremum over tests S and neighbours.
-    Nothing else is used, so the bounds may come from different pairs (upper ones from a cover, lower from a
-    witness).
-
-    Above: any t will do. Below: right of t_i, V stays above the continued chord from t_j < t_i, whose slope
-    is at least (low_i - high_j) / (t_i - t_j); mirrored, left of t_i it stays above the chord from t_k > t_i.
-    Between two known places that confines V(t) + slope t to a triangle: from a down with slope -A and up to b
-    with slope B > 0, it is nowhere below (B at_a + A at_b) / (A + B) - (b - a) A B / (A + B). The last term
-    shrinks with b - a however uncertain the values, so the result becomes as certain as they are.
-    """
-    low, high = values.T
-    odds = np.exp(epsilons)
-    rounding = 8 * UNIT_ROUNDOFF * (np.abs(high) + abs(slope) * odds) + SMALLEST
-    rounding[0] = 0.0  # at t = 0 everything is exact
-    at_least, at_most = low + slope * odds - rounding, high + slope * odds + rounding
-
-    descent, ascent = (np.full(len(odds), slope) for slope in slopes)  # right of t_i, left of t_i
-    # near chords bend least and far ones are the most certain: one of those 1, 2, 4, ... places away is good
-    for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
-        run = _distances(epsilons, odds, apart)
-        for side, chord, bounded, away in (
-            (np.s_[apart:], (low[apart:] - high[:-apart]) / run, descent, -1),
-            (np.s_[:-apart], (high[apart:] - low[:-apart]) / run, ascent, 1),
-        ):
-            chord += away * 32 * UNIT_ROUNDOFF * np.abs(chord)
-            bounded[side] = np.maximum(bounded[side], chord) if away < 0 else np.minimum(bounded[side], chord)
-    descent, ascent = np.clip(descent, *slopes) + slope, np.clip(ascent, *slopes) + slope
-    descent -= 8 * UNIT_ROUNDOFF * (np.abs(descent) + abs(slope))
-    ascent += 8 * UNIT_ROUNDOFF * (np.abs(ascent) + abs(slope))
-
-    down, up, start, end = -descent[:-1], ascent[1:], at_least[:-1], at_least[1:]
-    width = _distances(epsilons, odds, 1)
-    bowl = (down > 0) & (up > 0)
-    turn = np.where(bowl, down + up, 1.0)
-    weight = up / turn
-    mean = weight * start + (1 - weight) * end - weight * down * width
-    mean -= 32 * UNIT_ROUNDOFF * (np.abs(start) + np.abs(end) + width * turn)
-    at_an_end = np.maximum(np.where(down <= 0, start, -np.inf), np.where(up <= 0, end, -np.inf))
-    within = np.where(bowl, mean, at_an_end)
-    last = at_least[-1] if descent[-1] >= 0 else beyond
-    bounds = np.append(within, last)
-
-    where = int(np.argmin(bounds))
-    left, right = float(epsilons[where]), float(epsilons[where + 1]) if where + 1 < len(odds) else math.inf
-    if math.isinf(left):
-        look_at = right - stride
-    elif math.isinf(right):
-        look_at = left + stride
-    else:  # the bottom of the triangle, kept away from what is known
-        bottom = (start[where] - end[where] + up[where] * width[where]) / turn[where]
-        bottom = np.clip(bottom, 0.0, width[where])
-        margin = 0.1 * (right - left)
-        look_at = min(max(left + math.log1p(float(bottom / odds[where])), left + margin), right - margin)
-    certain_to = np.min((at_most - at_least)[where : where + 2])
-    return _Least(float(bounds[where]), float(at_most.min()), float(certain_to), look_at)
-
-
-def _distances(epsilons: Floats, odds: Floats, apart: int) -> Floats:
-    """e^later - e^earlier for epsilons so many places apart, accurate even if they nearly agree."""
-    difference = epsilons[apart:] - epsilons[:-apart]
-    close = odds[:-apart] * np.expm1(np.minimum(difference, 1.0))
-    return np.where(difference < 1, close, odds[apart:] - odds[:-apart])
-
-
-def _check_prior(prior: float) -> float:
+def _check_prior(prior: float | Fraction) -> Fraction:
     remedy = "Pass the chance of D before anything is seen, strictly between 0 and 1; 0.5 is a fair coin."
-    return check.open_probability(remedy=remedy, prior=prior)
+    check.open_probability(remedy=remedy, prior=prior)
+    return exactly(prior)
+
+
+def _log_odds(likelier: Fraction, rarer: Fraction) -> tuple[float, Fraction]:
+    """The float nearest ln(likelier / rarer), and how far it is off at most."""
+    if likelier == rarer:
+        return 0.0, Fraction(0)
+    from tightrope.numerics.balls import ball, ceil_float, enclose
+
+    exact = enclose(lambda: ball(likelier / rarer).log())
+    nearest = float(exact)
+    return nearest, Fraction(ceil_float(abs(exact - ball(nearest))))
 
 
 def _complement(bracket: Bracket) -> Bracket:
     """1 - bracket, rounded outwards."""
-    return Bracket(_down(1 - Fraction(bracket.upper)), _up(1 - Fraction(bracket.lower)))
-
-
-def _down(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if nearest <= exact else math.nextafter(nearest, -math.inf)
-
-
-def _up(exact: Fraction) -> float:
-    return -_down(-exact) + 0.0  # no -0.0
+    lower, upper = 1 - Fraction(bracket.upper), 1 - Fraction(bracket.lower)
+    return Bracket(floor_fraction(lower), ceil_fraction(upper))
 
 
 def _common(*brackets: Bracket) -> Bracket:
     """What all brackets allow."""
     lower, upper = max(bracket.lower for bracket in brackets), min(bracket.upper for bracket in brackets)
     return Bracket(lower + 0.0, upper + 0.0)  # no -0.0
-
-
-def _outwards(lower: float, upper: float) -> tuple[float, float]:
-    """Two bounds from a few operations on positive numbers, with their rounding charged."""
-    return lower * (1 - 8 * UNIT_ROUNDOFF), upper * (1 + 8 * UNIT_ROUNDOFF)

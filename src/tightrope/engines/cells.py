@@ -8,42 +8,87 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.engines.enclosures import Enclosed, compare_masses, cut_at, enclose_masses, lowered, raised
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
+
+EXACT_LOG_REL_ERROR = 4 * UNIT_ROUNDOFF  # of `exact_log_ratio`
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Disjoint cells of outputs: ln P-mass, merged loss ln(P/Q), and nodes that enclose every loss inside.
+    """Disjoint cells of outputs, once from above and once from below; rounding is inside the bounds.
 
-    `low` is -inf for outputs below the first node, `high` is +inf above the last. Rounding moves each merged
-    loss by at most `loss_abs_errors`.
+    ABOVE, an atom of P-mass e^log_masses_above at the loss losses_above (Q's mass is P's times e^-loss)
+    dominates the merged cell, and dominates it still after every loss below `low` was raised to it; no loss
+    of the cell exceeds `high`. BELOW, the atom of log_masses_below at losses_below is dominated by the merged
+    cell; both are -inf where rounding leaves nothing certain. `low` is -inf for outputs below the first node,
+    `high` is +inf above the last. `log_infinite` is ln of an upper bound on the mass at infinite loss.
     """
 
-    log_masses: Floats
-    merged: Floats
+    log_masses_above: Floats
+    losses_above: Floats
+    log_masses_below: Floats
+    losses_below: Floats
     low: Floats
     high: Floats
     log_infinite: float
-    loss_abs_errors: Floats
+
+    @staticmethod
+    def of(log_masses: Enclosed, losses: Enclosed, low: Floats, high: Floats, log_infinite: float) -> "Cells":
+        """Cells from bounds on ln P's mass and on the merged loss ln(P's / Q's).
+
+        A cell's share in any divergence is its P-mass times a number that grows with its merged loss: more of
+        either dominates, less of either is dominated.
+        """
+        is_certain = (log_masses.low > -np.inf) & (losses.low > -np.inf)
+        log_masses_below = np.where(is_certain, log_masses.low, -np.inf)
+        losses_below = np.where(is_certain, losses.low, -np.inf)
+        return Cells(log_masses.high, losses.high, log_masses_below, losses_below, low, high, log_infinite)
+
+    @property
+    def log_masses(self) -> Floats:
+        """ln of the P-masses, about."""
+        return self.log_masses_below
+
+    @property
+    def merged(self) -> Floats:
+        """The merged losses, to within `loss_abs_errors`."""
+        return self.losses_below
+
+    @property
+    def loss_abs_errors(self) -> Floats:
+        """How far apart the bounds of each merged loss are."""
+        return self.losses_above - self.losses_below
+
+    @property
+    def certain(self) -> "Cells":
+        """The cells of which something is certain from below."""
+        return self.select(self.log_masses_below > -np.inf)
 
     def select(self, chosen: NDArray[np.bool_]) -> "Cells":
         """Some of the cells."""
-        arrays = self.log_masses, self.merged, self.low, self.high
-        log_masses, merged, low, high = (array[chosen] for array in arrays)
-        return Cells(log_masses, merged, low, high, self.log_infinite, self.loss_abs_errors[chosen])
+        return Cells(
+            self.log_masses_above[chosen],
+            self.losses_above[chosen],
+            self.log_masses_below[chosen],
+            self.losses_below[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.log_infinite,
+        )
 
     def average_rel_error(self, tilt: float) -> float:
-        """The average over tilted cells of what rounding does to a mass and, through the tilt, to a loss."""
-        if len(self.log_masses) == 0:
+        """About the average over tilted cells of what rounding does to them: to report, not to charge."""
+        cells = self.certain
+        if len(cells.low) == 0:
             return 0.0
-        exponents = self.log_masses + tilt * self.merged
+        exponents = cells.log_masses + tilt * cells.merged
         weights = np.exp(exponents - exponents.max())
-        mass_rel_errors = 8 * UNIT_ROUNDOFF * (8 + np.abs(self.log_masses))
-        return float(weights @ (mass_rel_errors + (1 + tilt) * self.loss_abs_errors) / weights.sum())
+        errors = cells.log_masses_above - cells.log_masses_below + (1 + tilt) * cells.loss_abs_errors
+        return float((weights * errors).sum() / weights.sum())
 
 
 @singledispatch
@@ -54,46 +99,21 @@ def cut(pair: Pair, nodes: Floats) -> Cells:
 
 @cut.register
 def _(pair: ShiftPair, nodes: Floats) -> Cells:
-    ends = np.concatenate([[-np.inf], pair.output_at(nodes), [np.inf]])
-    low, high = ends[:-1], ends[1:]
-    log_plain = pair.noise.log_between(low, high)
-    log_p, ratio_p = _compare(pair.observed, log_plain, low, high)
-    _, ratio_q = _compare(pair.alternative, log_plain, low, high)
-    # A cell's mass is a difference of two tails: each tail is good to a few units of roundoff times its
-    # logarithm.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        outer = pair.noise.log_upper(np.minimum(np.abs(low), np.abs(high)))
-        mass_rel_errors = 8 * UNIT_ROUNDOFF * (4 + np.abs(outer)) * np.exp(np.minimum(outer - log_plain, 700))
-    sensitivity = _sensitivity(pair.observed, ratio_p) + _sensitivity(pair.alternative, ratio_q)
-    enclosing = np.concatenate([[-np.inf], nodes, [np.inf]])
-    # The masses of a cell a few units in the last place wide are rounding; their ratio still lies between its
-    # ends.
-    merged = np.clip(ratio_p - ratio_q, enclosing[:-1], enclosing[1:])
-    loss_abs_errors = mass_rel_errors * sensitivity + 8 * UNIT_ROUNDOFF * np.abs(merged)
-    cells = Cells(log_p, merged, enclosing[:-1], enclosing[1:], -math.inf, loss_abs_errors)
-    return cells.select(log_p > -np.inf)
-
-
-def _compare(law: Mixture, log_plain: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """ln of the law's cell masses, and ln of their ratio to the plain noise's."""
-    if law.is_plain:
-        return log_plain, np.zeros_like(log_plain)
-    empty = np.isneginf(log_plain)
-    with np.errstate(invalid="ignore"):
-        log_moved = law.noise.log_between(low - law.shift, high - law.shift)
-        ratio = np.where(empty, np.where(np.isneginf(log_moved), 0.0, np.inf), log_moved - log_plain)
-        if law.is_moved:
-            return log_moved, ratio
-        log_ratio = law.log_mixed(ratio)
-        return np.where(empty, law.log_rate + log_moved, log_plain + log_ratio), log_ratio
-
-
-def _sensitivity(law: Mixture, log_ratio: Floats) -> Floats:
-    """How strongly a mixture's log ratio reacts to its shifted part: that part's share of the density."""
-    if law.is_pure:
-        return np.full_like(log_ratio, law.rate)
-    with np.errstate(over="ignore"):
-        return np.clip(1 - law.rest * np.exp(-log_ratio), 0, 1)
+    cuts = cut_at(pair, nodes)
+    ends = np.concatenate([[-np.inf], cuts.outputs, [np.inf]])
+    is_held = ends[:-1] < ends[1:]  # other cells are empty
+    points = np.append(ends[:-1][is_held], np.inf)
+    abs_errors = np.append(np.concatenate([[0.0], cuts.abs_errors])[is_held], 0.0)
+    plain = enclose_masses(pair.noise, points, abs_errors)
+    log_masses, ratio = compare_masses(pair.observed, plain, points, abs_errors)
+    _, other_ratio = compare_masses(pair.alternative, plain, points, abs_errors)
+    losses = ratio.minus(other_ratio)
+    low, high = np.concatenate([[-np.inf], nodes])[is_held], np.append(nodes, np.inf)[is_held]
+    lifts = np.concatenate([[0.0], cuts.lifts])[is_held]
+    # Raising losses to `low` raises the merged one by at most the lift; it lies above the cell's own losses.
+    least = np.maximum(losses.low, lowered(low - lifts))
+    losses = Enclosed(least, raised(losses.high + lifts))
+    return Cells.of(log_masses, losses, low, high, -math.inf)
 
 
 @cut.register
@@ -101,11 +121,21 @@ def _(pair: FinitePair, nodes: Floats) -> Cells:
     """Finite supports have nothing to merge: every level is its own cell."""
     losses = np.array(pair.losses)
     log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
-    place = np.searchsorted(nodes, losses, side="right")
-    enclosing = np.concatenate([[-np.inf], nodes, [np.inf]])
+    enclosed = Enclosed.around(losses, EXACT_LOG_REL_ERROR * np.abs(losses))
+    low, high = enclosing_nodes(nodes, enclosed.low, enclosed.high)
     infinite = exact_log_ratio(pair.infinite_mass, Fraction(1)) if pair.infinite_mass else -math.inf
-    loss_abs_errors = 4 * UNIT_ROUNDOFF * np.abs(losses)
-    return Cells(log_masses, losses, enclosing[place], enclosing[place + 1], infinite, loss_abs_errors)
+    if pair.infinite_mass:
+        infinite += 2 * EXACT_LOG_REL_ERROR * abs(infinite)
+    return Cells.of(
+        Enclosed.around(log_masses, EXACT_LOG_REL_ERROR * np.abs(log_masses)), enclosed, low, high, infinite
+    )
+
+
+def enclosing_nodes(nodes: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """The last node at or below each `least`, and the first one above each `most`."""
+    ends = np.concatenate([[-np.inf], nodes, [np.inf]])
+    first, last = (np.searchsorted(nodes, losses, side="right") for losses in (least, most))
+    return ends[first], ends[last + 1]
 
 
 @cut.register
@@ -125,11 +155,19 @@ def _(pair: Envelope, nodes: Floats) -> Cells:
     else:
         atom_low, above_low = before, np.where(above.low == 0, before, above.low)
         below_high = np.where(below.high == 0, after, below.high)
+    middle = pair.middle
+    log_noise = enclose_masses(
+        pair.noise, np.array([-middle, middle]), np.full(2, 2 * UNIT_ROUNDOFF * middle)
+    )
+    log_rest = pair.remove.observed.log_rest
+    weight = Enclosed.around(np.array([log_rest]), EXACT_LOG_REL_ERROR * np.array([abs(log_rest)]))
+    log_atom = log_noise.minus(Enclosed(-weight.high, -weight.low))
     return Cells(
-        np.concatenate([below.log_masses, [pair.log_atom], above.log_masses]),
-        np.concatenate([below.merged, [0.0], above.merged]),
+        np.concatenate([below.log_masses_above, log_atom.high, above.log_masses_above]),
+        np.concatenate([below.losses_above, [0.0], above.losses_above]),
+        np.concatenate([below.log_masses_below, log_atom.low, above.log_masses_below]),
+        np.concatenate([below.losses_below, [0.0], above.losses_below]),
         np.concatenate([below.low, [atom_low], above_low]),
         np.concatenate([below_high, [after], above.high]),
         -math.inf,
-        np.concatenate([below.loss_abs_errors, [0.0], above.loss_abs_errors]),
     )

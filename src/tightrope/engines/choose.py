@@ -1,10 +1,8 @@
 """Which engine composes a schedule: a table, fastest first, and the curve that asks down the table."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
-from tightrope.engines.closed_forms import EndPoint, OneFormula, sum_full_batches
 from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import Engine
@@ -18,9 +16,27 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
     """A contour costs little to ask closely; where rounding allows, closer still."""
     return EngineRow(
         make=partial(ContourEngine, most_evaluations=most_evaluations),
-        applies=lambda schedule: schedule.loss_range[0] < math.inf and applies(schedule),
+        applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
         tolerances=lambda accuracy: (1e-6, accuracy / 1000, accuracy / 1e6),
     )
+
+
+def _full_batches(schedule: Schedule) -> Engine:
+    from tightrope.engines.closed_forms import FullBatches  # and balls: most questions need neither
+
+    return FullBatches(schedule)
+
+
+def _one_step(schedule: Schedule) -> Engine:
+    from tightrope.engines.closed_forms import OneStep
+
+    return OneStep.of(schedule)
+
+
+def _end_point(schedule: Schedule) -> Engine:
+    from tightrope.engines.closed_forms import EndPoint
+
+    return EndPoint(schedule)
 
 
 def _lattice(schedule: Schedule, longest: int) -> Engine:
@@ -41,10 +57,10 @@ def _always(schedule: Schedule) -> bool:
 
 # The engines, fastest first; the slow ones again with more patience.
 TABLE = (
-    EngineRow(make=sum_full_batches, applies=lambda schedule: schedule.gaussian_separation is not None),
-    EngineRow(make=OneFormula.of, applies=lambda schedule: schedule.is_one_noisy_step),
+    EngineRow(make=_full_batches, applies=lambda schedule: schedule.gaussian_separation is not None),
+    EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step),
     EngineRow(make=ExactOutcomes, applies=lambda schedule: schedule.distinct_outcomes <= MOST_OUTCOMES),
-    EngineRow(make=EndPoint, applies=lambda schedule: schedule.is_bounded),
+    EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
     _contour(1_500_000, lambda schedule: schedule.steps < FEW_STEPS),
     _contour(10_000_000, lambda schedule: schedule.steps >= FEW_STEPS),
     EngineRow(make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True),

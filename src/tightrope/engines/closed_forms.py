@@ -1,152 +1,186 @@
-"""Curves with a formula: full batches of Gaussian noise, one step, and the stretch below the largest loss."""
+"""Curves with a formula: full batches of Gaussian noise, one step, and the stretch below the largest loss.
+
+Everything is computed in balls, with as many digits as cancel, and rounded outwards once at the end: there is
+no charge to forget, however extreme epsilon, the noise or the rate.
+
+A float stands for every number that rounds to it: who writes noise 0.3 may mean 3/10. Each end is computed at
+the corner of these numbers that is worst for it; delta falls with epsilon and grows with the shifts and the
+rate, because more noise and rarer sampling are post-processing.
+"""
 
 import math
+from enum import IntEnum
+from fractions import Fraction
 
-import numpy as np
+from flint import arb, ctx
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
-from tightrope.engines.outcomes import ExactOutcomes
-from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, mills_ratio
-from tightrope.pairs.mixture import Noise
+from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, enclose, float_ends, floor_float
+from tightrope.numerics.floats import next_down, next_up
+from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 
-OVERFLOW = -30.0  # mills_ratio is a plain float above this
+ROUNDED = Fraction(1, 2**53)  # how far a float can be, relative, from a number that rounds to it
+# Where 1 - rate is smaller a rate is taken for the number it is: rounding it would decide digits of 1 - rate.
+LEAST_REST = Fraction(1, 2**10)
 
 
-def sum_full_batches(schedule: Schedule) -> "OneFormula":
-    """Many full-batch Gaussian steps are one, at the root of the summed squares of their separations."""
-    separation = schedule.gaussian_separation
-    if separation is None:
-        raise ValueError("some step is no full batch of Gaussian noise")
-    return OneFormula(ShiftPair.of_normals(separation))
+class Corner(IntEnum):
+    """Which end the inputs are moved for."""
+
+    LOWER = -1
+    UPPER = 1
 
 
-def one_step_bounds(pair: Pair, epsilon: float) -> LogBounds:
-    """Bounds on ln delta(epsilon) of a single step."""
-    if pair.is_finite:
-        return ExactOutcomes(Schedule([(pair, 1)])).bounds(epsilon)
-    return OneFormula(pair).bounds(epsilon)
+class Formula:
+    """A curve that is known in closed form."""
 
-
-def mills_drop(x: float, gap: float) -> tuple[float, float]:
-    """mills_ratio(x) - mills_ratio(x + gap) > 0, and a bound on its rounding error."""
-    near, far = float(mills_ratio(x)), float(mills_ratio(x + gap))
-    return near - far, 8 * UNIT_ROUNDOFF * (near + far)
-
-
-class OneFormula:
-    """The curve of one step of additive noise, up to rounding that is charged."""
-
-    def __init__(self, pair: Pair) -> None:
-        step = pair.one_step
-        if not isinstance(step, ShiftPair):
-            raise TypeError("one step of finitely many outputs is a sum, not a formula")
-        self.step = step
-
-    @staticmethod
-    def of(schedule: Schedule) -> "OneFormula":
-        """The curve of a schedule of one step."""
-        ((pair, _),) = schedule.parts
-        return OneFormula(pair)
-
-    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "OneFormula":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "Formula":
         """The formula is the same everywhere."""
         return self
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon), epsilon >= 0."""
-        pair = self.step
-        highest = pair.loss_range[1]
-        if epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
+        exact = Fraction(epsilon)
+        least = self.delta(exact * (1 + ROUNDED), Corner.LOWER)
+        most = self.delta(exact * (1 - ROUNDED), Corner.UPPER)
+        if most.is_zero():
             return NOTHING
-        if epsilon > highest * (1 - 16 * UNIT_ROUNDOFF):
-            # too close to tell: the curve falls, so its value a little to the left bounds it
-            return LogBounds(-math.inf, self.bounds(highest * (1 - 32 * UNIT_ROUNDOFF)).upper)
-        x = float(pair.output_at(np.array(epsilon)))
-        if pair.noise is Noise.LAPLACE:
-            return _laplace(pair, epsilon, x)
-        return _normal(pair, epsilon, x)
+        with ctx.workprec(FIRST_BITS):
+            lower = -math.inf if least.is_zero() else floor_float(least.log())
+            upper = min(ceil_float(most.log()), 0.0)  # delta is at most 1, however its ball was rounded
+        return LogBounds(lower, upper, Errors(rounding=-math.expm1(lower - upper)))
+
+    def delta(self, epsilon: Fraction, corner: Corner) -> arb:
+        """The curve at epsilon with the setting moved to a corner, to more digits than a float has."""
+        raise NotImplementedError
 
 
-def _normal(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
-    """delta = phi(x) (A [m(x-a) - m(x)] + B [m(x) - m(x+b)]), m Mills' ratio, x the output with loss epsilon.
+class FullBatches(Formula):
+    """Full batches of Gaussian noise: one step at the root of the summed squares of their separations."""
 
-    A = g_P e^{ax - a^2/2} and B = e^eps g_Q e^{-bx - b^2/2} are the shifted shares of P and e^eps Q at x,
-    relative to the plain noise; the plain shares cancel in the formula, not in the arithmetic.
-    """
+    def __init__(self, schedule: Schedule) -> None:
+        self.square = schedule.exact_gaussian_square
+        if any(pair.gaussian_separation is None for pair, _ in schedule):
+            raise ValueError("some step is no full batch of Gaussian noise")
+
+    def delta(self, epsilon: Fraction, corner: Corner) -> arb:
+        """P(X > x) - e^eps P(X > x + mu) where x = eps / mu - mu / 2."""
+
+        def compute() -> arb:
+            mu = ball(self.square).sqrt() * ball(1 + corner * ROUNDED)
+            x = ball(epsilon) / mu - mu / 2
+            return _normal_tail(x) - ball(epsilon).exp() * _normal_tail(x + mu)
+
+        return enclose(compute)
+
+
+class OneStep(Formula):
+    """The curve of one step of additive noise."""
+
+    def __init__(self, pair: Pair) -> None:
+        step = pair.one_step
+        if not isinstance(step, ShiftPair):
+            raise TypeError("one step of finitely many outputs is a sum, not a formula")
+        self.corners = {corner: _move(step, corner) for corner in Corner}
+
+    @staticmethod
+    def of(schedule: Schedule) -> "OneStep":
+        """The curve of a schedule of one step."""
+        ((pair, _),) = schedule.parts
+        return OneStep(pair)
+
+    def delta(self, epsilon: Fraction, corner: Corner) -> arb:
+        """P(X > x) - e^eps Q(X > x) where x is the output with loss epsilon."""
+        pair = self.corners[corner]
+        if _exceeds_every_loss(pair, epsilon):
+            return arb(0)
+        if not pair.has_normal_noise:
+            return _laplace_delta(pair, epsilon)
+
+        def compute() -> arb:
+            x = _normal_output(pair, epsilon)
+            return _mixed_tail(pair.observed, x) - ball(epsilon).exp() * _mixed_tail(pair.alternative, x)
+
+        return enclose(compute)
+
+
+def _move(pair: ShiftPair, corner: Corner) -> ShiftPair:
+    """The pair at a corner of the numbers that its rates and shifts may have been rounded from."""
+    factor = 1 + corner * ROUNDED
+    laws = []
+    for law in (pair.observed, pair.alternative):
+        stays = law.is_pure or 1 - law.exact_rate < LEAST_REST
+        rate = law.exact_rate if stays else law.exact_rate * factor
+        laws.append(Mixture(law.noise, rate, law.exact_shift * factor))
+    return ShiftPair(*laws)
+
+
+def _exceeds_every_loss(pair: ShiftPair, epsilon: Fraction) -> bool:
+    """Whether no output loses more than epsilon."""
+    if pair.exact_separation is not None:
+        return not pair.has_normal_noise and epsilon >= pair.exact_separation
+    if pair.has_normal_noise and not pair.observed.is_plain:
+        return False
+    low, high = pair.loss_ceiling
+    if not low <= epsilon <= high:
+        return epsilon > high
+    if pair.has_normal_noise:  # every loss is below -ln(1 - rate)
+        rest = ball(1 - pair.alternative.exact_rate)
+        return bool(enclose(lambda: (-ball(epsilon)).exp() - rest) <= 0)
+    return bool(enclose(lambda: pair.largest_loss - ball(epsilon)) <= 0)
+
+
+def _normal_tail(x: arb) -> arb:
+    return (x / arb(2).sqrt()).erfc() / 2
+
+
+def _mixed_tail(law: Mixture, x: arb) -> arb:
+    """P(X > x) for a mixture of normals."""
+    plain = ball(1 - law.exact_rate) * _normal_tail(x) if not law.is_moved else arb(0)
+    if law.is_plain:
+        return plain
+    return plain + ball(law.exact_rate) * _normal_tail(x - ball(law.exact_shift))
+
+
+def _normal_output(pair: ShiftPair, epsilon: Fraction) -> arb:
+    """The output whose loss is epsilon; y is the ratio of shifted to plain noise there."""
+    p, q, order = pair.observed, pair.alternative, ball(epsilon).exp()
+    a, b = ball(p.exact_shift), ball(-q.exact_shift)
+    if pair.exact_separation is not None:
+        return ball(epsilon) / (a + b) + (a - b) / 2
+    if q.is_plain:  # 1 - g + g y = e^eps
+        return ((order - ball(1 - p.exact_rate)) / ball(p.exact_rate)).log() / a + a / 2
+    if p.is_plain:  # 1 - g + g y = e^-eps
+        return -((1 / order - ball(1 - q.exact_rate)) / ball(q.exact_rate)).log() / b - b / 2
+    if p != q.mirrored:
+        raise NotImplementedError("no formula for two different mixtures")
+    # with w = g e^{-a^2/2} and y = e^{a x}: (1 - g) + w y = e^eps ((1 - g) + w / y), a quadratic in y
+    w = ball(p.exact_rate) * (-a * a / 2).exp()
+    linear = (order - 1) * ball(1 - p.exact_rate)
+    return ((linear + (linear * linear + 4 * w * w * order).sqrt()) / (2 * w)).log() / a
+
+
+def _laplace_delta(pair: ShiftPair, epsilon: Fraction) -> arb:
+    """g (1 - e^{x - a}) for (mix, plain); (1 - e^eps (1 - g)) (1 - e^x) for (plain, mix)."""
     p, q = pair.observed, pair.alternative
-    if min(x - p.shift, x) < OVERFLOW:
-        return _normal_direct(pair, epsilon, x)
-    terms = []  # ln share, Mills' ratio's drop, its rounding error
-    if p.rate:
-        terms.append((_log_share_of_p(pair, epsilon, x), *mills_drop(x - p.shift, p.shift)))
-    if q.rate:
-        terms.append((_log_share_of_q(pair, epsilon, x), *mills_drop(x, -q.shift)))
-    top = max(log_share for log_share, _, _ in terms)
-    value = sum(math.exp(log_share - top) * drop for log_share, drop, _ in terms)
-    abs_error = sum(math.exp(log_share - top) * drop_error for log_share, _, drop_error in terms)
-    # x carries a few units of roundoff relative, plus what dividing by a small shift magnifies
-    shift = max(p.shift, -q.shift)
-    reach = abs(x) + shift
-    rel_error = 16 * UNIT_ROUNDOFF * (4 + reach * (reach + 1 + (1 + epsilon) / shift) + abs(top))
-    if p.is_plain and not q.is_pure:  # the share of Q is what is left of e^eps (1 - g) below 1
-        rel_error += 8 * UNIT_ROUNDOFF * epsilon / abs(epsilon + q.log_rest)
-    return _charge(top - x * x / 2 - HALF_LOG_2PI, value, abs_error, rel_error)
+    if pair.exact_separation is not None:
+        gap = (pair.exact_separation - epsilon) / 2
+        return enclose(lambda: -ball(-gap).expm1())
 
+    def compute() -> arb:
+        order = ball(epsilon).exp()
+        if q.is_plain:  # 1 - g + g e^{2x - a} = e^eps
+            y = (order - ball(1 - p.exact_rate)) / ball(p.exact_rate)
+            return -ball(p.exact_rate) * ((y.log() - ball(p.exact_shift)) / 2).expm1()
+        # 1 - g + g e^{-2x - b} = e^-eps
+        y = (1 / order - ball(1 - q.exact_rate)) / ball(q.exact_rate)
+        x = -(y.log() - ball(q.exact_shift)) / 2
+        return -(1 - order * ball(1 - q.exact_rate)) * x.expm1()
 
-def _log_share_of_p(pair: ShiftPair, epsilon: float, x: float) -> float:
-    """ln A; exactly where Q is plain, since then R_P = e^eps at x."""
-    p = pair.observed
-    if pair.alternative.rate:
-        return math.log(p.rate) + p.shift * (x - p.shift / 2)
-    if epsilon < 30:
-        return math.log(math.expm1(epsilon) + p.rate)
-    return epsilon + math.log1p((p.rate - 1) * math.exp(-epsilon))
-
-
-def _log_share_of_q(pair: ShiftPair, epsilon: float, x: float) -> float:
-    """ln B; exactly where P is plain."""
-    q = pair.alternative
-    if pair.observed.rate:
-        return epsilon + math.log(q.rate) + q.shift * (x - q.shift / 2)
-    return math.log(-math.expm1(epsilon + q.log_rest)) if not q.is_moved else 0.0
-
-
-def _normal_direct(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
-    """P(X > x) - e^eps Q(X > x) far to the left, where delta is of the order of 1."""
-    p = math.exp(float(pair.observed.log_upper(np.array(x))))
-    q = math.exp(float(pair.alternative.log_upper(np.array(x))) + epsilon)
-    return _charge(0.0, p - q, 32 * UNIT_ROUNDOFF * (p + q) * (1 + abs(x) + epsilon), 0.0)
-
-
-def _laplace(pair: ShiftPair, epsilon: float, x: float) -> LogBounds:
-    """delta = g (1 - e^{x-a}) for (mix, plain) and 1 - e^eps (1 - g) times (1 - e^x) for (plain, mix)."""
-    p, q = pair.observed, pair.alternative
-    if q.rate == 0:
-        gap, share = p.shift - x, p.rate
-    else:
-        gap, share = -x, -math.expm1(epsilon + q.log_rest) if not q.is_moved else 1.0
-    gap = max(gap, 0.0)
-    # absolute errors: of x (through ln y, y = e^{-2x - b} for (plain, mix)) and of what is left of e^eps (1
-    # - g) below 1
-    steep = math.exp(2 * x - q.shift) if q.rate else 0.0
-    gap_error = 16 * UNIT_ROUNDOFF * (2 + p.shift - q.shift + abs(x) + steep)
-    share_error = 0.0 if q.rate == 0 else 8 * UNIT_ROUNDOFF * (1 + epsilon)
-    error = abs(share) * gap_error + share_error * -math.expm1(-gap - gap_error)
-    return _charge(0.0, max(share, 0.0) * -math.expm1(-gap), error, 16 * UNIT_ROUNDOFF)
-
-
-def _charge(log_scale: float, value: float, error: float, rel_error: float) -> LogBounds:
-    """Bounds on ln of e^log_scale times the value, which is off by `error` and by `rel_error` of itself."""
-    error += abs(value) * rel_error
-    upper = value + error
-    if not upper > 0:
-        return NOTHING
-    lower = value - error
-    log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
-    return LogBounds(log_lower, log_scale + math.log(upper), Errors(rounding=2 * error / upper))
+    return enclose(compute)
 
 
 class EndPoint:
@@ -160,7 +194,6 @@ class EndPoint:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.highest = schedule.loss_range[1]
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "EndPoint":
         """Itself, where it is tight enough."""
@@ -170,18 +203,20 @@ class EndPoint:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        gap_abs_error = 16 * UNIT_ROUNDOFF * max(self.highest, abs(epsilon))
-        gap = self.highest - epsilon
-        if gap + gap_abs_error <= 0:
-            return LogBounds(-math.inf, -math.inf)
-        tops = [(times, *pair.log_masses_at_top(gap + 2 * gap_abs_error)) for pair, times in self.schedule]
+        least, most = self.schedule.loss_ceiling
+        gap_low, gap_high = next_down(least - epsilon), next_up(most - epsilon)
+        if gap_high <= 0:
+            return NOTHING
+        tops = [(times, *pair.log_masses_at_top(gap_high)) for pair, times in self.schedule]
         # math.fsum rounds once, however many steps there are
-        least = math.fsum(times * log_top for times, log_top, _ in tops)
-        most = math.fsum(times * log_near for times, _, log_near in tops)
-        error = math.fsum(16 * UNIT_ROUNDOFF * times * (4 + abs(log_top)) for times, log_top, _ in tops)
-        upper = most + math.log(-math.expm1(-gap - gap_abs_error)) + error
-        lower = -math.inf
-        if gap > gap_abs_error:
-            lower = least + math.log(-math.expm1(gap_abs_error - gap)) - error
-        rounding = min(1.0, 2 * gap_abs_error / max(gap, gap_abs_error)) + error
-        return LogBounds(lower, upper, Errors(discretisation=-math.expm1(least - most), rounding=rounding))
+        at_top = next_down(math.fsum(next_down(times * log_top) for times, log_top, _ in tops))
+        near_top = next_up(math.fsum(next_up(times * log_near) for times, _, log_near in tops))
+        upper = next_up(near_top + _log_gain(gap_high)[1])
+        lower = next_down(at_top + _log_gain(gap_low)[0]) if gap_low > 0 else -math.inf
+        rounding = -math.expm1(math.log(gap_low) - math.log(gap_high)) if gap_low > 0 else 1.0
+        return LogBounds(lower, upper, Errors(-math.expm1(at_top - near_top), rounding=rounding))
+
+
+def _log_gain(gap: float) -> tuple[float, float]:
+    """Bounds on ln(1 - e^-gap), gap > 0."""
+    return float_ends(enclose(lambda: (-(-ball(gap)).expm1()).log()))

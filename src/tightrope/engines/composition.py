@@ -4,11 +4,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from tightrope.engines.closed_forms import EndPoint, one_step_bounds
 from tightrope.engines.face import (
     NO_HINT,
     NOTHING,
@@ -17,11 +15,12 @@ from tightrope.engines.face import (
     Hint,
     LocalBounds,
     LogBounds,
+    check_order,
 )
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.floats import UNIT_ROUNDOFF, log_ends, next_up
 from tightrope.pairs.schedule import Schedule
 
 KEPT_LOCALS = 8
@@ -53,6 +52,9 @@ class Crossing:
     upper: float
     width: float
 
+    def __post_init__(self) -> None:
+        check_order(self.lower, self.upper)
+
     def is_enough(self, accuracy: float) -> bool:
         """Whether delta, or else epsilon, is known as closely as asked."""
         close = math.isfinite(self.upper) and self.upper - self.lower <= accuracy / 10 * self.upper
@@ -65,7 +67,7 @@ class Composition:
     def __init__(self, schedule: Schedule, table: Sequence[EngineRow]) -> None:
         self.schedule, self.table = schedule, table
         # beyond the largest loss nothing needs a search
-        self._highest = schedule.loss_range[1] * (1 + 16 * UNIT_ROUNDOFF)
+        self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
@@ -112,14 +114,14 @@ class Composition:
 
     def _settle(self, epsilon: float) -> LogBounds | None:
         """What needs no engine: nothing is released, no loss exceeds epsilon, or P and Q share no outcome."""
-        if self.schedule.log_finite_mass == -math.inf:
+        if self.schedule.shares_no_output:
             return LogBounds(0.0, 0.0)
-        highest = self.schedule.loss_range[1]
-        if not self.schedule or epsilon >= highest * (1 + 8 * UNIT_ROUNDOFF):
+        if not self.schedule or epsilon >= self._highest:
             return NOTHING
-        if epsilon >= highest * (1 - 8 * UNIT_ROUNDOFF):
-            # Too close to the largest loss to tell: 1 - e^{eps - loss} is at most a few units of roundoff.
-            return LogBounds(-math.inf, math.log(32 * UNIT_ROUNDOFF * max(highest, 1e-300)))
+        least, most = self.schedule.loss_ceiling
+        if least <= epsilon and not self.schedule.has_infinite_losses:
+            # too close to the largest loss to tell: 1 - e^{eps - loss} is at most loss - eps
+            return LogBounds(-math.inf, log_ends(next_up(most - least))[1])
         return None
 
     def _localise(self, epsilon: float, accuracy: float, hint: Hint = NO_HINT) -> LocalBounds:
@@ -160,39 +162,24 @@ class Composition:
 
     def _settle_epsilon(self, delta: float, accuracy: float) -> tuple[float, float] | None:
         """epsilon(delta) where it needs no search, or only one near the largest loss."""
-        if not self.schedule:
+        if not self.schedule or _union_bound(self.schedule) <= delta:
             return 0.0, 0.0
-        if self._is_below_infinite_mass(delta):
-            return math.inf, math.inf
-        if self._upper_limit(delta) == 0:
-            return 0.0, 0.0
-        if _log_union_bound(self.schedule) <= math.log(delta):
-            return 0.0, 0.0
-        if self.schedule.is_bounded:  # costs nothing to try, and settles small deltas
-            guess = self._highest * (1 - 1e-6)
-            found = self._solve(EndPoint(self.schedule), guess, math.log(delta), accuracy)
+        if self.schedule.has_infinite_losses:
+            if self.schedule.compare_infinite_mass(delta) > 0:
+                return math.inf, math.inf
+            if self.schedule.loss_ceiling[1] <= 0:
+                return 0.0, 0.0  # from epsilon 0 on delta is the infinite mass
+        elif self.schedule.is_bounded:  # costs nothing to try, and settles small deltas
+            from tightrope.engines.closed_forms import EndPoint
+
+            found = self._solve(EndPoint(self.schedule), self._highest * (1 - 1e-6), delta, accuracy)
             if found.width <= accuracy and found.lower > 0:
                 return found.lower, found.upper
         return None
 
-    def _is_below_infinite_mass(self, delta: float) -> bool:
-        """Whether delta is certainly too small for every epsilon."""
-        mass = self.schedule.exact_infinite_mass
-        if mass is None:
-            # ln delta is negative: a little towards 0 it is certainly not too small
-            return math.log(delta) * (1 - 4 * UNIT_ROUNDOFF) < self.schedule.log_infinite_mass[0]
-        return Fraction(delta) < mass
-
-    def _upper_limit(self, delta: float) -> float:
-        """An epsilon at which delta(epsilon) is the infinite mass, where that is certainly at most delta."""
-        mass = self.schedule.exact_infinite_mass
-        if not mass or Fraction(delta) < mass:
-            return math.inf
-        return max(self.schedule.finite_loss_limit, 0.0)
-
     def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
-        log_delta = math.log(delta)
+        log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
         tried, hopeless = {guess}, 0
         for wanted in (max(accuracy, ROUGH), *[accuracy] * MOST_TRIES):
@@ -200,17 +187,17 @@ class Composition:
                 found = Crossing(0.0, guess, math.inf)
             else:
                 hint = Hint(tilt, None if wanted >= ROUGH else log_delta)  # a rough solution is behind it
-                found = self._solve(self._localise(guess, wanted, hint), guess, log_delta, wanted)
+                found = self._solve(self._localise(guess, wanted, hint), guess, delta, wanted)
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
             guess = _next_guess(found, guess, tried, self._highest)
             tried.add(guess)
-        if found.lower == 0 and self._meets_at_zero(log_delta, accuracy):
+        if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
         if not found.is_enough(accuracy):
-            limit = self._upper_limit(delta)
-            # where delta is the infinite mass up to rounding, no bound tells more
+            # where delta is the infinite mass up to rounding, only the largest finite loss tells more
+            limit = self.schedule.loss_ceiling[1]
             if found.lower <= limit < math.inf and log_delta <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
@@ -226,22 +213,23 @@ class Composition:
         except EngineDeclines:
             return 1.0, 1.0
 
-    def _meets_at_zero(self, log_delta: float, accuracy: float) -> bool:
+    def _meets_at_zero(self, delta: float, accuracy: float) -> bool:
         """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""
         for wanted in (accuracy, ROUGH):
             with suppress(NotPreciseEnough):
-                return self.log_bounds(0.0, wanted).upper <= log_delta
+                return self.log_bounds(0.0, wanted).upper <= log_ends(delta)[0]
         return False
 
-    def _solve(self, local: LocalBounds, guess: float, log_delta: float, accuracy: float) -> Crossing:
-        """Both crossings as `local` sees them."""
+    def _solve(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
+        """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded."""
         highest = self._highest
+        least_log, most_log = log_ends(delta)
 
         def upper(epsilon: float) -> float:
-            return (self._settle(epsilon) or local.bounds(epsilon)).upper - log_delta
+            return (self._settle(epsilon) or local.bounds(epsilon)).upper - least_log
 
         def lower(epsilon: float) -> float:
-            return (self._settle(epsilon) or local.bounds(epsilon)).lower - log_delta
+            return (self._settle(epsilon) or local.bounds(epsilon)).lower - most_log
 
         step = max(abs(guess) * 1e-4, 1e-9)
         here, there = local.bounds(guess), local.bounds(guess + step).upper
@@ -254,17 +242,16 @@ class Composition:
         low, _ = find_crossing(lower, start=start, slope=slope, resolution=resolution, highest=highest)
         # beyond the largest loss the upper end is certain, and says nothing about how close it is
         if not math.isfinite(high) or self._settle(high) is not None:
-            return Crossing(min(low, high), high, math.inf)
+            return Crossing(low, high, math.inf)
         found = local.bounds(high)
         # a bound can also jump past delta, which leaves the crossing open
-        jumped = -math.expm1(min(found.upper - log_delta, 0.0))
-        return Crossing(min(low, high), high, max(found.width, jumped))
+        jumped = -math.expm1(min(found.upper - least_log, 0.0))
+        return Crossing(low, high, max(found.width, jumped))
 
 
-def _log_union_bound(schedule: Schedule) -> float:
-    """ln of the sum of the steps' own delta(0), an upper bound on the run's: total variation adds up."""
-    total = sum(times * math.exp(one_step_bounds(pair, 0.0).upper) for pair, times in schedule)
-    return math.log(total) + 1e-12 if total else -math.inf
+def _union_bound(schedule: Schedule) -> float:
+    """The sum of bounds on the steps' own delta(0), which bounds the run's: total variation adds up."""
+    return next_up(math.fsum(next_up(times * pair.total_variation) for pair, times in schedule))
 
 
 def _next_guess(found: Crossing, guess: float, tried: set[float], highest: float) -> float:

@@ -10,7 +10,7 @@ charged for it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,9 +25,13 @@ from tightrope.engines.saddle import (
     tilt_for_epsilon,
 )
 from tightrope.engines.transforms.make import kept_transform
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf, short
+from tightrope.engines.transforms.transform import LOG_ROUNDINGS
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, logaddexp_abs_error
 from tightrope.pairs.schedule import Schedule
 
+ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
 
 
@@ -41,6 +45,8 @@ class ContourEngine:
             (kept_transform(pair), times) for pair, times in schedule if pair.gaussian_separation is None
         ]
         self.log_infinite = schedule.log_infinite_mass
+        # of any sum over the steps: products with counts, additions, and the squares of full batches
+        self.roundings = 9 + 3 * len(schedule.parts)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives; declined where the transforms end."""
@@ -71,60 +77,72 @@ class ContourEngine:
             for transform, times in self.parts:
                 log_modulus += times * math.log(min(transform.modulus_from(c, reach), 1.0))
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
-                return reach, log_modulus
+                return reach, log_modulus * (1 - LOG_ROOM)  # each logarithm is off by 10 u of itself
             reach = on_grid(1.01 * reach, REACHES)
         raise EngineDeclines("the integrand does not decay")
 
     def _line(self, spot: Placement, reach: float, log_cut: float, tolerance: float) -> "ContourLine":
-        c, c_beyond = spot.tilt, spot.tilt_beyond
-        step = 2 * math.pi / on_grid(spot.period, PERIODS)
-        count = math.ceil(reach / step)
-        if 20 * count > self.most_evaluations:
+        c = spot.tilt
+        step = short(2 * math.pi / on_grid(spot.period, PERIODS))
+        count = math.ceil(reach / step) + 1  # the quotient is rounded; the last height is beyond `reach`
+        if 20 * count > min(self.most_evaluations, 20 * 2**23):
             raise EngineDeclines("the integrand decays too slowly")
-        t = np.arange(count + 1, dtype=float) * step
-        log_moment, log_moment_error = self.gaussian_square * c * (1 + c) / 2, 0.0
+        t = np.arange(count + 1, dtype=float) * step  # exact
+        log_moments = [self.gaussian_square * c * (1 + c) / 2]
         log_modulus = -self.gaussian_square * t**2 / 2
         angle = self.gaussian_square * t * (c + 0.5)
-        enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
+        log_moment_error = missed = 0.0
+        log_enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
+        sizes = np.abs(log_modulus) + np.abs(angle)
         quadrature_errors, tail_errors, rounding_errors = (np.zeros_like(t) for _ in range(3))
         for transform, times in self.parts:
             target = 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / times)))
             line = transform.line(c, step, count, target, self.most_evaluations)
-            nodes, missing = line.nodes, line.nodes.missing_rel_error
-            log_moment += times * nodes.log_moment
-            log_moment_error += times * (nodes.log_moment_abs_error + missing)
+            nodes = line.nodes
+            log_moments.append(times * nodes.log_moment)
+            log_moment_error += times * nodes.log_moment_abs_error
+            missed += times * nodes.missing_rel_error
             log_modulus += times * line.log_modulus
             angle += times * line.angle
-            rounded = (nodes.weight_rel_error + 8 * UNIT_ROUNDOFF) * line.swing + UNIT_ROUNDOFF
-            # |x^k - y^k| <= k |x - y| (|y| + |x - y|)^{k-1}
-            largest = np.exp(line.log_modulus) + missing + rounded
-            enlarged += times * np.log(largest)
+            sizes += times * (np.abs(line.angle) + np.abs(line.log_modulus))
+            # |x^k - y^k| <= k |x - y| (|y| + |x - y|)^{k-1}; the logarithm loses 8 u of itself, as in `sizes`
+            largest = (np.exp(line.log_modulus) + nodes.missing_rel_error + line.abs_errors) * (1 + ROOM_UP)
+            log_enlarged += times * np.log(largest)
             quadrature_errors += times / largest * nodes.quadrature_rel_error
             tail_errors += times / largest * nodes.tail_rel_error
-            powers = np.abs(line.angle) + np.abs(line.log_modulus)
-            rounding_errors += times / largest * rounded + 8 * UNIT_ROUNDOFF * times * powers
+            rounding_errors += times / largest * line.abs_errors
+        # of each ln|m| and arg m, their products with k, and their sum
+        roundings = UNIT_ROUNDOFF * (LOG_ROUNDINGS + self.roundings)
         z = c + 1j * t
-        kernel = 1 / np.abs(z * (z + 1))
-        beyond = self.gaussian_square * c_beyond * (1 + c_beyond) / 2
-        for transform, times in self.parts:
-            beyond += times * transform.log_moment_above(c_beyond)
-        log_moment_error += 16 * UNIT_ROUNDOFF * (1 + abs(log_moment))
+        # Moduli, z + 1, their product and angles lose less than 4 * roundings; the logarithm 8 u of itself.
+        log_kernel = -np.log(np.abs(z) * np.abs(z + 1))
+        kernel_angle = np.angle(z) + np.angle(z + 1)
+        sizes += np.abs(log_kernel) + 4
+        log_moment = math.fsum(log_moments)
         return ContourLine(
             tilt=c,
             heights=t,
             log_moment=log_moment,
-            log_moment_abs_error=log_moment_error,
-            log_integrand=log_modulus + np.log(kernel),
-            angle=angle - np.angle(z) - np.angle(z + 1),
-            log_enlarged=enlarged + np.log(kernel),
+            log_moment_abs_error=log_moment_error + roundings * math.fsum(map(abs, log_moments)),
+            log_integrand=log_modulus + log_kernel,
+            angle=angle - kernel_angle,
+            log_enlarged=log_enlarged + log_kernel,
             quadrature_rel_errors=quadrature_errors,
             tail_rel_errors=tail_errors,
             rounding_rel_errors=rounding_errors,
-            log_cut=log_cut - math.log(math.pi * float(t[-1])),
-            tilt_beyond=c_beyond,
-            log_moment_beyond=beyond,
+            phase_abs_errors=roundings * sizes,
+            # relative to e^log_moment, not to the moment itself
+            log_cut=log_cut - math.log(math.pi * float(t[-1])) + missed + LOG_ROOM,
+            tilt_beyond=spot.tilt_beyond,
+            log_moment_beyond=self._log_moment_above(spot.tilt_beyond),
             log_infinite=self.log_infinite,
         )
+
+    def _log_moment_above(self, c: float) -> float:
+        """A certified upper bound of ln of the composed moment."""
+        logs = [self.gaussian_square * c * (1 + c) / 2]
+        logs += [times * transform.log_moment_above(c) for transform, times in self.parts]
+        return math.fsum(logs) + UNIT_ROUNDOFF * self.roundings * math.fsum(map(abs, logs))
 
 
 def on_grid(x: float, ratio: float) -> float:
@@ -146,53 +164,75 @@ class ContourLine:
     quadrature_rel_errors: Floats
     tail_rel_errors: Floats
     rounding_rel_errors: Floats
+    phase_abs_errors: Floats  # of ln of the integrand and of its angle together
     log_cut: float
     tilt_beyond: float
     log_moment_beyond: float
     log_infinite: tuple[float, float]
 
     @cached_property
-    def _sums(self) -> tuple[Floats, float, float, float]:
-        """The terms' sizes, and the errors that do not depend on epsilon: quadrature, tails and rounding."""
-        halves = np.full_like(self.heights, float(self.heights[1]) / math.pi)
-        halves[0] /= 2
-        size, enlarged = np.exp(self.log_integrand) * halves, np.exp(self.log_enlarged) * halves
-        angle_error = 8 * UNIT_ROUNDOFF * float(size @ (np.abs(self.angle) + 64))
-        quadrature = float(enlarged @ self.quadrature_rel_errors)
-        tails = float(enlarged @ self.tail_rel_errors)
-        return size, quadrature, tails, angle_error + float(enlarged @ self.rounding_rel_errors)
+    def _sums(self) -> tuple[Floats, Errors]:
+        """The terms' sizes, and what can be wrong with their sum whatever epsilon is.
+
+        All of it is a sum of positive numbers, for which ROOM is enough. A term e^x cos(angle) is off by its
+        size times the errors of x and of the angle.
+        """
+        factor = float(self.heights[1]) / math.pi
+        factors = np.full_like(self.heights, factor)
+        factors[0] = factor / 2
+        size = np.exp(self.log_integrand) * factors
+        enlarged = exp_or_inf(self.log_enlarged) * factors * (1 + ROOM)
+        own = size @ (self.phase_abs_errors + UNIT_ROUNDOFF * np.abs(self.angle)) * (1 + ROOM)
+        # exp and cos, three products and a quotient, pi, the sum
+        functions = 2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF
+        return size, Errors(
+            discretisation=float(enlarged @ self.quadrature_rel_errors),
+            tails=float(enlarged @ self.tail_rel_errors),
+            cut_off=float(exp_or_inf(self.log_cut)),
+            rounding=float(enlarged @ self.rounding_rel_errors + own + functions * size.sum() * (1 + ROOM)),
+        )
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         t, c = self.heights, self.tilt
-        log_scale = self.log_moment - c * epsilon
-        size, quadrature, tails, rounding = self._sums
-        value = float(size @ np.cos(self.angle - t * epsilon))
-        scale_size = 1 + abs(self.log_moment) + c * abs(epsilon)
-        scale_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * scale_size
-        rounding += 8 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t)  # of the angles t * epsilon
-        rounding += abs(value) * math.expm1(min(scale_error, 700.0))
-        cut_off = math.exp(min(self.log_cut, 700.0))
+        size, errors = self._sums
+        value = math.fsum((size * np.cos(self.angle - t * epsilon)).tolist())
+        # the angles t epsilon and their difference are rounded
+        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t) * (1 + ROOM)
+        errors = replace(errors, rounding=errors.rounding + turned)
+        charge = errors.total * (1 + ROOM)
         aliasing = self._aliasing(epsilon)
-        charge = quadrature + tails + cut_off + rounding
         upper, lower = value + charge, value - charge - aliasing
-        if not upper > 0:
-            upper = charge + aliasing + abs(value)
-        log_lower = log_scale + math.log(lower) if lower > 0 else -math.inf
-        log_upper = log_scale + math.log(upper)
+        if not 0 < upper < math.inf:
+            raise ArithmeticError(f"the sum over the contour is {value} within {charge}")
+        log_scale = self.log_moment - c * epsilon
+        # two roundings in each, and the logarithm of the sum
+        sizes = abs(self.log_moment) + abs(c * epsilon)
+        log_error = self.log_moment_abs_error + UNIT_ROUNDOFF * (2 * sizes + 10 * abs(math.log(upper)) + 1)
+        log_upper = log_scale + math.log(upper) + log_error
+        log_lower = -math.inf
+        if lower > 0:
+            log_lower = log_scale + math.log(lower) - log_error - 10 * UNIT_ROUNDOFF * abs(math.log(lower))
         infinite_below, infinite_above = self.log_infinite
         if infinite_above > -math.inf:
-            log_lower = float(np.logaddexp(log_lower, infinite_below))
-            log_upper = float(np.logaddexp(log_upper, infinite_above))
-            infinite_abs_error = math.exp(infinite_above) - math.exp(infinite_below)
-            rounding += infinite_abs_error * math.exp(min(-log_scale, 700.0))
-        errors = (error / upper for error in (quadrature, tails, aliasing, cut_off, rounding))
-        return LogBounds(log_lower, log_upper, Errors(*errors))
+            log_upper = _add(log_upper, infinite_above, 1)
+            log_lower = _add(log_lower, infinite_below, -1)
+        rounding = errors.rounding + 2 * upper * log_error
+        terms = errors.discretisation, errors.tails, aliasing, errors.cut_off, rounding
+        return LogBounds(log_lower, log_upper, Errors(*(term / upper for term in terms)))
 
     def _aliasing(self, epsilon: float) -> float:
         """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
         c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
         log_scale = self.log_moment - c * epsilon
         log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon
-        below = geometric_tail(-c * period, -log_scale)
-        return below + geometric_tail(-(beyond - c) * period, log_chernoff - log_scale)
+        sizes = abs(self.log_moment) + abs(self.log_moment_beyond) + 2 * beyond * (abs(epsilon) + period) + 64
+        log_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * sizes
+        below = geometric_tail(-c * period, log_error - log_scale)
+        return below + geometric_tail(-(beyond - c) * period, log_chernoff - log_scale + log_error)
+
+
+def _add(log_x: float, log_y: float, side: int) -> float:
+    """ln(x + y), rounded to a side."""
+    total = float(np.logaddexp(log_x, log_y))
+    return total + side * (float(logaddexp_abs_error(total)) + UNIT_ROUNDOFF)

@@ -28,6 +28,18 @@ class Errors:
         return self.discretisation + self.tails + self.aliasing + self.cut_off + self.rounding
 
 
+class Contradiction(Exception):
+    """Two certified bounds that cannot both be true: a bug, which nothing may hide."""
+
+
+def check_order(lower: float, upper: float) -> None:
+    """Refuse bounds that are no numbers, for which an engine is to blame, or that cross, which is a bug."""
+    if math.isnan(lower) or math.isnan(upper):
+        raise ArithmeticError(f"bounds that are not numbers: {lower} and {upper}")
+    if lower > upper:
+        raise Contradiction(f"the certified lower bound {lower!r} exceeds the upper bound {upper!r}")
+
+
 @dataclass(frozen=True)
 class LogBounds:
     """ln of a lower and an upper bound on delta; -inf below where nothing positive is certified."""
@@ -44,8 +56,7 @@ class LogBounds:
         return -math.expm1(self.lower - self.upper)
 
     def __post_init__(self) -> None:
-        if not self.lower <= self.upper:  # also catches NaN
-            raise ArithmeticError(f"bounds out of order: {self.lower} > {self.upper}")
+        check_order(self.lower, self.upper)
 
 
 NOTHING = LogBounds(-math.inf, -math.inf)

@@ -27,8 +27,8 @@ def limiting_mu(schedule: Schedule) -> float:
 
 
 def limiting_schedule(mu: float) -> Schedule:
-    """One unsampled Gaussian step of that separation."""
-    return Schedule([(ShiftPair.of_normals(mu), 1)])
+    """One unsampled Gaussian step of that separation; none where the limit says nothing."""
+    return Schedule([(ShiftPair.of_normals(mu), 1)] if math.isfinite(mu) else [])
 
 
 @singledispatch

@@ -9,7 +9,13 @@ from scipy import special
 
 from tightrope.engines.face import NO_HINT, NOTHING, Errors, Hint, LogBounds
 from tightrope.errors import InvalidSetting
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio, gamma
+from tightrope.numerics.ulps import (
+    ELEMENTARY_REL_ERROR,
+    UNDERFLOW_ABS_ERROR,
+    gammaln_abs_error,
+    logaddexp_abs_error,
+)
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
@@ -20,12 +26,13 @@ MOST_EXACT = 200_000  # that are counted in fractions
 class ExactOutcomes:
     """All total losses of a run with their probabilities: an exact sum, up to rounding that is charged.
 
-    Each mass is off by at most `mass_rel_errors` relative to itself, each loss by at most `loss_abs_errors`.
+    The logarithm of each mass is off by at most `log_mass_abs_errors`, each loss by `loss_abs_errors`.
     """
 
     def __init__(self, schedule: Schedule) -> None:
         log_masses, losses, mass_sizes, loss_sizes = (np.zeros(1) for _ in range(4))
         additions = 0  # in the longest sum behind a log mass or a loss
+        factorials = 0  # whose logarithms are in a log mass
         for pair, times in schedule:
             if not pair.levels:
                 log_masses = np.full(1, -np.inf)
@@ -36,12 +43,15 @@ class ExactOutcomes:
                 for one, total in zip(each, (log_masses, losses, mass_sizes, loss_sizes), strict=True)
             )
             additions += 2 * min(times, len(pair.levels)) + 1
+            factorials += min(times, len(pair.levels)) + 1
         order = np.argsort(losses)
         self.log_masses, self.losses = log_masses[order], losses[order]
-        # A sum of n terms is off by at most n - 1 roundings of the sum of their sizes. The rest is for the
-        # terms themselves (a product, and a logarithm or gammaln) and for the exponential of a log mass.
-        self.mass_rel_errors = (16 + additions) * UNIT_ROUNDOFF * mass_sizes[order]
-        self.loss_abs_errors = (8 + additions) * UNIT_ROUNDOFF * loss_sizes[order]
+        # A sum of n terms is off by at most gamma(n) of the sum of their sizes. A term is a product with a
+        # logarithm (LOG_REL_ERROR and a rounding) or a gammaln, off by 16 u of its size and 16 u more.
+        sizes = mass_sizes[order]
+        self.log_mass_abs_errors = (gamma(additions) + 16 * UNIT_ROUNDOFF) * sizes
+        self.log_mass_abs_errors += factorials * gammaln_abs_error(0.0)
+        self.loss_abs_errors = (gamma(additions) + LOG_REL_ERROR + 2 * UNIT_ROUNDOFF) * loss_sizes[order]
         self.infinite_below, self.infinite_above = schedule.log_infinite_mass
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ExactOutcomes":
@@ -50,34 +60,50 @@ class ExactOutcomes:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        epsilon_abs_error = 8 * UNIT_ROUNDOFF * abs(epsilon)
-        farthest = float(self.loss_abs_errors.max()) + epsilon_abs_error
-        first = int(np.searchsorted(self.losses, epsilon - farthest))  # no loss before can exceed epsilon
-        log_masses, gain = self.log_masses[first:], np.maximum(-np.expm1(epsilon - self.losses[first:]), 0)
+        differences = self.losses - epsilon  # each rounded once; epsilon is any number that rounds to it
+        difference_abs_errors = self.loss_abs_errors + UNIT_ROUNDOFF * (np.abs(differences) + abs(epsilon))
+        counts = differences > -difference_abs_errors  # the others certainly lose less than epsilon
+        log_masses, differences = self.log_masses[counts], differences[counts]
         top = float(log_masses.max(initial=-np.inf))
         value = error = 0.0
         if top > -math.inf:
-            masses = np.exp(log_masses - top)
-            # np.sum adds in pairs: 19 roundings in a block of 128, then one per doubling up to MOST_OUTCOMES
-            rel_errors = self.mass_rel_errors[first:] + 48 * UNIT_ROUNDOFF
-            gain_abs_errors = self.loss_abs_errors[first:] + epsilon_abs_error
+            exponents = log_masses - top
+            masses = np.exp(exponents)
+            gain = np.maximum(-np.expm1(-differences), 0.0)  # what is below 0 is so by rounding, and charged
+            # The logarithm of a mass, its difference with the top (rounded, relative to its size), exp, expm1
+            # and the product; e^x - 1 <= 2 x below 1. np.sum adds in pairs, 27 deep for a million terms.
+            rel_errors = 2 * (self.log_mass_abs_errors[counts] + UNIT_ROUNDOFF * np.abs(exponents))
+            rel_errors += 2 * ELEMENTARY_REL_ERROR + gamma(32)
+            if float(rel_errors.max()) > 1:
+                raise ArithmeticError("the masses of outcomes are lost in rounding")
             value = float(np.sum(masses * gain))
-            error = float(np.sum(masses * (gain_abs_errors + gain * rel_errors))) * (1 + 48 * UNIT_ROUNDOFF)
+            # 1 - e^-x moves by at most as much as x where x >= 0
+            charges = gain * rel_errors + 2 * difference_abs_errors[counts]
+            error = float(np.sum(masses * charges)) * (1 + 2 * float(rel_errors.max()))
+            error += len(masses) * UNDERFLOW_ABS_ERROR
         upper = _log_sum(top, value + error, self.infinite_above)
         if upper == -math.inf:
             return NOTHING
         lower = _log_sum(top, value - error, self.infinite_below)
-        log_abs_error = 8 * UNIT_ROUNDOFF * abs(upper)  # of taking the logarithms
-        share = 2 * log_abs_error
-        share += math.exp(self.infinite_above - upper) - math.exp(self.infinite_below - upper)
+        share = math.exp(self.infinite_above - upper) - math.exp(self.infinite_below - upper)
         share += math.exp(top - upper) * 2 * error if error else 0.0
-        upper = min(upper + log_abs_error, 0.0)
-        return LogBounds(min(lower - log_abs_error, upper), upper, Errors(rounding=share))
+        log_lower = lower - _log_abs_error(top, lower)
+        log_upper = min(upper + _log_abs_error(top, upper), 0.0)
+        return LogBounds(log_lower, log_upper, Errors(rounding=share + log_upper - upper))
 
 
 def _log_sum(log_scale: float, value: float, log_more: float) -> float:
     """ln of e^log_scale * value + e^log_more, where a value that is not positive counts as 0."""
     return float(np.logaddexp(log_scale + math.log(value), log_more)) if value > 0 else log_more
+
+
+def _log_abs_error(log_scale: float, result: float) -> float:
+    """Of `_log_sum`: the logarithm is at most |log_scale| + |result| in size; value and error were added."""
+    if result == -math.inf:
+        return 0.0
+    size = abs(result) + (abs(log_scale) if log_scale > -math.inf else 0.0)
+    error = 2 * (ELEMENTARY_REL_ERROR + UNIT_ROUNDOFF) * size + 4 * UNIT_ROUNDOFF
+    return error + float(logaddexp_abs_error(result))
 
 
 def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:

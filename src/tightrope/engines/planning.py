@@ -85,7 +85,7 @@ class Outline:
         low, high = self.pair.loss_range
         if self.pair.is_finite:
             return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
-        cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800)
+        cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800).certain
         return cells.merged, cells.log_masses
 
     def losses_that_matter(self, c: float, log_share: float, log_mass: float) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 
@@ -144,12 +145,19 @@ def place_contour(
 
 
 def log_chernoff_factor(c: float) -> float:
-    """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}: delta(eps) <= this E[e^{c loss}] e^{-c eps}."""
+    """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}: delta(eps) <= this E[e^{c loss}] e^{-c eps}.
+
+    It is the sum of two numbers of one sign, each off by 10 units of roundoff at most, relative.
+    """
     return -c * math.log1p(1 / c) - math.log1p(c)
 
 
 def geometric_tail(log_ratio: float, log_scale: float) -> float:
-    """e^log_scale * (r + r^2 + ...) with r = e^log_ratio; infinite where the series diverges."""
+    """At least e^log_scale (r + r^2 + ...), r = e^log_ratio, the ratio right to 2^-30 of itself.
+
+    Infinite where the series diverges, or the sum is beyond floats.
+    """
     if log_ratio >= 0:
         return math.inf
-    return math.exp(min(log_scale + log_ratio - math.log(-math.expm1(log_ratio)), 700.0))
+    log_sum = log_scale + log_ratio * (1 - LOG_ROOM) - math.log(-math.expm1(log_ratio)) + ROOM
+    return float(exp_or_inf(log_sum))

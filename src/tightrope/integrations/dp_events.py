@@ -1,6 +1,5 @@
 """Events of dp_accounting as runs, and runs as events, with the unit of the noise stated."""
 
-import math
 from collections.abc import Iterator
 from enum import Enum
 from fractions import Fraction
@@ -8,6 +7,8 @@ from typing import Any, assert_never
 
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics import check
+from tightrope.numerics.floats import floor_root
+from tightrope.setting.given import exactly
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
@@ -195,8 +196,8 @@ def _read_noise(release: dp_event.DpEvent, sampling: Sampling, relation: Relatio
 def _reveal(sampling: Sampling, relation: Relation) -> Step:
     """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
-        missed, drawn = 1 - sampling.rate, sampling.rate
-        return Step(Finite(observed=[missed, drawn, 0.0], alternative=[missed, 0.0, drawn]), EveryRecord())
+        missed, drawn = 1 - sampling.exact_rate, sampling.exact_rate
+        return Step(Finite(observed=[missed, drawn, 0], alternative=[missed, 0, drawn]), EveryRecord())
     return Step(REVEALING, sampling)
 
 
@@ -210,11 +211,9 @@ def _read_response(release: dp_event.DpEvent, relation: Relation) -> Step:
         step = f"Step(Finite(observed={observed}, alternative={alternative}), EveryRecord())"
         remedy = f"For k buckets and noise p take {step}, whose probabilities you round yourself."
         raise NoTheorem(f"{asked}: known for two buckets", remedy)
-    noise = check.probability(noise_parameter=_unwrap(release.noise_parameter))
-    exact = 1 - Fraction(noise) / 2  # noise hits the truth half the time
-    truth = float(exact)
-    if Fraction(truth) < exact:  # a truthful report is the less private one, so round up
-        truth = math.nextafter(truth, 1)
+    noise = _unwrap(release.noise_parameter)
+    check.probability(noise_parameter=noise)
+    truth = 1 - exactly(noise) / 2  # noise hits the truth half the time
     return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
 
 
@@ -246,13 +245,11 @@ def _merge_releases(sampled: dp_event.DpEvent, relation: Relation) -> dp_event.D
         )
         raise NoTheorem(f"{asked}: {known}", remedy)
     noises = [
-        (Fraction(check.positive(noise_multiplier=_unwrap(release.noise_multiplier))), times)
+        (Gaussian(noise_multiplier=_unwrap(release.noise_multiplier)).exact_noise_multiplier, times)
         for release, times in parts
     ]
-    variance = 1 / sum(times / noise**2 for noise, times in noises)
-    # Two roundings, each by at most half a unit in the last place: two units less are certainly not too much
-    # noise.
-    return dp_event.GaussianDpEvent(math.nextafter(math.nextafter(math.sqrt(variance), 0), 0))
+    inverse_variances: list[Fraction] = [times / noise**2 for noise, times in noises]
+    return dp_event.GaussianDpEvent(floor_root(1 / sum(inverse_variances, Fraction(0))))
 
 
 def _write_step(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_event.DpEvent:
@@ -261,10 +258,11 @@ def _write_step(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_ev
         return dp_event.NonPrivateDpEvent()
     if isinstance(mechanism, Gaussian | Laplace):
         scale = sum_moves_by(sampling, relation) if relation and unit is PER_SENSITIVITY else 1
-        return _sample(_EVENT_OF[type(mechanism)](mechanism.noise_multiplier / scale), sampling)
+        noise = mechanism.exact_noise_multiplier / scale
+        return _sample(_EVENT_OF[type(mechanism)](_as_float(noise_multiplier=noise)), sampling)
     answers = isinstance(sampling, EveryRecord) and relation in (SUBSTITUTE, None)
     if isinstance(mechanism, RandomizedResponse) and answers:
-        return _write_response(mechanism.truth_probability)
+        return _write_response(mechanism.exact_truth_probability)
     under = f" under {{{relation.name}}}" if relation else ""
     remedy = (
         "Events are known for Gaussian and Laplace with every sampling, and for RandomizedResponse with "
@@ -273,11 +271,21 @@ def _write_step(step: Step, relation: Relation | None, unit: NoiseUnit) -> dp_ev
     raise InvalidSetting("run", step, f"consist of steps that an event can say{under}", remedy)
 
 
-def _write_response(truth: float) -> dp_event.DpEvent:
-    if truth < 1 / 2:
+def _write_response(truth: Fraction) -> dp_event.DpEvent:
+    if truth < Fraction(1, 2):
         remedy = "Swap the two answers: that is the same release with 1 - truth_probability."
-        raise InvalidSetting("truth_probability", truth, "be at least 1/2 to become an event", remedy)
-    return dp_event.RandomizedResponseDpEvent(noise_parameter=2 * (1 - truth), num_buckets=2)
+        raise InvalidSetting("truth_probability", float(truth), "be at least 1/2 to become an event", remedy)
+    noise = _as_float(noise_parameter=2 * (1 - truth))
+    return dp_event.RandomizedResponseDpEvent(noise_parameter=noise, num_buckets=2)
+
+
+def _as_float(**named: Fraction) -> float:
+    """A number that the field of an event holds as it is; others are refused, not rounded."""
+    ((name, exact),) = named.items()
+    if Fraction(float(exact)) != exact:
+        remedy = "Events hold floats: take the float next to it that is less private."
+        raise InvalidSetting(name, exact, "be a float to become an event", remedy)
+    return float(exact)
 
 
 def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
@@ -285,7 +293,7 @@ def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
         case EveryRecord():
             return event
         case Poisson():
-            return dp_event.PoissonSampledDpEvent(sampling.rate, event)
+            return dp_event.PoissonSampledDpEvent(_as_float(rate=sampling.exact_rate), event)
         case WithoutReplacement():
             return dp_event.SampledWithoutReplacementDpEvent(sampling.population, sampling.batch, event)
     assert_never(sampling)

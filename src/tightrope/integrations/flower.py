@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
@@ -173,7 +174,7 @@ class FlowerAccountant:
     def _step(self, event: GaussianPrivacyEvent) -> Step:
         noise, drawn, population = event.noise_multiplier, event.sample_size, event.population_size
         if self._config.sampling_method is SamplingMethod.POISSON:
-            return Step(Gaussian(noise_multiplier=noise), Poisson(rate=drawn / population))
+            return Step(Gaussian(noise_multiplier=noise), Poisson(rate=Fraction(drawn, population)))
         if self._config.sampling_method is SamplingMethod.WITHOUT_REPLACEMENT:
             sampling = WithoutReplacement(batch=drawn, population=population)
             return Step(Gaussian(noise_multiplier=noise), sampling)

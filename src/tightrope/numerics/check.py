@@ -24,6 +24,16 @@ def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:
     return result
 
 
+def exact_float(*, remedy: str, **named: object) -> float:
+    """The one named argument as a float; a number between two floats is refused, not rounded."""
+    ((name, value),) = named.items()
+    result = real(remedy=remedy, **named)
+    if result != value:
+        remedy = f"It lies between two floats: pass the one that is safe for you, for example {result!r}."
+        raise _refuse(name, value, "a float", remedy)
+    return result
+
+
 def positive(*, remedy: str = "Pass a number above 0.", **named: object) -> float:
     """The one named argument as a finite float above 0."""
     ((name, value),) = named.items()

@@ -2,25 +2,32 @@
 
 Each function takes the sums that a simulation keeps and returns the two limits; each limit alone fails with
 probability at most beta / 2. Points (columns) are treated one by one: whoever asks at several divides beta by
-their number. Why each holds is in theorems/proofs/monte_carlo.md.
+their number. Why each holds is in theorems/proofs/monte_carlo.md. The sums may be off by an error that is
+given with them; every limit is rounded outwards.
 """
 
 import math
+from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
 from tightrope.numerics import check
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Limits = tuple[Floats, Floats]
 
 # up to 0.58 the capital falls as the tested mean grows, so one side is excluded, not a slice
 BOLDEST_BET = 0.5
-SUM_REL_ERROR = 1e-12  # of adding up 1e12 numbers in blocks, many times over
-ENTROPY_REL_ERROR, ENTROPY_ABS_ERROR = 1e-9, 1e-16  # of two terms that cancel, many times over
-COMPLEMENT_ABS_ERROR = 4e-16  # of 1 - p for p in [0, 1], twice over
+BITS = 128  # carried where a limit is made certain
 BISECTIONS = 110  # to the last bit, from an interval of length 1
+WIDENINGS = [2.0**-power for power in range(48, 0, -8)]  # tried in turn until a limit is certain
 
 
 class Interval(Enum):
@@ -41,14 +48,40 @@ class Interval(Enum):
 HOEFFDING, CHERNOFF, BETTING = Interval.HOEFFDING, Interval.CHERNOFF, Interval.BETTING
 
 
-def find_limits(
-    interval: Interval, counts: Floats, sums: Floats, squares: Floats, beta: float, planned: int
-) -> Limits:
-    """The limits by one of the intervals; the sums are as in `betting`."""
+@dataclass(frozen=True)
+class Sample:
+    """Sums of numbers in [0, 1] and of their squares: a row per chunk of `counts[t]` draws, in order.
+
+    The true sums differ from these by at most the errors.
+    """
+
+    counts: Floats
+    sums: Floats
+    squares: Floats
+    sum_abs_errors: Floats | float = 0.0
+    square_abs_errors: Floats | float = 0.0
+
+    @property
+    def draws(self) -> int:
+        """How many numbers there are."""
+        return int(self.counts.sum())
+
+    @property
+    def mean_ends(self) -> Limits:
+        """Bounds on the mean of the numbers, which lies in [0, 1]."""
+        total = self.sums.sum(axis=0)
+        rel_error = gamma(len(self.counts) + 8)  # of each sum over the chunks, and of the lines below
+        errors = np.broadcast_to(self.sum_abs_errors, self.sums.shape).sum(axis=0)
+        abs_error = (errors + rel_error * total) * (1 + rel_error)
+        low, high = (total - abs_error) / self.draws, (total + abs_error) / self.draws
+        return np.maximum(_down(low), 0.0), np.minimum(_up(high), 1.0)
+
+
+def find_limits(interval: Interval, sample: Sample, beta: float, planned: int) -> Limits:
+    """The limits by one of the intervals."""
     if interval is BETTING:
-        return betting(counts, sums, squares, beta, planned)
-    simple = chernoff if interval is CHERNOFF else hoeffding
-    return simple(int(counts.sum()), sums.sum(axis=0), beta)
+        return betting(sample, beta, planned)
+    return chernoff(sample, beta) if interval is CHERNOFF else hoeffding(sample, beta)
 
 
 def draws_needed(*, alpha: float, beta: float, points: int = 1) -> int:
@@ -59,6 +92,8 @@ def draws_needed(*, alpha: float, beta: float, points: int = 1) -> int:
     >>> draws_needed(alpha=0.001, beta=0.01, points=40)
     4493599
     """
+    from tightrope.numerics.balls import ball, ceil_float
+
     wide = check.open_probability(
         remedy="It is the error in delta you accept, for example 0.001.", alpha=alpha
     )
@@ -66,73 +101,112 @@ def draws_needed(*, alpha: float, beta: float, points: int = 1) -> int:
         remedy="It is the probability of failure you accept, for example 0.01.", beta=beta
     )
     many = check.whole(least=1, remedy="It is how many epsilons are asked at once.", points=points)
-    return math.ceil(math.log(2 * many / failing) / (2 * wide**2))
+    return math.ceil(ceil_float(ball(2 * many / Fraction(failing)).log() / (2 * ball(Fraction(wide) ** 2))))
 
 
-def hoeffding(draws: int, total: Floats, beta: float) -> Limits:
+def hoeffding(sample: Sample, beta: float) -> Limits:
     """mean -+ sqrt(ln(2 / beta) / (2 draws)).
 
-    >>> [round(float(limit[0]), 4) for limit in hoeffding(1000, np.array([500.0]), 0.05)]
+    >>> half = Sample(np.array([1000.0]), np.array([[500.0]]), np.array([[500.0]]))
+    >>> [round(float(limit[0]), 4) for limit in hoeffding(half, 0.05)]
     [0.4571, 0.5429]
     """
-    mean, half = _mean(draws, total), math.sqrt(math.log(2 / beta) / (2 * draws))
-    return _widen(mean - half, mean + half)
+    from tightrope.numerics.balls import ball, ceil_float
+
+    half = ceil_float((ball(2 / Fraction(beta)).log() / (2 * sample.draws)).sqrt())
+    low, high = sample.mean_ends
+    return np.maximum(_down(low - half), 0.0), np.minimum(_up(high + half), 1.0)
 
 
-def chernoff(draws: int, total: Floats, beta: float) -> Limits:
+def chernoff(sample: Sample, beta: float) -> Limits:
     """All p with draws * kl(mean, p) <= ln(2 / beta), where kl(m, p) = m ln(m/p) + (1-m) ln((1-m)/(1-p)).
 
-    >>> [round(float(limit[0]), 5) for limit in chernoff(1000, np.array([0.0]), 0.05)]
+    The limits are looked for in floats, and certain in balls: kl grows as p moves away from m.
+
+    >>> none = Sample(np.array([1000.0]), np.array([[0.0]]), np.array([[0.0]]))
+    >>> [round(float(limit[0]), 5) for limit in chernoff(none, 0.05)]
     [0.0, 0.00368]
     """
-    mean = _mean(draws, total)
-    most = math.log(2 / beta) / draws
-    low = _furthest_below(mean, 1 - mean, most)
-    high = 1 - _furthest_below(1 - mean, mean, most) + COMPLEMENT_ABS_ERROR
-    return _widen(low, np.where(mean == 0, -math.expm1(-most), high))
+    from flint import ctx
+
+    from tightrope.numerics.balls import ball
+
+    low, high = sample.mean_ends
+    with ctx.workprec(BITS):
+        goal = ball(2 / Fraction(beta)).log() / sample.draws
+        below = _furthest(low, np.zeros_like(low), float(goal))
+        above = _furthest(high, np.ones_like(high), float(goal))
+        return (
+            np.array([_certify(m, p, 0.0, goal) for m, p in zip(low.tolist(), below.tolist(), strict=True)]),
+            np.array([_certify(m, p, 1.0, goal) for m, p in zip(high.tolist(), above.tolist(), strict=True)]),
+        )
 
 
-def _furthest_below(mean: Floats, rest: Floats, most: float) -> Floats:
-    """A p <= mean at or a little below the smallest with kl(mean, p) <= most; rest = 1 - mean."""
-    low, high = np.zeros_like(mean), mean.copy()
-    allowed = most * (1 + ENTROPY_REL_ERROR) + ENTROPY_ABS_ERROR
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(BISECTIONS):
-            p = (low + high) / 2
-            gap = mean - p
-            # ln(p / mean), by whichever form is accurate
-            log_share = np.where(2 * p > mean, np.log1p(-gap / mean), np.log(p / mean))
-            entropy = np.where(rest > 0, -rest * np.log1p(gap / rest), 0.0) - mean * log_share
-            excluded = entropy > allowed
-            low, high = np.where(excluded, p, low), np.where(excluded, high, p)
-    return np.where(rest == 0, math.exp(-most), low)  # all ones: p^draws = beta / 2
+def _furthest(mean: Floats, end: Floats, most: float) -> Floats:
+    """About the p between the mean and `end`, 0 or 1, with kl(mean, p) = most."""
+    near, far = mean.copy(), end.copy()
+    for _ in range(BISECTIONS):
+        p = (near + far) / 2
+        is_beyond = special.rel_entr(mean, p) + special.rel_entr(1 - mean, 1 - p) > most
+        near, far = np.where(is_beyond, near, p), np.where(is_beyond, p, far)
+    return far
 
 
-def betting(counts: Floats, sums: Floats, squares: Floats, beta: float, planned: int) -> Limits:
+def _certify(mean: float, p: float, end: float, goal: "arb") -> float:
+    """p, moved towards `end` until kl(mean, p) >= goal for certain; else `end` itself."""
+    from tightrope.numerics.balls import ball
+
+    m, rest = ball(mean), 1 - ball(mean)
+    for share in WIDENINGS:
+        tried = p + (share if end else -share) * min(p, 1 - p)
+        if not 0 < tried < 1 or not (tried > mean if end else tried < mean):
+            continue
+        entropy = m * (m / ball(tried)).log() if mean else ball(0.0)
+        entropy += rest * (rest / (1 - ball(tried))).log() if mean < 1 else ball(0.0)
+        if entropy >= goal:
+            return tried
+    return end
+
+
+def betting(sample: Sample, beta: float, planned: int) -> Limits:
     """The means against which no bet has won 2 / beta: about as tight as knowing the variance.
 
-    Row t of `sums` and `squares` is over the `counts[t]` draws of chunk t, in the order of drawing. Against
-    the mean m the chunk multiplies the capital by exp(+-bet (S - n m) - (-ln(1-bet) - bet) (S2 - 2 m S + n
-    m^2)), with a bet chosen from the chunks before it only. Valid whenever one stops; `planned` is when one
-    means to.
+    Against the mean m a chunk with sums S and S2 multiplies the capital by exp(+-bet (S - n m) - cost (S2 -
+    2 m S + n m^2)), cost = -ln(1-bet) - bet, with a bet chosen from the chunks before it only. Valid whenever
+    one stops; `planned` is when one means to.
     """
-    goal = math.log(2 / beta)
-    bets = _bets(counts, sums, squares, goal, planned)
-    costs = -np.log1p(-bets) - bets
-    n = counts[:, None]
-    fixed = (costs * squares).sum(axis=0) + goal
-    linear_cost, square_cost = (costs * sums).sum(axis=0), (costs * n).sum(axis=0)
-    gain, stake = (bets * sums).sum(axis=0), (bets * n).sum(axis=0)
-    mean = _mean(int(counts.sum()), sums.sum(axis=0))
-    # capital(m) = 2 / beta is quadratic: gain - stake m - (fixed - 2 linear_cost m + square_cost m^2) = 0
-    error = SUM_REL_ERROR * (gain + fixed)
-    low = _positive_root(square_cost, stake - 2 * linear_cost, gain - fixed - error)
-    # against 1 - X: with h = 1 - m the same, the sums being those of 1 - X
-    flipped_fixed = np.maximum((costs * (n - 2 * sums + squares)).sum(axis=0) + goal, goal)
-    flipped_linear = stake - 2 * (square_cost - linear_cost)
-    error = SUM_REL_ERROR * (stake + gain + square_cost + 2 * linear_cost + fixed)
-    high = 1 - _positive_root(square_cost, flipped_linear, stake - gain - flipped_fixed - error)
-    return _widen(np.minimum(low, mean), np.maximum(high, mean))
+    goal, n = _log_odds(beta), sample.counts[:, None]
+    bets = _bets(sample.counts, sample.sums, sample.squares, goal, planned)
+    # a larger cost wins less. Of ln(1-bet), at most 1.39 bet, the logarithm's error is 8 u, and two roundings
+    costs = -np.log1p(-bets) - bets + 16 * UNIT_ROUNDOFF * bets
+    least = np.maximum(_down(sample.sums - sample.sum_abs_errors), 0.0)
+    most = np.minimum(_up(sample.sums + sample.sum_abs_errors), n)
+    squares = _up(sample.squares + sample.square_abs_errors)
+    low = _first_mean_left(bets, costs, n, least, squares, goal)
+    # against 1 - X: with 1 - m the same, the sums being n - S and n - 2 S + S2. The capital falls in S and S2
+    flipped = (n - most) - (most - squares) + 8 * UNIT_ROUNDOFF * n  # five roundings of at most n
+    high = _up(1 - _first_mean_left(bets, costs, n, _down(n - most), flipped, goal))
+    means = sample.mean_ends
+    return np.minimum(low, means[0]), np.minimum(np.maximum(high, means[1]), 1.0)  # a mean is at most 1
+
+
+def _first_mean_left(
+    bets: Floats, costs: Floats, n: Floats, sums: Floats, squares: Floats, goal: float
+) -> Floats:
+    """A mean up to which the capital is at least e^goal: the root of a quadratic, rounded down.
+
+    Where sum of bets (S - n m) - costs (S2 - 2 m S + n m^2) >= goal. It falls in m, so that moving each
+    coefficient to the side that lowers it, by the roundings of its sum, moves the root down.
+    """
+    rel_error = gamma(len(bets) + 8)  # a product and the sum over the chunks, and what follows here
+    more, less = 1 + rel_error, 1 - rel_error
+    sums = np.maximum(sums, 0.0)
+    excess = (bets * sums).sum(axis=0) * less - ((costs * squares).sum(axis=0) + goal) * more
+    linear = (bets * n).sum(axis=0) * more - 2 * (costs * sums).sum(axis=0) * less
+    square = (costs * n).sum(axis=0) * more
+    above = np.maximum(excess, 0.0) * (1 - gamma(4))  # nothing is excluded where the excess is negative
+    root = 2 * above / (linear + np.sqrt(linear**2 + 4 * square * above))
+    return np.asarray(root * (1 - gamma(12)))
 
 
 def _bets(counts: Floats, sums: Floats, squares: Floats, goal: float, planned: int) -> Floats:
@@ -145,16 +219,16 @@ def _bets(counts: Floats, sums: Floats, squares: Floats, goal: float, planned: i
     return np.asarray(np.minimum(np.sqrt(2 * goal / (max(planned, 1) * variance)), BOLDEST_BET))
 
 
-def _positive_root(square: Floats, linear: Floats, excess: Floats) -> Floats:
-    """The m >= 0 with excess - linear m - square m^2 = 0, square and linear > 0; 0 where excess is not."""
-    above = np.maximum(excess, 0.0)
-    return np.asarray(2 * above / (linear + np.sqrt(linear**2 + 4 * square * above)))
+def _log_odds(beta: float) -> float:
+    """ln(2 / beta), rounded up."""
+    from tightrope.numerics.balls import ball, ceil_float
+
+    return ceil_float(ball(2 / Fraction(beta)).log())
 
 
-def _mean(draws: int, total: Floats) -> Floats:
-    return np.clip(np.asarray(total, dtype=float) / draws, 0.0, 1.0)
+def _down(x: Floats) -> Floats:
+    return np.asarray(np.nextafter(x, -np.inf))
 
 
-def _widen(low: Floats, high: Floats) -> Limits:
-    """Outwards by more than rounding, inside [0, 1]."""
-    return np.clip(low * (1 - SUM_REL_ERROR), 0.0, 1.0), np.clip(high * (1 + SUM_REL_ERROR), 0.0, 1.0)
+def _up(x: Floats) -> Floats:
+    return np.asarray(np.nextafter(x, np.inf))

@@ -24,9 +24,35 @@ def next_up(x: float) -> float:
     return math.nextafter(x, math.inf)
 
 
+def log_ends(x: float) -> tuple[float, float]:
+    """Bounds on ln x, x > 0: math.log is right to an ulp (ulps.py)."""
+    log = math.log(x)
+    return next_down(next_down(log)), next_up(next_up(log))
+
+
 def next_down(x: float) -> float:
     """The next float below."""
     return math.nextafter(x, -math.inf)
+
+
+def floor_fraction(exact: Fraction) -> float:
+    """The largest float that is at most `exact`."""
+    nearest = float(exact)
+    return nearest if nearest <= exact else next_down(nearest)
+
+
+def ceil_fraction(exact: Fraction) -> float:
+    """The smallest float that is at least `exact`."""
+    nearest = float(exact) + 0.0  # no -0.0
+    return nearest if nearest >= exact else next_up(nearest)
+
+
+def floor_root(square: Fraction) -> float:
+    """The largest float, or one before it, that is at most the root of `square`."""
+    nearest = math.sqrt(square)
+    while Fraction(nearest) ** 2 > square:
+        nearest = next_down(nearest)
+    return nearest
 
 
 def log_of_difference(larger: Floats, smaller: Floats) -> Floats:
@@ -76,8 +102,13 @@ def mills_ratio(x: Floats | float) -> Floats:
     return np.asarray(np.sqrt(np.pi / 2) * special.erfcx(np.asarray(x, dtype=float) / np.sqrt(2)))
 
 
+# Of exact_log_ratio: rounding the ratio costs at most 1.5 units (|x / ((1 + x) ln(1 + x))| <= 1.45 for
+# x >= -1/2, and 1 / ln 2 beyond), math.log and math.log1p 2 (ulps.py), a huge power two roundings more.
+LOG_REL_ERROR = 6 * UNIT_ROUNDOFF
+
+
 def exact_log_ratio(p: Fraction, q: Fraction) -> float:
-    """ln(p/q) to 4 units of roundoff, also where p and q nearly agree, or differ beyond floats' range."""
+    """ln(p/q) to LOG_REL_ERROR, also where p and q nearly agree, or differ beyond floats' range."""
     ratio = p / q
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 
 def round_outwards(value: float | Decimal, digits: int, *, up: bool) -> str:
     """Write a number to at most so many significant digits, rounded up or down.
+
+    Read back as a float, the text is certainly on that side of `value`, or `value` itself.
 
     >>> round_outwards(2 / 3, 4, up=True), round_outwards(2 / 3, 4, up=False), round_outwards(0.1, 9, up=True)
     ('0.6667', '0.6666', '0.1')
@@ -24,6 +27,15 @@ def round_outwards(value: float | Decimal, digits: int, *, up: bool) -> str:
         return f"{rounded:f}"
     mantissa, exponent = f"{rounded:e}".split("e")
     return f"{mantissa}e{int(exponent):+03d}"
+
+
+def write_number(value: float | Fraction) -> str:
+    """A number with all its digits, so that reading it gives the same number.
+
+    >>> write_number(50.0), write_number(0.1 + 0.2), write_number(1e-6), write_number(Fraction(1, 3))
+    ('50', '0.30000000000000004', '1e-06', '1/3')
+    """
+    return str(value) if isinstance(value, Fraction) else repr(value).removesuffix(".0")
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:

@@ -6,12 +6,15 @@ special functions) the form of the bound follows the algorithm and tests/test_ul
 arithmetic, near zeros, branches and the ends of the range of floats.
 """
 
+import math
+
 import numpy as np
 
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-# exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt: numpy's vector code promises 4 ulp
-# and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at their zeros.
+# exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt, math.erf: numpy's vector code
+# promises 4 ulp and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at
+# their zeros.
 ELEMENTARY_REL_ERROR = 8 * UNIT_ROUNDOFF
 SQRT_REL_ERROR = UNIT_ROUNDOFF  # rounded correctly (IEEE 754), as + - * / are
 XLOGY_REL_ERROR = 10 * UNIT_ROUNDOFF  # xlogy and xlog1py: a logarithm and a product
@@ -58,3 +61,12 @@ def gammaln_abs_error(result: Floats | float) -> Floats:
 def lgamma_abs_error(result: Floats | float) -> Floats:
     """Of math.lgamma at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
     return 32 * UNIT_ROUNDOFF * (1 + np.abs(result))
+
+
+def pairwise_roundings(count: int) -> int:
+    """How many roundings any term passes when numpy's `sum` adds `count` of them along a contiguous axis.
+
+    Blocks of at most 128: eight sums of 16, which three additions join, and up to seven left over. Blocks are
+    added in pairs (split at multiples of 8, so one level more), and to the first term.
+    """
+    return 27 + math.ceil(math.log2(max(count / 128, 1.0)))

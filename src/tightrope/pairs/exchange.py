@@ -7,7 +7,8 @@ from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 
-LEAST_NOISE, MOST_NOISE = 0.2, 100.0  # in units of C: outside, the curves of the cover are not resolved
+# in units of C: outside, the curves of the cover are not resolved
+LEAST_NOISE, MOST_NOISE = Fraction(1, 5), Fraction(100)
 
 
 @dataclass(frozen=True)

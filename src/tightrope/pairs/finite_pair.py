@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tightrope.numerics.floats import exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, exact_log_ratio, next_down, next_up
 from tightrope.pairs.pair import Pair
 
 
@@ -96,12 +96,6 @@ class FinitePair(Pair):
         return sum((p for p, q in self._outputs if q == 0), Fraction(0))
 
     @cached_property
-    def log_finite_mass(self) -> float:
-        """ln P(loss < infinity); -inf if P and Q share no output."""
-        finite = 1 - self.infinite_mass
-        return exact_log_ratio(finite, Fraction(1)) if finite else -math.inf
-
-    @cached_property
     def loss_range(self) -> tuple[float, float]:
         """Smallest and largest loss of positive P-probability."""
         high = math.inf if self.infinite_mass else self.losses[-1]
@@ -118,13 +112,32 @@ class FinitePair(Pair):
         return not self.infinite_mass
 
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up."""
-        least = self.losses[-1] - gap * (1 + 1e-9) - 1e-300
-        near = sum(p for loss, (p, _) in zip(self.losses, self.levels, strict=True) if loss > least)
-        return (
-            exact_log_ratio(self.levels[-1][0], Fraction(1)),
-            exact_log_ratio(near, Fraction(1)) if near else -math.inf,
-        )
+        """ln P(loss = largest), rounded down, and ln P(loss > largest - gap), rounded up.
+
+        The losses are right to LOG_REL_ERROR, and two differences are rounded: what may be near is near.
+        """
+        top = self.losses[-1]
+        near = Fraction(0)
+        for loss, (p, _) in zip(self.losses, self.levels, strict=True):
+            error = 2 * LOG_REL_ERROR * (abs(top) + abs(loss) + gap)
+            if top - loss - gap <= error:
+                near += p
+        at_top = exact_log_ratio(self.levels[-1][0], Fraction(1))
+        return at_top * (1 + 2 * LOG_REL_ERROR), exact_log_ratio(near, Fraction(1)) * (1 - 2 * LOG_REL_ERROR)
+
+    @property
+    def loss_ceiling(self) -> tuple[float, float]:
+        """Bounds on the loss of the last level."""
+        top = self.largest_finite_loss
+        if not top or not self.losses:  # the logarithm of 1 is exact
+            return top, top
+        error = 2 * LOG_REL_ERROR * abs(top)
+        return next_down(top - error), next_up(top + error)
+
+    @cached_property
+    def total_variation(self) -> float:
+        """The sum of what P has more than Q, rounded up."""
+        return next_up(float(sum((p - q for p, q in self._outputs if p > q), Fraction(0))))
 
     @property
     def _outputs(self) -> tuple[tuple[Fraction, Fraction], ...]:

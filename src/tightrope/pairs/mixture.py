@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from tightrope.numerics.floats import (
+    UNIT_ROUNDOFF,
     Floats,
     exact_log_ratio,
     laplace_log_upper,
@@ -123,6 +124,15 @@ class Mixture:
         # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower
         # end, or huge
         return np.where((log_ratio > 30) | ((self.rate > 0.5) & (log_ratio < -1)), summed, direct)
+
+    def log_mixed_abs_error(self, log_ratio: Floats, log_ratio_abs_error: Floats, mixed: Floats) -> Floats:
+        """How far `log_mixed` can be off where its argument is, to first order (certificates, lemma 0)."""
+        moved = self.shifted_share(log_ratio) * log_ratio_abs_error
+        if self.is_pure:
+            return moved
+        far = 26 + 5 * abs(self.log_rate) + np.abs(log_ratio)
+        rel_error = np.where(log_ratio > 30, far, 88.0 if self.rate > 0.5 else 36.0)
+        return UNIT_ROUNDOFF * rel_error * np.abs(mixed) + moved + np.finfo(float).tiny
 
     def shifted_share(self, log_ratio: Floats) -> Floats:
         """The shifted part's share of the density: g e^x / (1 - g + g e^x), x = ln(shifted / plain)."""

@@ -44,13 +44,23 @@ class Pair(ABC):
         return self.loss_range[1]
 
     @property
+    def loss_ceiling(self) -> tuple[float, float]:
+        """Certain bounds on the supremum of the finite losses."""
+        return self.largest_finite_loss, self.largest_finite_loss
+
+    @property
+    @abstractmethod
+    def total_variation(self) -> float:
+        """An upper bound on delta(0), a little above it."""
+
+    @property
     @abstractmethod
     def is_bounded(self) -> bool:
         """Whether the loss has a finite largest value that P takes with positive probability."""
 
     @abstractmethod
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up; for bounded pairs."""
+        """ln P(loss = largest), rounded down, and ln P(loss > largest - gap), rounded up; if bounded."""
 
     def loss_quantile(self, log_mass: float) -> float:
         """A finite loss above which P has at most e^log_mass on finite losses."""
@@ -67,11 +77,6 @@ class Pair(ABC):
     def infinite_mass(self) -> Fraction:
         """P-probability of outputs that Q cannot produce, exactly."""
         return Fraction(0)
-
-    @property
-    def log_finite_mass(self) -> float:
-        """ln P(loss < infinity), to a few units of roundoff relative to itself."""
-        return 0.0
 
     # Finitely many outputs
 
@@ -100,6 +105,11 @@ class Pair(ABC):
     @property
     def gaussian_separation(self) -> float | None:
         """How far apart P and Q are, in noise scales, if both are a single normal; else None."""
+        return None
+
+    @property
+    def exact_gaussian_separation(self) -> Fraction | None:
+        """The same, exactly."""
         return None
 
     @property

@@ -5,9 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, exact_log_ratio, log_complement
+from tightrope.numerics.floats import next_down, next_up
 from tightrope.pairs.pair import Pair
+
+if TYPE_CHECKING:
+    from flint import arb
 
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
 
@@ -49,6 +53,19 @@ class Schedule:
         return Schedule((pair.reverse, times) for pair, times in self.parts)
 
     @cached_property
+    def loss_ceiling(self) -> tuple[float, float]:
+        """Certain bounds on the largest total loss, among runs that lose nothing infinite.
+
+        Each step's bounds are certain, each product is rounded outwards, and math.fsum rounds once.
+        """
+        lows, highs = ([times * pair.loss_ceiling[end] for pair, times in self.parts] for end in (0, 1))
+        if not any(highs):  # no loss is above 0, and nothing is rounded
+            return 0.0, 0.0
+        if math.inf in highs or -math.inf in highs:  # unbounded, or no finite loss at all
+            return sum(highs), sum(highs)
+        return next_down(math.fsum(map(next_down, lows))), next_up(math.fsum(map(next_up, highs)))
+
+    @cached_property
     def loss_range(self) -> tuple[float, float]:
         """The smallest and the largest total loss."""
         if not self.parts:
@@ -80,8 +97,14 @@ class Schedule:
 
     @cached_property
     def gaussian_square(self) -> float:
-        """The sum of the squared separations of all unsampled Gaussian steps."""
-        return sum((times * (pair.gaussian_separation or 0.0) ** 2 for pair, times in self.parts), 0.0)
+        """The sum of the squared separations of all unsampled Gaussian steps, to the nearest float."""
+        return float(self.exact_gaussian_square)
+
+    @cached_property
+    def exact_gaussian_square(self) -> Fraction:
+        """The same, exactly."""
+        squares = (times * (pair.exact_gaussian_separation or Fraction(0)) ** 2 for pair, times in self.parts)
+        return sum(squares, Fraction(0))
 
     @property
     def gaussian_separation(self) -> float | None:
@@ -90,50 +113,50 @@ class Schedule:
             return None
         return math.sqrt(self.gaussian_square)
 
-    @cached_property
-    def log_finite_mass(self) -> float:
-        """ln of the probability that no loss is infinite: each step's is (1 - its infinite mass)."""
-        return sum((times * pair.log_finite_mass for pair, times in self.parts), 0.0)
-
-    @cached_property
-    def exact_infinite_mass(self) -> Fraction | None:
-        """The probability of an infinite loss, exactly; None where the fraction would be too long."""
-        parts = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
-        if sum(times for _, times in parts) > LONGEST_POWER:
-            return None
-        return 1 - math.prod((finite**times for finite, times in parts), start=Fraction(1))
+    @property
+    def shares_no_output(self) -> bool:
+        """Whether in some step P and Q have no output in common, so that every loss is infinite."""
+        return any(pair.infinite_mass == 1 for pair, _ in self.parts)
 
     @property
-    def finite_loss_limit(self) -> float:
-        """An upper bound on the largest finite total loss: from there on delta is the infinite mass.
+    def has_infinite_losses(self) -> bool:
+        """Whether some output of P cannot come from Q."""
+        return any(pair.infinite_mass for pair, _ in self.parts)
 
-        A loss is right to 4 units of roundoff u relative, its product with the count and the sum to one more
-        each. The losses may differ in sign, so the charge is relative to their sizes.
-        """
-        terms = [times * pair.largest_finite_loss for pair, times in self.parts]
-        return math.fsum((*terms, *(16 * UNIT_ROUNDOFF * abs(term) for term in terms)))
+    def compare_infinite_mass(self, delta: float) -> int:
+        """-1, 0 or 1 as the probability of an infinite loss is certainly below, at or above delta."""
+        finite, rest = [(1 - pair.infinite_mass, times) for pair, times in self.parts], 1 - Fraction(delta)
+        if sum(times for mass, times in finite if mass < 1) <= LONGEST_POWER:
+            left = math.prod((mass**times for mass, times in finite), start=Fraction(1))
+            return (rest > left) - (rest < left)
+        # longer fractions are compared by their logarithms, to as many digits as it takes
+        from tightrope.numerics.balls import ball, enclose
 
-    @property
-    def infinite_mass(self) -> float:
-        """The probability of a loss that no finite epsilon covers, up to rounding."""
-        return abs(math.expm1(self.log_finite_mass))
+        excess = enclose(lambda: ball(rest).log() - _log_product(finite))
+        return 1 if excess > 0 else -1
 
     @cached_property
     def log_infinite_mass(self) -> tuple[float, float]:
-        """ln of a lower and an upper bound on the infinite mass; -inf twice where there is none.
-
-        Every term of `log_finite_mass` has the same sign and is right to 4 units of roundoff u, so with n
-        terms the sum is right to (5 + n) u relative. |d ln(1 - e^x) / d ln x| <= 1, and two more functions
-        are rounded.
-        """
-        union = sum((times * pair.infinite_mass for pair, times in self.parts), Fraction(0))
-        if union == 0:
+        """ln of certain bounds on the probability of an infinite loss; -inf twice where there is none."""
+        if not self.has_infinite_losses:
             return -math.inf, -math.inf
-        if self.log_finite_mass == -math.inf:
+        if self.shares_no_output:
             return 0.0, 0.0
-        # union (1 - union / 2) <= 1 - prod (1 - m)^k <= union: so small, the two agree, and floats may
-        # underflow
-        small = union < Fraction(1, 2**60)
-        log_infinite = exact_log_ratio(union, Fraction(1)) if small else log_complement(self.log_finite_mass)
-        error = UNIT_ROUNDOFF * (16 + 2 * len(self.parts)) * (1 + abs(log_infinite))
-        return log_infinite - error, min(log_infinite + error, 0.0)
+        from tightrope.numerics.balls import enclose, float_ends
+
+        finite = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
+        log_mass = enclose(lambda: (-_log_product(finite).expm1()).log())
+        low, high = float_ends(log_mass)
+        return low, min(high, 0.0)  # a probability is at most 1
+
+    @property
+    def infinite_mass(self) -> float:
+        """About the probability of an infinite loss."""
+        return math.exp(self.log_infinite_mass[0])
+
+
+def _log_product(powers: list[tuple[Fraction, int]]) -> "arb":
+    """ln of the product of powers, as a ball."""
+    from tightrope.numerics.balls import ball
+
+    return sum((times * ball(mass).log() for mass, times in powers), ball(0.0))

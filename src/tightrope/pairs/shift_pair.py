@@ -4,16 +4,17 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tightrope.numerics.floats import (
-    UNIT_ROUNDOFF,
-    Floats,
-    log_of_sum,
-)
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, log_of_sum, next_down, next_up
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class ShiftPair(Pair):
         """Whether the noise is normal."""
         return self.observed.noise is Noise.NORMAL
 
+    @property
+    def exact_gaussian_separation(self) -> Fraction | None:
+        """How far apart two single normals are, exactly; None for genuine mixtures and for Laplace noise."""
+        return self.exact_separation if self.has_normal_noise else None
+
     @cached_property
     def gaussian_separation(self) -> float | None:
         """How far apart two single normals are; None for genuine mixtures and for Laplace noise."""
@@ -110,17 +116,69 @@ class ShiftPair(Pair):
             return math.inf
         return -self.alternative.log_rest
 
+    @cached_property
+    def loss_ceiling(self) -> tuple[float, float]:
+        """Certain bounds on the supremum of the loss."""
+        if self.has_normal_noise:
+            high = self._largest_loss
+            return next_down(high * (1 - LOG_REL_ERROR)), next_up(high * (1 + LOG_REL_ERROR))
+        from tightrope.numerics.balls import enclose, float_ends  # only where a largest loss is a logarithm
+
+        return float_ends(enclose(lambda: self.largest_loss))
+
+    @property
+    def largest_loss(self) -> "arb":
+        """The supremum of the loss of Laplace noise as a ball; R_P is largest and R_Q smallest far right."""
+        from tightrope.numerics.balls import ball
+
+        p, q = self.observed, self.alternative
+        far_p = ball(1 - p.exact_rate) + ball(p.exact_rate) * ball(p.exact_shift).exp()
+        far_q = ball(1 - q.exact_rate) + ball(q.exact_rate) * ball(q.exact_shift).exp()
+        return (far_p / far_q).log()
+
+    @cached_property
+    def total_variation(self) -> float:
+        """An upper bound on delta(0): sampling at rate g takes the share g of what the centres have."""
+        reach = float(self.observed.exact_shift - self.alternative.exact_shift)
+        apart = math.erf(reach / math.sqrt(8)) if self.has_normal_noise else -math.expm1(-reach / 2)
+        # of rate, shift, root, quotient, product and the function, in which its argument counts at most once
+        error = ELEMENTARY_REL_ERROR + 8 * UNIT_ROUNDOFF
+        return min(max(self.observed.rate, self.alternative.rate) * apart * (1 + error), 1.0)
+
     @property
     def is_bounded(self) -> bool:
         """Whether the noise is Laplace: beyond every centre its density ratio is constant."""
         return self.noise is Noise.LAPLACE
 
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """ln P(loss = largest) and ln P(loss > largest - gap), the latter rounded up."""
-        centre = np.array(self.centres()[-1])
-        x = np.minimum(self.output_at(np.array(self.loss_range[1] - gap)), centre)
-        near = float(self.observed.log_upper(x - 64 * UNIT_ROUNDOFF * (1 + np.abs(centre))))
-        return float(self.observed.log_upper(centre)), min(near, 0.0)
+        """ln P(loss = largest), rounded down, and ln P(loss > largest - gap), rounded up; Laplace noise.
+
+        Between the centres R = 1 - g + g e^{+-(2x - shift)}. Where R, having lost the factor e^gap, is below
+        all it can be, any output is near the top.
+        """
+        from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
+
+        law = self.alternative if self.observed.is_plain else self.observed
+
+        def at_top() -> "arb":
+            if law is self.alternative:
+                return ball(0.5).log()
+            moved = ball(law.exact_rate)
+            return ((ball(1 - law.exact_rate) * ball(-law.exact_shift).exp() + moved) / 2).log()
+
+        def near_top() -> "arb":
+            rate, rest, shift = ball(law.exact_rate), ball(1 - law.exact_rate), ball(abs(law.exact_shift))
+            if law is self.alternative:  # loses its most at x >= 0, less where R = e^gap (1 - g + g e^-shift)
+                y = (ball(gap) - shift).exp() + rest / rate * ball(gap).expm1()
+                return (1 - (-(shift + y.log()) / 2).exp() / 2).log() if y < shift.exp() else ball(0.0)
+            # loses its most at x >= shift, less where R = e^-gap (1 - g + g e^shift)
+            y = (shift - ball(gap)).exp() + rest / rate * (-ball(gap)).expm1()
+            if not y > (-shift).exp():
+                return ball(0.0)
+            x = (shift + y.log()) / 2
+            return (rest * (-x).exp() / 2 + rate * (1 - (x - shift).exp() / 2)).log()
+
+        return floor_float(enclose(at_top)), min(ceil_float(enclose(near_top)), 0.0)
 
     def loss_quantile(self, log_mass: float) -> float:
         """A loss that P exceeds with probability at most e^log_mass, a little above the smallest such."""
@@ -233,6 +291,16 @@ class Envelope(Pair):
         """Infimum and supremum of the loss."""
         high = self.remove.loss_range[1]
         return -high, high
+
+    @property
+    def loss_ceiling(self) -> tuple[float, float]:
+        """That of `remove`."""
+        return self.remove.loss_ceiling
+
+    @property
+    def total_variation(self) -> float:
+        """That of `remove`: the two agree at epsilon 0."""
+        return self.remove.total_variation
 
     @property
     def one_step(self) -> ShiftPair:

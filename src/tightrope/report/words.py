@@ -1,7 +1,9 @@
 """Settings in the words a reader types and reads."""
 
+from fractions import Fraction
 from typing import assert_never
 
+from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.plain import spell as spell  # readers of words find it here too
 from tightrope.setting.relation import Relation
@@ -18,11 +20,12 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
     match mechanism:
         case Gaussian() | Laplace():
             bounds = "the norm" if isinstance(mechanism, Gaussian) else "the size"
+            noise = write_given(mechanism, "noise_multiplier")
             scale = f"(noise scale / C, where C bounds {bounds} of a record)"
-            return f"{spell(type(mechanism))}, noise multiplier {mechanism.noise_multiplier!r} {scale}"
+            return f"{spell(type(mechanism))}, noise multiplier {noise} {scale}"
         case RandomizedResponse():
-            truth = mechanism.truth_probability
-            return f"randomized-response, the true bit is reported with probability {truth!r}"
+            truth = write_given(mechanism, "truth_probability")
+            return f"randomized-response, the true bit is reported with probability {truth}"
         case Finite():
             return f"finite, {len(mechanism.observed)} outputs with given probabilities"
     assert_never(mechanism)
@@ -38,7 +41,8 @@ def sampling_in_words(sampling: Sampling) -> str:
         case EveryRecord():
             return "every-record, all records take part in every step"
         case Poisson():
-            return f"poisson, each record joins each batch independently with probability {sampling.rate!r}"
+            rate = write_given(sampling, "rate")
+            return f"poisson, each record joins each batch independently with probability {rate}"
         case WithoutReplacement():
             size = f"exactly {sampling.batch} of {sampling.population} records"
             counted = "(under add and remove the larger neighbour is counted)"
@@ -83,12 +87,23 @@ def assumed_in_short(run: Run, relation: Relation) -> str:
     return f"sampling: {' and '.join(samplings) or 'none'};  relation: {spell(relation)}"
 
 
+def write_given(setting: Mechanism | Sampling, name: str) -> str:
+    """A number of a setting as it was given, with all its digits.
+
+    >>> write_given(Poisson(rate=0.1), "rate")
+    '0.1'
+    """
+    given = as_given(setting, name)
+    return str(given) if isinstance(given, Fraction) else repr(given)
+
+
 def _mechanism_in_short(mechanism: Mechanism) -> str:
     match mechanism:
         case Gaussian() | Laplace():
-            return f"{type(mechanism).__name__} noise, multiplier {mechanism.noise_multiplier:.6g}"
+            noise = write_given(mechanism, "noise_multiplier").removesuffix(".0")
+            return f"{type(mechanism).__name__} noise, multiplier {noise}"
         case RandomizedResponse():
-            return f"randomized response, truth {mechanism.truth_probability:.6g}"
+            return f"randomized response, truth {write_given(mechanism, 'truth_probability')}"
         case Finite():
             return f"a mechanism with {len(mechanism.observed)} outputs"
     assert_never(mechanism)
@@ -99,7 +114,7 @@ def _sampling_in_short(sampling: Sampling) -> str:
         case EveryRecord():
             return "every record"
         case Poisson():
-            return f"Poisson, rate {sampling.rate:.6g}"
+            return f"Poisson, rate {write_given(sampling, 'rate')}"
         case WithoutReplacement():
             return f"without replacement, {sampling.batch:,} of {sampling.population:,}"
     assert_never(sampling)

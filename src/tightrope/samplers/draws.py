@@ -1,5 +1,8 @@
 """One batch from uniform bytes, with exactly the law that is accounted."""
 
+from collections.abc import Iterator
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,21 +14,19 @@ RECORDS_AT_ONCE = 1 << 20  # a megabyte stays in the cache; part of what a seed 
 MASK_UP_TO = 64  # a flag per record beats sorting until there are about this many records for each one drawn
 
 
-def base_256_digits(rate: float) -> tuple[int, ...]:
-    """The digits of a rate below 1 after the point in base 256; every float has finitely many.
+def base_256_digits(rate: float | Fraction) -> Iterator[int]:
+    """The digits of a rate below 1 after the point in base 256; a float has finitely many, 1/3 has not.
 
-    >>> base_256_digits(0.5), base_256_digits(1 / 1024)
-    ((128,), (0, 64))
+    >>> list(base_256_digits(0.5)), list(base_256_digits(1 / 1024)), next(base_256_digits(Fraction(1, 3)))
+    ([128], [0, 64], 85)
     """
     rest, whole = rate.as_integer_ratio()
-    digits = []
     while rest:
         digit, rest = divmod(rest * 256, whole)
-        digits.append(digit)
-    return tuple(digits) or (0,)
+        yield digit
 
 
-def poisson_batch(*, records: int, rate: float, draw: ByteSource) -> Indices:
+def poisson_batch(*, records: int, rate: float | Fraction, draw: ByteSource) -> Indices:
     """Each record with probability exactly `rate`, as a real number, in ascending order.
 
     A record joins when a uniform real number U lies below the rate. The two are compared digit by digit in
@@ -35,18 +36,18 @@ def poisson_batch(*, records: int, rate: float, draw: ByteSource) -> Indices:
     """
     if rate == 1:
         return np.arange(records, dtype=np.int64)
-    digits = base_256_digits(rate)
     starts = range(0, records, RECORDS_AT_ONCE)
     sizes = (min(RECORDS_AT_ONCE, records - start) for start in starts)
-    parts = [start + _join(size, digits, draw) for start, size in zip(starts, sizes, strict=True)]
+    parts = [start + _join(size, rate, draw) for start, size in zip(starts, sizes, strict=True)]
     return np.concatenate(parts)
 
 
-def _join(records: int, digits: tuple[int, ...], draw: ByteSource) -> Indices:
-    first = draw(records)
-    joins = first < digits[0]
-    undecided = np.flatnonzero(first == digits[0])
-    for digit in digits[1:]:
+def _join(records: int, rate: float | Fraction, draw: ByteSource) -> Indices:
+    digits = base_256_digits(rate)
+    first, digit = draw(records), next(digits, 0)
+    joins = first < digit
+    undecided = np.flatnonzero(first == digit)
+    for digit in digits:
         if not undecided.size:
             break
         byte = draw(undecided.size)

@@ -1,5 +1,6 @@
 """The two schemes: batches that each record joins by its own coin, and batches of a fixed size."""
 
+from fractions import Fraction
 from typing import final
 
 from tightrope.samplers.draws import Indices, poisson_batch, without_replacement_batch
@@ -25,14 +26,14 @@ class PoissonSampler(Sampler):
     """
 
     def __init__(
-        self, *, records: int, rate: float, steps: int, seed: int | None = None, drawn: int = 0
+        self, *, records: int, rate: float | Fraction, steps: int, seed: int | None = None, drawn: int = 0
     ) -> None:
         super().__init__(records=records, steps=steps, seed=seed, drawn=drawn)
         self._sampling = Poisson(rate=rate)
 
     @property
     def sampling(self) -> Poisson:
-        """The value the accountant takes; its rate is the rate of the draw, to the last bit."""
+        """The value the accountant takes; its exact rate is the rate of the draw."""
         return self._sampling
 
     @property
@@ -41,7 +42,7 @@ class PoissonSampler(Sampler):
         return self._sampling.rate * self.records
 
     def _draw(self, source: ByteSource) -> Indices:
-        return poisson_batch(records=self.records, rate=self._sampling.rate, draw=source)
+        return poisson_batch(records=self.records, rate=self._sampling.exact_rate, draw=source)
 
 
 @final

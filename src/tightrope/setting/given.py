@@ -7,12 +7,14 @@ from typing import Any
 
 
 def exactly(value: float | Fraction) -> Fraction:
-    """A checked number as the rational it is: a float is a whole number times a power of 2.
+    """A checked number as the rational it is: a float, also numpy's, is a whole number times a power of 2.
 
     >>> exactly(0.5), exactly(Fraction(1, 3))
     (Fraction(1, 2), Fraction(1, 3))
     """
-    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(float(value))
+    if isinstance(value, numbers.Rational):  # of plain ints: numpy's overflow
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(*value.as_integer_ratio())
 
 
 class GivenExactly:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -35,6 +35,10 @@ class Gaussian(GivenExactly):
     noise_multiplier: float
     exact_noise_multiplier: Fraction = field(init=False)
 
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(self, *, noise_multiplier: float | Fraction) -> None: ...
+
     def __post_init__(self) -> None:
         self._keep("noise_multiplier", self.noise_multiplier, _check_noise(self.noise_multiplier))
 
@@ -48,6 +52,10 @@ class Laplace(GivenExactly):
     noise_multiplier: float
     exact_noise_multiplier: Fraction = field(init=False)
 
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(self, *, noise_multiplier: float | Fraction) -> None: ...
+
     def __post_init__(self) -> None:
         self._keep("noise_multiplier", self.noise_multiplier, _check_noise(self.noise_multiplier))
 
@@ -60,6 +68,10 @@ class RandomizedResponse(GivenExactly):
 
     truth_probability: float
     exact_truth_probability: Fraction = field(init=False)
+
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(self, *, truth_probability: float | Fraction) -> None: ...
 
     def __post_init__(self) -> None:
         remedy = "It is the probability of the true answer: 1/2 is perfectly private, 1 has no privacy."
@@ -86,7 +98,9 @@ class Finite(GivenExactly):
     exact_observed: tuple[Fraction, ...]
     exact_alternative: tuple[Fraction, ...]
 
-    def __init__(self, *, observed: Sequence[float], alternative: Sequence[float]) -> None:
+    def __init__(
+        self, *, observed: Sequence[float | Fraction], alternative: Sequence[float | Fraction]
+    ) -> None:
         self._keep("observed", observed, check.distribution(observed=observed))
         self._keep("alternative", alternative, check.distribution(alternative=alternative))
         if len(self.observed) != len(self.alternative):

@@ -25,7 +25,7 @@ _EXAMPLES = {
     "population": "50000",
     "steps": "10000",
 }
-_FRACTION = re.compile(r"\d+/[1-9]\d*")
+FRACTION = re.compile(r"\d{1,4000}/[1-9]\d{0,3999}")  # Python reads no more than 4300 digits
 PART_KEYS = ("mechanism", "sampling", *_EXAMPLES)
 
 
@@ -51,7 +51,10 @@ def plain_setting(setting: Mechanism | Sampling) -> Plain:
 
 def sampling_of(plain: Mapping[str, Any]) -> Sampling:
     """The sampling that `plain_setting` wrote. Anything else raises KeyError, TypeError or ValueError."""
-    kind, parameters = plain["kind"], {name: _read(value) for name, value in plain.items() if name != "kind"}
+    kind, parameters = (
+        plain["kind"],
+        {name: read_exactly(value) for name, value in plain.items() if name != "kind"},
+    )
     return SAMPLING_SPELLINGS[kind](**parameters)
 
 
@@ -103,8 +106,8 @@ def part_of(table: Table) -> Run:
     values: Mapping[str, Any] = table.entries  # checked by the settings themselves
     with place_refusals(table.where):
         step = Step(
-            mechanism(**{name: _read(values[name]) for name in given_names(mechanism)}),
-            sampling(**{name: _read(values[name]) for name in given_names(sampling)}),
+            mechanism(**{name: read_exactly(values[name]) for name in given_names(mechanism)}),
+            sampling(**{name: read_exactly(values[name]) for name in given_names(sampling)}),
         )
         return Run(((step, values["steps"]),))
 
@@ -120,11 +123,15 @@ def _write(value: object) -> object:
     return str(value) if isinstance(value, Fraction) else value
 
 
-def _read(value: Any) -> Any:
-    """What `_write` wrote; the settings check the rest."""
+def read_exactly(value: Any) -> Any:
+    """A number, a list of numbers, or the fraction that a text says; the settings check the rest.
+
+    >>> read_exactly("1/3"), read_exactly([0.5, "1/2"])
+    (Fraction(1, 3), [0.5, Fraction(1, 2)])
+    """
     if isinstance(value, list):
-        return [_read(each) for each in value]
-    return Fraction(value) if isinstance(value, str) and _FRACTION.fullmatch(value) else value
+        return [read_exactly(each) for each in value]
+    return Fraction(value) if isinstance(value, str) and FRACTION.fullmatch(value) else value
 
 
 def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -42,6 +42,10 @@ class Poisson(GivenExactly):
 
     rate: float
     exact_rate: Fraction = field(init=False)
+
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(self, *, rate: float | Fraction) -> None: ...
 
     def __post_init__(self) -> None:
         remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."

@@ -126,9 +126,9 @@ def _check_sampling(
         case PoissonBatches() if records and batch and batch <= records:
             # a loader counts whole batches, so one by their number is the rate as well
             meant = (batch / records, 1 / math.ceil(records / batch), 1 / math.floor(records / batch))
-            if not any(math.isclose(sampling.rate, one, rel_tol=CLOSE) for one in meant):
+            if not any(math.isclose(sampling.nearest_rate, one, rel_tol=CLOSE) for one in meant):
                 expected = f"dataset.batch / dataset.records = {batch:g} / {records:g}"
-                yield _clash(f"{where}.rate", sampling.rate, expected, batch / records)
+                yield _clash(f"{where}.rate", sampling.nearest_rate, expected, batch / records)
         case BatchesWithoutReplacement():
             if records and sampling.population != records:
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
@@ -137,7 +137,9 @@ def _check_sampling(
 
 
 def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSetting]:
-    rates = {part.sampling.rate if isinstance(part.sampling, PoissonBatches) else None for part in run}
+    rates = {
+        part.sampling.nearest_rate if isinstance(part.sampling, PoissonBatches) else None for part in run
+    }
     if dataset.records and dataset.batch:
         rates = {dataset.batch / dataset.records}
     rate = rates.pop() if len(rates) == 1 else None
@@ -165,7 +167,7 @@ def _check_scheme(implemented: Implemented) -> Iterator[InvalidSetting]:
         return
     low, high = implemented.rate_range
     watched = implemented.evidence == "watched" and isinstance(sampling, PoissonBatches)
-    if not watched or not low <= getattr(sampling, "rate", -1) <= high:
+    if not watched or not low <= getattr(sampling, "nearest_rate", -1) <= high:
         clash = "contradicts the rest: it is the range of a rate that was watched"
         yield UnusableFile(f"implemented.rate_range = {[low, high]}", clash, "Leave it out, or correct it.")
 

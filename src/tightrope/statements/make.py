@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ from tightrope.answers.spend import epsilon, privacy_curve
 from tightrope.audit.claims.judge import Audit, Verdict, audit
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import round_up
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import sampling_in_words
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.plain import spell
@@ -35,7 +36,7 @@ from tightrope.statements.model import (
     list_steps,
 )
 
-DIGITS = Decimal("0.0001")  # a claim that is not given is the proved epsilon, rounded up to this
+DECIMALS = 4  # a claim that is not given is the proved epsilon, rounded up to so many
 AGREE = 1e-3  # relative: brackets computed by different versions may differ by their accuracy
 HOLDS: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
 NOBODY_CHECKS = {
@@ -152,7 +153,7 @@ def choose_claim(found: Audit) -> float:
         why = f"be stated: nothing is proved for what runs ({found.why_not.removesuffix('.')})"
         remedy = "State the claim, and verify will say that it is not supported."
         raise InvalidSetting("epsilon", None, why, remedy)
-    return float(Decimal(repr(found.proved.upper)).quantize(DIGITS, rounding=ROUND_CEILING))
+    return float(round_up(found.proved.upper, DECIMALS))
 
 
 def read_history(history: Iterable[tuple[float, float, int]]) -> Run:
@@ -188,7 +189,8 @@ class Verification:
         if not self.holds:
             return "\n  ".join(["The claim does not hold:", *self.problems])
         claim, relation = self.statement.claim, self.audit.relation
-        said = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} under {relation.name}"
+        numbers = f"epsilon {write_number(claim.epsilon)} at delta {write_number(claim.delta)}"
+        said = f"{numbers} under {relation.name}"
         also = "" if self.in_integers is None else f" In exact integers it is {self.in_integers}."
         return f"The claim holds: {said}. {self.audit.sentence}{also}"
 
@@ -215,18 +217,18 @@ def verify_in_integers(found: Verification, progress: Progress | None = None) ->
         problems.append(f"the certified bracket {claimed} contradicts {exact} in exact integers.")
     upper = stated.certified.accounted.upper
     if upper is not None and upper < exact.lower:
-        problems.append(f"certified.accounted.upper = {upper:g} is below {exact} in exact integers.")
+        problems.append(f"certified.accounted.upper = {write_number(upper)} is below {exact} in exact integers.")
     if found.audit.verdict is Verdict.MATCHES and stated.claim.epsilon < exact.lower:
-        problems.append(f"claim.epsilon = {stated.claim.epsilon:g} is below {exact} in exact integers.")
+        problems.append(f"claim.epsilon = {write_number(stated.claim.epsilon)} is below {exact} in exact integers.")
     return replace(found, problems=tuple(problems), in_integers=exact)
 
 
 def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
     claimed, proved, certified = stated.claim.epsilon, found.proved.upper, stated.certified
     if claimed < proved:
-        at_most = "no epsilon" if math.isinf(proved) else f"epsilon {proved:.6g}"
+        at_most = "no epsilon" if math.isinf(proved) else f"epsilon {round_outwards(proved, 6, up=True)}"
         known = f"{at_most} is proved for what runs"
-        yield f"claim.epsilon = {claimed:g} is not proved: {known}. {found.sentence}"
+        yield f"claim.epsilon = {write_number(claimed)} is not proved: {known}. {found.sentence}"
     yield from _compare_ends("accounted", certified.accounted, found.claimed)
     yield from _compare_ends("runs", certified.runs, found.proved)
     computed, theorems, assumptions = _results(found)
@@ -248,8 +250,8 @@ def _compare_ends(name: str, stated: CertifiedEnds, found: Bracket) -> Iterator[
     )
     for end, before, after, certainly_false in rows:
         if certainly_false or not math.isclose(before, after, rel_tol=AGREE, abs_tol=1e-9):
-            said = "nothing" if math.isinf(before) else f"{before:.6g}"
-            yield f"certified.{name}.{end} = {said} is not what is computed now, {after:.6g}."
+            said = "nothing" if math.isinf(before) else write_number(before)
+            yield f"certified.{name}.{end} = {said} is not what is computed now, {write_number(after)}."
 
 
 def _results(found: Audit) -> tuple[Computed, tuple[Theorem, ...], tuple[Assumption, ...]]:

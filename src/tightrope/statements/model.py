@@ -4,14 +4,25 @@ It needs pydantic: pip install 'tightrope[statement]'.
 """
 
 import datetime
+import math
 import re
+from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import CoreSchema
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
-from tightrope.setting.plain import plain_setting, sampling_of
+from tightrope.setting.plain import FRACTION, plain_setting, read_exactly, sampling_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
@@ -31,33 +42,56 @@ Setting = Literal["central", "local", "federated", "shuffle"]
 Holds = Literal["yes", "tested", "no", "not checked"]
 
 
+def _allow_fraction(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """A number, or as text a fraction that no float is, such as "1/3", checked as the nearest one."""
+    if not (isinstance(value, str) and FRACTION.fullmatch(value)):
+        return check(value)
+    try:
+        check(float(Fraction(value)))
+    except OverflowError:
+        check(math.inf)
+    return value
+
+
+class _OrFraction:
+    """Says in the schema that such a text may stand for a number."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, build: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [build(core), {"type": "string", "pattern": f"^{FRACTION.pattern}$"}]}
+
+
+_AsGiven = WrapValidator(_allow_fraction), PlainSerializer(lambda value: value), _OrFraction()
+ExactSize = Annotated[Size, *_AsGiven]
+ExactShare = Annotated[Share, *_AsGiven]
+
+
 class GaussianNoise(ClosedTable):
     """Gaussian noise on a sum of records."""
 
     kind: Literal["gaussian"]
-    noise_multiplier: Size
+    noise_multiplier: ExactSize
 
 
 class LaplaceNoise(ClosedTable):
     """Laplace noise on a sum of records."""
 
     kind: Literal["laplace"]
-    noise_multiplier: Size
+    noise_multiplier: ExactSize
 
 
 class TrueOrFalse(ClosedTable):
     """A bit that is reported truly with some probability."""
 
     kind: Literal["randomized-response"]
-    truth_probability: Share
+    truth_probability: ExactShare
 
 
 class FiniteOutputs(ClosedTable):
     """Finitely many outputs with given probabilities on two neighbours."""
 
     kind: Literal["finite"]
-    observed: list[Share]
-    alternative: list[Share]
+    observed: list[ExactShare]
+    alternative: list[ExactShare]
 
 
 class AllRecords(ClosedTable):
@@ -70,7 +104,12 @@ class PoissonBatches(ClosedTable):
     """Each record joins a batch by itself."""
 
     kind: Literal["poisson"]
-    rate: Share
+    rate: ExactShare
+
+    @property
+    def nearest_rate(self) -> float:
+        """The rate as a float."""
+        return float(read_exactly(self.rate))
 
 
 class BatchesWithoutReplacement(ClosedTable):
@@ -220,7 +259,10 @@ class Statement(ClosedTable):
 
 
 def _mechanism(part: Steps) -> Mechanism:
-    return MECHANISM_SPELLINGS[part.mechanism.kind](**part.mechanism.model_dump(exclude={"kind"}))
+    given = part.mechanism.model_dump(exclude={"kind"})
+    return MECHANISM_SPELLINGS[part.mechanism.kind](
+        **{name: read_exactly(value) for name, value in given.items()}
+    )
 
 
 def _sampling(part: Steps) -> Sampling:

@@ -8,7 +8,9 @@ from tightrope.audit.claims.judge import Verdict
 from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
+from tightrope.numerics.text import write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step
 from tightrope.statements.model import CertifiedEnds, Statement
@@ -184,15 +186,6 @@ def name_scheme(statement: Statement) -> str:
     return str(statement.implemented.scheme).replace("_", "-")
 
 
-def write_number(value: float) -> str:
-    """A number with all its digits, so that reading it gives the same number.
-
-    >>> write_number(50.0), write_number(0.1 + 0.2), write_number(1e-6)
-    ('50', '0.30000000000000004', '1e-06')
-    """
-    return repr(value).removesuffix(".0")
-
-
 def _describe_parts(statement: Statement, describe: Callable[[Step], str]) -> list[str]:
     parts = statement.accounted.parts
     return [f"{times} steps: {describe(step)}" if len(parts) > 1 else describe(step) for step, times in parts]
@@ -202,7 +195,7 @@ def _describe_mechanism(mechanism: Mechanism) -> str:
     said = mechanism_in_words(mechanism)
     if isinstance(mechanism, Finite):
         observed, alternative = (
-            ", ".join(map(write_number, masses)) for masses in (mechanism.observed, mechanism.alternative)
+            ", ".join(map(write_number, as_given(mechanism, name))) for name in ("observed", "alternative")
         )
         return f"{said}: {observed} on one dataset, {alternative} on its neighbour"
     return said

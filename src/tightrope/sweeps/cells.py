@@ -1,15 +1,15 @@
 """One question of a sweep as a flat row of plain values, and its answer as more of them."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from tightrope.accountants.names import ACCOUNTANTS, find_accountant
 from tightrope.setting.effort import Effort
-from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Gaussian, Laplace, Mechanism, RandomizedResponse
+from tightrope.setting.given import given_names
+from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import RELATION_SPELLINGS
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
+from tightrope.setting.sampling import SAMPLING_SPELLINGS
 
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS
@@ -47,8 +47,8 @@ def find_needed_keys(cell: Cell) -> dict[str, str]:
     """What a cell must state, given its ask, mechanism and sampling, and which of these makes it so."""
     ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
     needed = {"relation": "every question"}
-    needed |= dict.fromkeys(_fields(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
-    needed |= dict.fromkeys(_fields(CHOICES["sampling"][sampling]), f"sampling {sampling}")
+    needed |= dict.fromkeys(given_names(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
+    needed |= dict.fromkeys(given_names(CHOICES["sampling"][sampling]), f"sampling {sampling}")
     needed |= {"steps": f"ask {ask}", **dict.fromkeys(ASKS[ask], f"ask {ask}")}
     asked_for = {"noise": "noise_multiplier", "steps": "steps"}.get(ask)
     return {key: why for key, why in needed.items() if key != asked_for}
@@ -59,10 +59,6 @@ def default_values(accountant: str) -> dict[str, Plain]:
     usual = find_accountant(accountant)()
     told = {key: getattr(usual, key) for key in (*_DRAWING, "effort", "accuracy") if hasattr(usual, key)}
     return {key: str(value) if isinstance(value, Effort) else value for key, value in told.items()}
-
-
-def _fields(kind: type[Mechanism] | type[Sampling]) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind)]
 
 
 def write_value(value: Plain) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import as_path, read_toml
 from tightrope.numerics import check
+from tightrope.setting.given import exactly
 from tightrope.setting.tables import Problems, Table, place_refusals
 from tightrope.sweeps.cells import (
     CELL_KEYS,
@@ -178,10 +179,14 @@ def _read_one(table: Table, name: str, key: str) -> Plain:
     if key in CHOICES:
         table.choice(name, CHOICES[key])
         return str(table.entries[name])
+    value: Any
     value, remedy = table.entries[name], f"Write for example {key} = {_EXAMPLES[key]}."
     with place_refusals(table.where):
         if key not in WHOLE_KEYS:
-            return check.real(remedy=remedy, **{name: value})
+            number = check.real(remedy=remedy, **{name: value})
+            if exactly(value) != number:  # a row would answer another question than the one asked
+                raise InvalidSetting(name, value, "be a float: files of results hold no other number", remedy)
+            return number
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidSetting(name, value, "be a whole number", remedy)
         if abs(value) > LARGEST_WHOLE:  # too long to be printed, perhaps

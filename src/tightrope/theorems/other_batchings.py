@@ -6,13 +6,17 @@ pair of neighbours that tells most.
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, ndtri
+from scipy.special import gammaln, ndtri
 
 from tightrope.errors import NoTheorem
+from tightrope.numerics.floats import UNIT_ROUNDOFF, gamma, next_down
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace
+from tightrope.setting.relation import REMOVE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson
 from tightrope.theorems.evidence import PROVED, Evidence
@@ -21,6 +25,7 @@ ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2
 CELLS = 64  # doubling them moves epsilon by less than one percent
 TAIL = 6.0  # standard deviations above the larger shift at which the last cell begins
 FURTHEST = 37.0  # standard deviations beyond which a normal tail is no float
+CELL_BITS = 128  # carried for the mass of a cell, besides those that cancel
 
 _PROOF = "proofs/other_batchings.md"
 
@@ -94,20 +99,25 @@ def most_squares(*, batch: int, share: float, steps: int, beta: float) -> int:
 
     Chernoff: P(sum > L) <= E[e^{theta c^2}]^steps e^{-theta L} for every theta > 0.
     """
-    counts = np.arange(batch + 1)
+    counts = np.arange(batch + 1, dtype=float)
     if share >= 1:
         return batch * batch * steps
-    log_masses = gammaln(batch + 1) - gammaln(counts + 1) - gammaln(batch - counts + 1)
-    log_masses += counts * math.log(share) + (batch - counts) * math.log1p(-share)
-    # the number of steps magnifies the rounding of each exponent
-    exponent_abs_error = 2.0**-50 * float(gammaln(batch + 1) + 1)
-    best = float(batch) ** 2 * steps
-    for theta in np.geomspace(1e-6, 30, 300):
-        exponents = log_masses + theta * counts.astype(float) ** 2
-        top = exponents.max()
-        log_moment = top + math.log(np.exp(exponents - top).sum()) + exponent_abs_error
-        best = min(best, (steps * log_moment - math.log(beta)) / theta * (1 + 1e-9))
-    return max(math.floor(best), 1)
+    whole, some, others = gammaln(batch + 1), gammaln(counts + 1), gammaln(batch - counts + 1)
+    log_masses = whole - some - others + counts * math.log(share) + (batch - counts) * math.log1p(-share)
+    # each term is off by 16 units of itself or of 1, each of the five sums by one of the sizes before it
+    sizes = 4 + whole + some + others - counts * math.log(share) - (batch - counts) * math.log1p(-share)
+    best = batch * batch * steps
+    for theta in np.geomspace(1e-6, 30, 300).tolist():
+        squares = theta * counts**2
+        exponents = log_masses + squares + 24 * UNIT_ROUNDOFF * (sizes + squares)
+        top = float(exponents.max())
+        # e^-t is off by (8 + t) u relative, less than 9 u of 1; the sum is at least 1
+        total = math.log(float(np.exp(exponents - top).sum())) + gamma(10 * batch + 32)
+        log_moment = top + total + 10 * UNIT_ROUNDOFF * (abs(top) + abs(total))
+        # what is divided is positive: a mean of e^{theta c^2} is at least 1
+        needed = (steps * log_moment - math.log(beta)) / theta * (1 + 16 * UNIT_ROUNDOFF)
+        best = min(best, max(math.floor(needed), 1))
+    return best
 
 
 def split_noise(noise_multiplier: float, draws: int) -> float:
@@ -139,40 +149,78 @@ class LargestSum:
 
     epochs: int
     batches: int
-    weight: float
+    weight: Fraction | float
     with_record: float
     without: float
     noise: float
 
     def edges(self) -> NDArray[np.float64]:
-        """Where the cells of the largest sum meet."""
+        """Where the cells of the largest sum meet: anywhere is true, and this tells most."""
         lowest = self.noise * float(ndtri(0.25 ** (1 / self.batches)))
         highest = min(self.with_record + TAIL * self.noise, FURTHEST * self.noise)
         return np.linspace(lowest, highest, CELLS - 1)
 
-    def masses(self) -> tuple[list[float], list[float]]:
-        """How often the largest sum falls into each cell, with the record and without it."""
-        edges = self.edges()
-        plain = log_ndtr(edges / self.noise)
-        both = []
-        for shift in (self.with_record, self.without):
-            moved = log_ndtr((edges - shift) / self.noise)
-            # ln of (1 - w) Phi^F + w Phi^(F-1) Phi(. - shift)
-            with np.errstate(divide="ignore"):  # ln 0 where the record is always seen and never so low
-                log_below = self.batches * plain + np.log1p(self.weight * np.expm1(moved - plain))
-            below = np.concatenate([[0.0], np.exp(log_below), [1.0]])
-            above = np.concatenate([[1.0], -np.expm1(log_below), [0.0]])
-            # each cell from the side on which the numbers are small: near 1, differences lose digits
-            cells = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
-            both.append((np.maximum(cells, 0.0) / cells.sum()).tolist())
-        return both[0], both[1]
+    def masses(self, shift: float) -> list[tuple[float, float]]:
+        """Bounds on how often the largest sum falls into each cell, if the record's sum lies at `shift`."""
+        from flint import arb, ctx
 
-    def run(self) -> Run:
-        """The cells as a run: a release of every epoch's largest sum."""
-        if self.epochs == 0 or self.batches == 0:
-            return Run(())
-        with_record, without = self.masses()
-        return Step(Finite(observed=without, alternative=with_record), EveryRecord()) * self.epochs
+        from tightrope.numerics.balls import ball, float_ends
+
+        def below(x: arb) -> arb:
+            return (-x / arb(2).sqrt()).erfc() / 2
+
+        edges = self.edges().tolist()
+        furthest = max(abs(edge) + abs(shift) for edge in edges) / self.noise
+        # the last cells hold about e^{-furthest^2 / 2}, and their masses are differences of numbers near 1
+        with ctx.workprec(CELL_BITS + math.ceil(furthest**2)):
+            noise, weight, ends = ball(self.noise), ball(Fraction(self.weight)), [arb(0)]
+            for edge in edges:
+                plain, moved = below(ball(edge) / noise), below((ball(edge) - ball(shift)) / noise)
+                # (1 - w) Phi^F + w Phi^(F-1) Phi(. - shift)
+                ends.append(plain ** (self.batches - 1) * ((1 - weight) * plain + weight * moved))
+            cells = [high - low for low, high in pairwise([*ends, arb(1)])]
+            return [(max(low, 0.0), high) for low, high in map(float_ends, cells)]  # no mass is negative
+
+    def rounded(self, direction: Relation) -> "RoundedWitness":
+        """The cells as a run in this direction: observed masses rounded down, those of the other side up."""
+        with_record, without = self.masses(self.with_record), self.masses(self.without)
+        removes = direction is REMOVE  # then what is observed has the record
+        down, up = (with_record, without) if removes else (without, with_record)
+        observed, other = [Fraction(low) for low, _ in down], [Fraction(high) for _, high in up]
+        kept, grown = sum(observed, Fraction(0)), sum(other, Fraction(0))
+        observed, other = [mass / kept for mass in observed], [mass / grown for mass in other]
+        absent, present = (other, observed) if removes else (observed, other)
+        step = Step(Finite(observed=absent, alternative=present), EveryRecord())
+        return RoundedWitness(run=step * self.epochs, kept=kept, grown=grown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundedWitness:
+    """A run whose epsilon, less what rounding its masses can have added, real neighbours reach.
+
+    Let p' <= p and q' >= q be the rounded masses, K and G their sums, and n the steps. For every epsilon
+    delta >= sum (prod p' - e^epsilon prod q')_+ = K^n delta'(epsilon + n ln(G / K)), delta' that of the run,
+    whose masses are p' / K and q' / G. So epsilon(delta) >= epsilon'(delta / K^n) - n ln(G / K).
+    """
+
+    run: Run
+    kept: Fraction
+    grown: Fraction
+
+    def delta_above(self, delta: float) -> float:
+        """delta / K^n, rounded up."""
+        from tightrope.numerics.balls import ball, ceil_float, enclose
+
+        return ceil_float(enclose(lambda: ball(delta) / ball(self.kept) ** self.run.steps))
+
+    def epsilon_below(self, epsilon: float) -> float:
+        """epsilon - n ln(G / K), rounded down; at least 0."""
+        from tightrope.numerics.balls import ball, ceil_float, enclose
+
+        moved = 0.0
+        if self.grown != self.kept:
+            moved = ceil_float(enclose(lambda: self.run.steps * ball(self.grown / self.kept).log()))
+        return max(next_down(epsilon - moved), 0.0)
 
 
 def is_gaussian(run: Run) -> bool:

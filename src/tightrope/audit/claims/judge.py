@@ -13,10 +13,11 @@ from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
 from tightrope.audit.recordings.watch import CONFIDENCE, watch
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.digits import write_brackets
+from tightrope.curve.digits import ends, write_brackets
 from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough, Words
 from tightrope.numerics import check
-from tightrope.numerics.text import round_outwards
+from tightrope.numerics.text import round_outwards, write_number
+from tightrope.setting.given import as_given
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
@@ -75,7 +76,7 @@ class Audit:
 
     def in_words(self, words: Words) -> str:
         """The sentence as a front end says it."""
-        at = f"at delta {self.delta:g} under {words.name(self.relation.name)}"
+        at = f"at delta {write_number(self.delta)} under {words.name(self.relation.name)}"
         claim = f"{_describe(self.run)}, epsilon {write_brackets([self.claimed])[0]} {at}"
         told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
         return " ".join(filter(None, told))
@@ -99,10 +100,10 @@ class Audit:
 
     def _tell_agreement(self) -> str:
         if self.finding.rate_range is not None:
-            low, high = self.finding.rate_range
+            low, high = ends(Bracket(*self.finding.rate_range), 4)
             return (
                 "That agrees with what was accounted, as far as the batches tell: with confidence "
-                f"{CONFIDENCE:g} the rate lies between {low:.4g} and {high:.4g}, and epsilon "
+                f"{CONFIDENCE:g} the rate lies between {low} and {high}, and epsilon "
                 f"{write_brackets([self.proved])[0]}."
             )
         if self.proved.upper > self.claimed.upper:
@@ -219,8 +220,8 @@ def _describe(run: Run) -> str:
     match sampling:
         case EveryRecord():
             return "full batches"
-        case Poisson(rate=rate):
-            return f"Poisson sampling at rate {rate:.10g}"
+        case Poisson():
+            return f"Poisson sampling at rate {write_number(as_given(sampling, 'rate'))}"
         case WithoutReplacement(batch=batch, population=population):
             return f"batches of {batch:,} out of {population:,} without replacement"
     assert_never(sampling)

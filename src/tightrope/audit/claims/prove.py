@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.numerics.floats import floor_fraction
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
@@ -17,7 +19,6 @@ from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import (
     LARGEST_SUM,
     REVEALED_BATCHES,
-    ROUNDED_DOWN,
     SPLIT_NOISE,
     LargestSum,
     reveal_moves,
@@ -28,7 +29,6 @@ from tightrope.theorems.other_batchings import (
 )
 
 RARELY = 1e-3  # the share of delta for records that are drawn more often than L allows
-WITNESS_REL_ERROR = 1e-6  # of an epsilon that the largest sum reaches: masses are good to 1e-9 or better
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +140,16 @@ def resample(run: Run, sampling: Sampling) -> Run:
 
 def bound_below(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) -> float:
     """The epsilon that a witness reaches in one of these directions: a lower bound."""
-    run = witness.run()
     reached = [0.0]
-    for direction in directions if run else ():
+    for direction in directions if witness.epochs and witness.batches else ():
+        rounded = witness.rounded(direction)
+        if not (wanted := rounded.delta_above(delta)) < 1:
+            continue
         try:
-            lower = BY_DEFAULT.curve(run, direction).epsilon(delta).lower
+            lower = BY_DEFAULT.curve(rounded.run, direction).epsilon(wanted).lower
         except NotPreciseEnough:
             continue  # then less is known; what is said stays true
-        reached.append(lower * (1 - WITNESS_REL_ERROR) if math.isfinite(lower) else 0.0)
+        reached.append(rounded.epsilon_below(lower) if math.isfinite(lower) else 0.0)
     return max(reached)
 
 
@@ -213,7 +215,7 @@ def _bound_single_draws(claim: _Claim) -> ProvedBound:
     if finding.share and finding.batch is not None:
         beta = RARELY * claim.delta
         step = reveal_repeated_draws(run, batch=finding.batch, share=finding.share, beta=beta)
-        left = claim.delta * (1 - RARELY) * ROUNDED_DOWN
+        left = floor_fraction(Fraction(claim.delta) - Fraction(beta))
         bound = claim.by.curve(step * 1, ADD_OR_REMOVE).epsilon(left)
         return _conclude(claim, 0.0, bound.upper)
     if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
@@ -254,7 +256,7 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     seen, epochs = full - shrinks, claim.whole_epochs
     if finding.how is How.INSPECTED and claim.starts == 1 and steps < epoch:
         seen, epochs = min(seen, steps), 1  # part of one epoch, from its first batch on
-    weight = seen * batch / records
+    weight = Fraction(seen * batch, records)
     return LargestSum(epochs=epochs, batches=seen, weight=weight, with_record=2.0, without=0.0, noise=noise)
 
 

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tightrope.audit.loaders.words import (
 )
 from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
+from tightrope.numerics.floats import ceil_fraction, next_down
 from tightrope.setting.sampling import Poisson
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
@@ -54,7 +56,7 @@ def _read_random(sampler: Any, records: int) -> Stream:
         length=sampler.num_samples,
         whose=_all(records),
         follows=True if sampler._num_samples is None else _follows(sampler.num_samples, records),
-        share=1 / records if sampler.replacement else None,
+        share=ceil_fraction(Fraction(1, records)) if sampler.replacement else None,
     )
 
 
@@ -97,6 +99,12 @@ def _read_subset(sampler: Any, records: int) -> Stream | Finding:
     )
 
 
+def _largest_share(weights: list[float], total: float) -> float:
+    """The largest weight over the sum of all, rounded up; `total` is the float nearest that sum."""
+    least = total if math.fsum([*weights, -total]) >= 0 else next_down(total)
+    return min(ceil_fraction(Fraction(max(weights)) / Fraction(least)), 1.0)
+
+
 def _read_weighted(sampler: Any, records: int) -> Stream:
     weights = [float(weight) for weight in sampler.weights.tolist()]
     check_size(sampler, len(weights), records)
@@ -113,7 +121,7 @@ def _read_weighted(sampler: Any, records: int) -> Stream:
         length=sampler.num_samples,
         whose=_all(records),
         follows=_follows(sampler.num_samples, records),
-        share=max(weights) / total if afresh else None,
+        share=_largest_share(weights, total) if afresh else None,
         notes=() if afresh else (depends,),
     )
 

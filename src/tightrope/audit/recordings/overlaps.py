@@ -42,7 +42,7 @@ def _below(excess: Floats, variance: Floats | float, third: Floats | float) -> F
     variance, third = np.asarray(variance, dtype=float), np.asarray(third, dtype=float)
     is_certain = variance < 1e-12
     v, t = np.where(is_certain, 1.0, variance), np.where(third == 0, 1e-300, third)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # infinite freedom is a normal law, as below
         freedom = 8 * v * (v / t) ** 2
     half = np.minimum(freedom, NORMAL_FROM) / 2
     x = np.maximum(half + excess * 2 * v / t, 0.0)

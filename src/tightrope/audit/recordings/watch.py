@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tightrope.audit.recordings.hypotheses import SHARE, UNEVEN, BatchStatistics
 from tightrope.audit.recordings.recording import read_recording
 from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.errors import InvalidSetting
+from tightrope.numerics.floats import ceil_fraction
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
 
 LEVEL = 1e-4  # p-values below it rule a scheme out: the true one, wrongly, once in 10,000 recordings
@@ -140,7 +143,9 @@ def _name_scheme(stats: BatchStatistics, only: SchemeTest) -> Finding:
         return _finding(batches, scheme, sentence, _tell_unnoticed(batches), **known)
     if scheme is Scheme.WITH_REPLACEMENT:
         sentence = f"These batches are drawn with replacement: {stats.repeats_within.saw}."
-        return _finding(batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=1 / n)
+        return _finding(
+            batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=ceil_fraction(Fraction(1, n))
+        )
     if scheme is Scheme.WEIGHTED:
         sentence = (
             f"These batches are drawn with weights: some records come far too often ({stats.evenness.saw})."
@@ -158,7 +163,8 @@ def _name_poisson(batches: Batches) -> Finding:
         f"{batches.sizes.max():,}, and the records they share are as if each of the {batches.records:,} "
         "records joined each batch by chance alone."
     )
-    interval = f"with {CONFIDENCE:.1%} confidence between {low:.5g} and {high:.5g}"
+    between = f"{round_outwards(low, 5, up=False)} and {round_outwards(high, 5, up=True)}"
+    interval = f"with {CONFIDENCE:.1%} confidence between {between}"
     estimated = f"The rate is estimated: {rate:.5g}, {interval}."
     known = {"sampling": Poisson(rate=rate), "rate": rate, "rate_range": (low, high)}
     return _finding(batches, Scheme.POISSON, sentence, estimated, _tell_unnoticed(batches), **known)
@@ -258,11 +264,27 @@ def _tell_unnoticed(batches: Batches) -> str:
 
 
 def _confidence_interval(successes: int, trials: int) -> tuple[float, float]:
-    """The exact (Clopper-Pearson) interval of a probability at CONFIDENCE."""
-    miss = (1 - CONFIDENCE) / 2
-    low = special.betaincinv(successes, trials - successes + 1, miss) if successes else 0.0
-    high = special.betaincinv(successes + 1, trials - successes, 1 - miss) if successes < trials else 1.0
-    return float(low), float(high)
+    """The exact (Clopper-Pearson) interval of a probability at CONFIDENCE, not narrower by any rounding."""
+    failures = trials - successes
+    low = _least_probability(successes, trials) if successes else 0.0
+    high = 1 - Fraction(_least_probability(failures, trials)) if failures else Fraction(1)
+    return low, ceil_fraction(high)
+
+
+def _least_probability(successes: int, trials: int) -> float:
+    """A float, close to the largest, that makes so many successes certainly rarer than half of a miss."""
+    from tightrope.numerics.balls import ball, enclose
+
+    shape, miss = (successes, trials - successes + 1), (1 - Fraction(repr(CONFIDENCE))) / 2
+
+    def is_rare(probability: float) -> bool:  # P(at least so many) is a regularised incomplete beta function
+        chance = enclose(lambda: ball(probability).beta_lower(*shape, regularized=1), bits=32)
+        return bool(chance <= ball(miss))
+
+    found, step = float(special.betaincinv(*shape, float(miss))), 2.0**-50
+    while not is_rare(found):
+        found, step = found * (1 - step), 2 * step
+    return found
 
 
 def _count(batches: Batches) -> str:

@@ -4,8 +4,8 @@ With Y the sum of losses drawn from the laws p e^{c loss} / M(c) and x = Y - eps
 
     delta(eps) = P(Y infinite) + C E[Z],   C = prod M(c) e^{-c eps} B,   Z = e^{-cx} (1 - e^{-x})_+ / B,
 
-where B = max e^{-cx} (1 - e^{-x}) makes 0 <= Z <= 1. At c = 0 that is the mean of (1 - e^{eps - Y})_+,
-infinite Y included.
+where a float B >= max e^{-cx} (1 - e^{-x}) makes 0 <= Z <= 1. At c = 0 that is the mean of (1 - e^{eps -
+Y})_+, infinite Y included. Y is what was drawn; from there on every rounding is charged.
 """
 
 import math
@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from flint import arb, ctx
 
-from tightrope.engines.draws.losses import log_moment, tilted_source
+from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.face import Progress
-from tightrope.engines.saddle import log_chernoff_factor
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.engines.moments.renyi import infinite_mass, log_chernoff_ball
+from tightrope.engines.moments.step import log_moment_ends
+from tightrope.numerics.balls import ball, ceil_float, floor_float
+from tightrope.numerics.confidence import Sample
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 from tightrope.pairs.schedule import Schedule
 from tightrope.parallel import in_parallel
 
@@ -27,7 +31,13 @@ BLOCK = 16_384  # sums that are worked on at once, so that they stay in the cach
 SMALL_BLOCK, LONG_CHUNK = 4096, 1 << 25  # long runs: fewer at once, as interrupts wait for chunks
 FIRST_CHUNK = 1024  # small at first: betting learns the variance from the chunks before
 MOST_CHUNKS = 256  # about; longer simulations have larger chunks, so that what is kept stays small
-SMALLEST = math.nextafter(0.0, 1.0)
+BITS = 128  # carried on the way from Z to delta
+# Roundings on the way from x to Z and from one epsilon to the next: two functions that are right to 8 u, an
+# error of u in x or in the gap, products and sums. For Z^2 all of them count twice.
+ROUNDINGS = 24
+# The exponents c x and c gap are off by 2 u relative, which moves Z by 2 u c x Z in all, and c x Z <= 3
+# (docs/certificates.md, draws); numbers that underflow add less than is left here.
+EXPONENT_ABS_ERROR = 8 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -121,14 +131,12 @@ class DrawTotals:
     """The sums of Z and Z^2 of a task: one row per chunk that is used, one column per epsilon."""
 
     task: DrawTask
-    counts: Floats  # the draws of each chunk
-    sums: Floats
-    squares: Floats
+    sample: Sample
 
     @property
     def draws(self) -> int:
         """How many sums of losses there are."""
-        return int(self.counts.sum())
+        return self.sample.draws
 
     @property
     def interrupted(self) -> bool:
@@ -153,9 +161,22 @@ def add_up_chunks(task: DrawTask, chunks: list[ChunkSums]) -> DrawTotals:
         bins[:, 2, i] += shrunk**2 * w2
         bins[:, 3, i] += shrunk**2 * (new * w2 + kept * w2z)
         bins[:, 4, i] += shrunk**2 * (new**2 * w2 + 2 * new * kept * w2z + kept**2 * w2z2)
-    log_peak = log_chernoff_factor(task.tilt) if task.tilt else 0.0
-    sums = np.minimum(bins[:, 1] * math.exp(-log_peak), counts[:, None])
-    return DrawTotals(task, counts, sums, np.minimum(bins[:, 4] * math.exp(-2 * log_peak), sums))
+    peak = largest_weight(task.tilt)
+    sums, squares = bins[:, 1] / peak, bins[:, 4] / peak**2
+    # one addition per draw of a block and per block of a chunk
+    additions = BLOCK + max(chunk.draws for chunk in chunks) // BLOCK + 8
+    rel_error = gamma(ROUNDINGS * (1 + len(task.epsilons)) + additions)
+    rel_error_squared = gamma(2 * ROUNDINGS * (1 + len(task.epsilons)) + additions)
+    floor = (EXPONENT_ABS_ERROR * counts)[:, None]
+    return DrawTotals(
+        task,
+        Sample(counts, sums, squares, rel_error * sums + floor, rel_error_squared * squares + 2 * floor),
+    )
+
+
+def largest_weight(tilt: float) -> float:
+    """A float at or just above max e^{-cx} (1 - e^{-x}); 1 for plain draws."""
+    return ceil_float(log_chernoff_ball(tilt).exp()) if tilt else 1.0
 
 
 def draw_all(
@@ -202,26 +223,20 @@ def _before_the_first_gap(
 
 
 def scale_to_delta(task: DrawTask, mean: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """delta at each epsilon from the mean of Z, and from its limits, with the error of C on the safe side."""
+    """delta at each epsilon from the mean of Z, and from its limits, rounded outwards."""
     if task.tilt == 0:
         return mean, low, high
-    moments = [(times, log_moment(pair, task.tilt)) for pair, times in task.schedule]
-    log_moments = sum(times * value for times, (value, _) in moments)
-    exponents = task.tilt * np.array(task.epsilons)
-    log_scale = log_moments - exponents + log_chernoff_factor(task.tilt)
-    sizes = sum(times * abs(value) for times, (value, _) in moments) + exponents
-    moments_abs_error = sum(times * error for times, (_, error) in moments)
-    abs_error = moments_abs_error + (8 + len(moments)) * UNIT_ROUNDOFF * (1 + sizes)
-    with np.errstate(divide="ignore"):
-        log_mean, log_low, log_high = np.log(mean), np.log(low), np.log(np.maximum(high, SMALLEST))
-    # far below where the tilt is for, C alone overflows: delta is at most 1 all the same
-    value = np.exp(np.minimum(log_mean + log_scale, 0.0))
-    lower = np.exp(np.minimum(log_low + log_scale - abs_error - 4 * UNIT_ROUNDOFF * np.abs(log_low), 0.0))
-    upper = np.exp(np.minimum(log_high + log_scale + abs_error + 4 * UNIT_ROUNDOFF * np.abs(log_high), 0.0))
-    least, most = (math.exp(log_mass) for log_mass in task.schedule.log_infinite_mass)
-    rel_error = 8 * UNIT_ROUNDOFF * (1 + task.schedule.steps)  # of two exponentials and their sum, and more
-    return (
-        np.minimum(task.schedule.infinite_mass + value, 1.0),
-        np.minimum((least + lower) * (1 - rel_error), 1.0),
-        np.clip((most + upper) * (1 + rel_error), SMALLEST, 1.0),  # too small for a double is no proof of 0
-    )
+    columns = zip(task.epsilons, mean.tolist(), low.tolist(), high.tolist(), strict=True)
+    with ctx.workprec(BITS):
+        moments = [(times, log_moment_ends(pair, task.tilt)) for pair, times in task.schedule]
+        least = sum((times * ball(below) for times, (below, _) in moments), arb(0))
+        most = sum((times * ball(above) for times, (_, above) in moments), arb(0))
+        mass, peak, tilt = infinite_mass(task.schedule), ball(largest_weight(task.tilt)), ball(task.tilt)
+        rows = []
+        for epsilon, *limits in columns:
+            scales = [(log_moment - tilt * ball(epsilon)).exp() * peak for log_moment in (most, least, most)]
+            value, lower, upper = (mass + s * ball(z) for s, z in zip(scales, limits, strict=True))
+            # far below where the tilt is for, C alone is huge: delta is at most 1 all the same
+            rows.append((float(value.min(1)), min(floor_float(lower), 1.0), min(ceil_float(upper), 1.0)))
+    values, lowers, uppers = np.array(rows).T
+    return values, lowers, uppers

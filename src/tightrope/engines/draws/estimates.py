@@ -19,7 +19,7 @@ from tightrope.engines.face import EngineDeclines, Progress
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.numerics.confidence import Interval, find_limits
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, next_down
 from tightrope.pairs.schedule import Schedule
 
 MOST_ROUNDS = 4
@@ -74,7 +74,7 @@ class Simulator:
 
     def deltas(self, epsilons: Sequence[float], points: int) -> list[DrawnBounds]:
         """delta at each epsilon >= 0; these are some of the `points` answers of one call."""
-        beta = self.plan.beta / (points * len(self.schedules))
+        beta = next_down(self.plan.beta / (points * len(self.schedules)))
         asked = tuple(sorted(set(epsilons)))
         found = {
             (schedule, epsilon): known
@@ -101,7 +101,7 @@ class Simulator:
         """
         rows = [[EpsilonSearch(schedule, delta) for schedule in self.schedules] for delta in deltas]
         searches = [search for row in rows for search in row]
-        beta, index = self.plan.beta / max(len(searches), 1), 0
+        beta, index = next_down(self.plan.beta / max(len(searches), 1)), 0
         for number in range(1, MOST_ROUNDS + 1):
             unfinished = [search for search in searches if not search.done]
             if not unfinished:
@@ -145,9 +145,8 @@ class Simulator:
 
     def _limits(self, totals: DrawTotals, beta: float) -> tuple[Floats, Floats, Floats]:
         """delta and its limits at each epsilon of the task."""
-        mean = np.minimum(totals.sums.sum(axis=0) / totals.draws, 1.0)
-        sample = totals.counts, totals.sums, totals.squares
-        limits = find_limits(self.plan.interval, *sample, beta, totals.task.draws)
+        mean = totals.sample.sums.sum(axis=0) / totals.draws
+        limits = find_limits(self.plan.interval, totals.sample, beta, totals.task.draws)
         return scale_to_delta(totals.task, mean, *limits)
 
     def _worst(self, found: dict[Schedule, DrawnBounds]) -> DrawnBounds:
@@ -166,10 +165,15 @@ def _bounds(value: float, low: float, high: float, draws: int, interrupted: bool
 
 
 def _known_delta(schedule: Schedule, epsilon: float) -> DrawnBounds | None:
-    """0 where no loss reaches epsilon, rounding included; 1 where every loss is infinite; else unknown."""
-    if not schedule or epsilon >= schedule.loss_range[1] * (1 + 1e-12):
-        return DrawnBounds(0.0, 0.0, 0.0)
-    return DrawnBounds(1.0, 1.0, 1.0) if schedule.log_finite_mass == -math.inf else None
+    """0 where certainly no loss exceeds epsilon; 1 where every loss is infinite; else unknown."""
+    if schedule.shares_no_output:
+        return DrawnBounds(1.0, 1.0, 1.0)
+    return DrawnBounds(0.0, 0.0, 0.0) if epsilon >= _largest_loss(schedule) else None
+
+
+def _largest_loss(schedule: Schedule) -> float:
+    """An upper bound on the largest total loss, infinite ones included."""
+    return math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
 
 
 @dataclass
@@ -188,8 +192,8 @@ class EpsilonSearch:
         if not self.schedule:
             self.found, self.done = DrawnBounds(0.0, 0.0, 0.0), True
             return
-        largest = self.schedule.loss_range[1]
-        if math.exp(self.schedule.log_infinite_mass[0]) > self.delta * (1 + 1e-15):
+        largest = _largest_loss(self.schedule)
+        if self.schedule.compare_infinite_mass(self.delta) > 0:
             self.found, self.done = DrawnBounds(math.inf, math.inf, math.inf), True
             return
         self.found = DrawnBounds(0.0, 0.0, largest)
@@ -207,7 +211,7 @@ class EpsilonSearch:
 
     def grid(self) -> tuple[tuple[float, ...], float]:
         """Epsilons in increasing order, chosen before any of their draws, and the one they are about."""
-        largest = self.schedule.loss_range[1]
+        largest = _largest_loss(self.schedule)
         if self._aim is not None and self._aim >= largest:
             self._aim = None
         if self._aim is None:

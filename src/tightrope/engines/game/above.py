@@ -8,12 +8,14 @@ at every remaining epsilon r on a lattice: one FFT for W_j and one back for each
 by its chords between lattice points, which is exact at them and lies above in between. The family is closed
 under exchanging P and Q, so W(-r) = e^-r W(r) and only r >= 0 is kept. Beyond the last r the curve is at most
 what it is there, and at most the envelope's Chernoff bound. Everything is tilted by e^{c r}, so that rounding
-is relative to the rare losses that make delta. Proof: proofs/substitution_game.md.
+is relative to the rare losses that make delta. Proofs, also of what rounding is charged:
+proofs/substitution_game.md.
 """
 
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -22,16 +24,19 @@ from scipy import fft
 
 from tightrope.engines.atoms import ABOVE, LossAtoms
 from tightrope.engines.face import Progress
+from tightrope.engines.game.outward import LOG_LARGEST, excess_below, exp_above, exp_of_sum_above, log_above
 from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_up
+from tightrope.numerics.fourier import convolution_rel_error, fast_size
+from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
 Complexes = NDArray[np.complex128]
 AT_ONCE = 8  # curves: their FFTs fit the processor's cache
-LARGEST = 1e100  # larger tilted values are scaled down
-EXP_REL_ERROR = 1e-12  # of exponentials whose exponents, and those of the window's two ends, stay below 700
+LARGEST = 2.0**330  # larger tilted values are scaled down
+A_FEW = 16 * UNIT_ROUNDOFF  # relative: for up to fifteen roundings of sums and products of positive numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +52,7 @@ class Window:
     @property
     def size(self) -> int:
         """The length of the FFTs."""
-        return fft.next_fast_len(self.below + self.last + 1 + 2 * self.reach, real=True)
+        return fast_size(self.below + self.last + 1 + 2 * self.reach)
 
     @property
     def remaining(self) -> Floats:
@@ -75,18 +80,22 @@ class Profile:
     @cached_property
     def log_curve(self) -> Floats:
         """ln V at the lattice points, V made nonincreasing."""
-        r = np.arange(len(self.log_values), dtype=float) * self.spacing
-        return np.minimum.accumulate(self.log_values - self.tilt * r)
+        drift = self.tilt * (np.arange(len(self.log_values), dtype=float) * self.spacing)
+        found = self.log_values - drift + 6 * UNIT_ROUNDOFF * (np.abs(self.log_values) + drift)
+        return np.asarray(np.minimum.accumulate(found))
 
     def log_upper(self, epsilon: float) -> float:
         """An upper bound on ln V(epsilon), epsilon >= 0: the chord over e^epsilon between lattice points."""
-        place = epsilon / self.spacing
+        place = Fraction(epsilon) / Fraction(self.spacing)
         i = math.floor(place)
         if i + 1 >= len(self.log_values):
             return float(self.log_curve[-1])
-        share = math.expm1((place - i) * self.spacing) / math.expm1(self.spacing)
         near, far = float(self.log_curve[i]), float(self.log_curve[i + 1])
-        return near + math.log1p(-share * -math.expm1(far - near)) + 16 * UNIT_ROUNDOFF * (1 + abs(near))
+        # how far along the chord, and how far down, each rounded to less: two functions of two arguments
+        share = math.expm1(float((place - i) * Fraction(self.spacing))) / math.expm1(self.spacing)
+        drop = share * -math.expm1(far - near + 4 * UNIT_ROUNDOFF * (abs(far) + abs(near)))
+        lower = math.log1p(-max(drop, 0.0) * (1 - 4 * A_FEW))
+        return near + lower + A_FEW * (abs(near) + abs(lower))
 
     def epsilon_above(self, log_delta: float) -> float:
         """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
@@ -95,17 +104,17 @@ class Profile:
             return math.inf
         if i == 0:
             return 0.0
-        return bisect(self.log_upper, log_delta, (i - 1) * self.spacing, i * self.spacing, 1e-12)
+        return bisect(self.log_upper, log_delta, (i - 1) * self.spacing, next_up(i * self.spacing), 1e-12)
 
     def atoms(self) -> LossAtoms:
-        """A loss law that dominates: V read as the curve of one step."""
-        values = np.exp(np.minimum(self.log_curve, 0.0))
+        """A loss law that dominates: V read as the curve of one step. Its masses may exceed 1 by rounding."""
+        logs = np.minimum(self.log_curve, 0.0)  # no curve exceeds 1
+        values = exp_above(logs, 0.0)
         r = np.arange(len(values), dtype=float) * self.spacing
-        table = np.concatenate([(values * np.exp(-r))[:0:-1], values])
+        table = np.concatenate([(values * exp_above(-r, UNIT_ROUNDOFF * r))[:0:-1], values])
         masses = lattice_masses(table[None], self.spacing)[0]
-        held = masses > 0
-        losses = np.arange(-(len(values) - 1), len(values)) * self.spacing
-        return LossAtoms(losses[held], np.log(masses[held]), float(self.log_curve[-1]), ABOVE)
+        losses = np.arange(-(len(values) - 1), len(values), dtype=float) * self.spacing
+        return LossAtoms(losses, log_above(masses), float(log_above(values[-1:])[0]), ABOVE)
 
 
 def bisect(
@@ -123,21 +132,20 @@ def bisect(
 def lattice_masses(tables: Floats, spacing: float) -> Floats:
     """P-masses at the losses of each row: how much its chords turn at each lattice point.
 
-    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings. What rounding may have taken
-    from a mass is added to it; masses that came out negative, where a curve was capped, are lifted to 0,
-    which only adds.
+    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings, and is taken as exact. Every
+    slope is off by 10 u: a difference, a quotient and expm1. What rounding may have taken from a mass is
+    added to it; masses that came out negative, where a curve was capped, are lifted to 0, which only adds.
     """
     step = np.diff(tables, axis=1)
     rises, falls = step / math.expm1(spacing), step / -math.expm1(-spacing)
     # beyond the last loss the curve is constant; below the first it is a chord to t = 0
     right = np.concatenate([rises, np.zeros((len(tables), 1))], axis=1)
     left = np.concatenate([tables[:, :1], falls], axis=1)
-    masses = right - left
-    masses[:, tables.shape[1] // 2] += 1 + 4 * UNIT_ROUNDOFF  # the kink of (1 - t)_+
-    near = np.pad(tables, ((0, 0), (1, 1)), mode="edge")
-    nearby = near[:, :-2] + near[:, 1:-1] + near[:, 2:]
-    masses_abs_error = 8 * UNIT_ROUNDOFF * nearby / -math.expm1(-spacing)
-    return np.asarray(np.maximum(masses, 0) + masses_abs_error)
+    masses, sizes = right - left, np.abs(right) + np.abs(left)
+    middle = tables.shape[1] // 2
+    masses[:, middle] += 1  # the kink of (1 - t)_+
+    sizes[:, middle] += 1
+    return np.asarray(np.maximum(masses, 0) + A_FEW * sizes)
 
 
 def wrapped_spectra(kernels: Floats, size: int) -> Complexes:
@@ -154,70 +162,96 @@ class GameAbove:
 
     def __init__(self, cover: TriangleCover, window: Window) -> None:
         self.window = window
-        r = np.arange(window.reach + 1, dtype=float) * window.spacing
-        ceiling = curves_of(
-            [REMOVE_GRAM], cover.rate, cover.inverse_variance, r, cover.quality.coarseness
-        ).forth
-        first = curves_of(
-            cover.first, cover.rate, cover.inverse_variance, r, cover.quality.coarseness
-        ).largest()
+        if window.reach * window.spacing > LOG_LARGEST:
+            raise NotPreciseEnough("The substitution game needs losses beyond the range of floats")
+        # Curves fall, so that values a little below e^r bound those at e^r. The lowered orders are exact.
+        excess = excess_below(np.arange(window.reach + 1, dtype=float), window.spacing)
+        if not (np.diff(excess) > 0).all():
+            raise ArithmeticError("the lattice is too fine to tell its orders apart")
+        coarseness = cover.quality.coarseness
+        ceiling = curves_of([REMOVE_GRAM], cover.exchange, excess, coarseness).forth
+        first = curves_of(cover.first, cover.exchange, excess, coarseness).largest()
         rest = Curves.stack([cover.groups.rows(range(1, cover.groups.count)), cover.others])
-        orders, grid = np.expm1(r), np.expm1(cover.grid)  # t - 1, which resolves small losses
-        others = rest.each(lambda row: chords(orders, grid, row))
+        others = rest.each(lambda row: chords(excess, cover.excess, row))
         # a triangle's curve is convex and below the ceiling, so it is below the largest convex curve that is
         capped = Curves.stack([first, others]).below(ceiling)
-        hulls = capped.each(lambda row: convex_minorant(orders, row))
-        self.tables = _tables(hulls, r) * (1 + 32 * UNIT_ROUNDOFF)
-        self.envelope = _tables(Curves(ceiling, ceiling), r)
+        hulls = capped.each(lambda row: convex_minorant(excess, row))
+        self.tables = _tables(hulls, window)
+        self.envelope = _tables(Curves(ceiling, ceiling), window)
 
     def play(self, steps: int, keep: Collection[int], progress: Progress) -> dict[int, Profile]:
         """The value after each number of steps in `keep`."""
         w, c = self.window, self.window.tilt
-        kernels = self._tilted_masses(self.tables) * (1 + EXP_REL_ERROR)
-        norm = float(kernels.sum(axis=1).max())
-        log_norm = math.log(float(self._tilted_masses(self.envelope).sum()))
-        log_infinite = math.log(float(self.envelope[0, -1]))
+        kernels = self._tilted_masses(self.tables)
+        summed = 1 + gamma(kernels.shape[1])
+        norm = float(kernels.sum(axis=1).max()) * summed
+        beyond_window = self._beyond_window(summed)
         spectra = wrapped_spectra(kernels, w.size)
         gains = self._tilted_gains()
-        r = np.arange(w.last + w.reach + 1, dtype=float) * w.spacing
-        mirror = np.exp(-(2 * c + 1) * r[1 : w.reach + 1])
-        beyond = np.exp(c * r[1 : w.reach + 1])
-        fft_abs_error = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) * norm  # per unit of the values' 2-norm
-        values, values_abs_error, log_scale = np.zeros(w.last + 1), 0.0, 0.0
+        r = np.arange(1, w.reach + 1, dtype=float) * w.spacing
+        mirror = exp_above(-(2 * c + 1) * r, 4 * UNIT_ROUNDOFF * (2 * c + 1) * r)
+        # of one step, per unit of the values' 2-norm
+        step_rel_error = convolution_rel_error(w.size) * norm * (1 + gamma(w.size))
+        values, values_abs_error, doublings = np.zeros(w.last + 1), 0.0, 0
         found: dict[int, Profile] = {}
         for j in range(1, steps + 1):
-            # what nobody exceeds beyond the window: the edge's value, and the envelope's Chernoff bound
-            chernoff = _exp(log_chernoff_factor(c) + (j - 1) * log_norm - log_scale + 1e-9)
-            never = _exp(math.log(j) + log_infinite - log_scale + c * float(r[w.last]) + 1e-6)
-            right = np.minimum((values[-1] + values_abs_error) * beyond, chernoff + never * beyond)
+            log_scale = doublings * math.log(2)
+            right = beyond_window(j, float(values[-1]) + values_abs_error, log_scale)
             all_right = np.concatenate([values, right])
             full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
             norm_of_full = math.sqrt(float(full @ full))
             values = self._best(spectra, fft.rfft(full, w.size), gains)
             top = float(values.max())
-            values_abs_error = (
-                norm * values_abs_error + fft_abs_error * norm_of_full + 4 * UNIT_ROUNDOFF * top
-            )
+            values_abs_error = norm * values_abs_error + step_rel_error * norm_of_full
+            # the gains are added with one rounding
+            values_abs_error = (values_abs_error + UNIT_ROUNDOFF * top + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
             if not math.isfinite(values_abs_error + norm_of_full):
                 raise NotPreciseEnough("The tilted values of the game overflow")
             if j in keep:
-                log_values = _log(values + values_abs_error) + log_scale + 1e-13 * (1 + abs(log_scale))
+                log_values = log_above((values + values_abs_error) * (1 + A_FEW))
+                log_values += log_scale + A_FEW * (log_scale + np.abs(log_values))
                 found[j] = Profile(w.spacing, c, log_values)
-            if top > LARGEST:
-                values, values_abs_error, gains = values / top, values_abs_error / top, gains / top
-                log_scale += math.log(top)
+            if top > LARGEST:  # powers of 2 lose nothing but what underflows
+                _, power = math.frexp(top)
+                values, gains = np.ldexp(values, -power), np.ldexp(gains, -power)
+                values_abs_error = math.ldexp(values_abs_error, -power) + UNDERFLOW_ABS_ERROR
+                doublings += power
             progress(j, steps)
         return found
 
+    def _beyond_window(self, summed: float) -> Callable[[int, float, float], Floats]:
+        """What nobody exceeds beyond the window before step j: the edge's value, and Chernoff's bound.
+
+        With envelope masses that sum to at most T >= 1, of which m is infinite, V_{j-1} is at most the
+        Chernoff bound of the finite ones and (j - 1) m T^{j-2}.
+        """
+        w, c = self.window, self.window.tilt
+        last, offsets = w.last * w.spacing, np.arange(1, w.reach + 1, dtype=float) * w.spacing
+        grow = exp_above(c * offsets, 4 * UNIT_ROUNDOFF * c * offsets)
+        log_norm = math.log(float(self._tilted_masses(self.envelope).sum()) * summed)
+        total = float(lattice_masses(self.envelope, w.spacing).sum()) * summed
+        log_total = max(math.log(total * (1 + A_FEW)), 0.0)
+        log_infinite = math.log(float(self.envelope[0, -1]))
+
+        def right(j: int, edge: float, log_scale: float) -> Floats:
+            chernoff = exp_of_sum_above(log_chernoff_factor(c), (j - 1) * log_norm, -log_scale)
+            never = exp_of_sum_above(math.log(j), log_infinite, j * log_total, c * last, -log_scale)
+            return np.minimum(edge * grow, (chernoff + never * grow) * (1 + A_FEW))
+
+        return right
+
     def _tilted_masses(self, tables: Floats) -> Floats:
+        """The masses times e^{tilt loss}, from above."""
         w = self.window
-        return np.asarray(np.exp(_log(lattice_masses(tables, w.spacing)) + w.tilt * w.losses))
+        logs, drift = log_above(lattice_masses(tables, w.spacing)), w.tilt * w.losses
+        return exp_above(logs + drift, 2 * UNIT_ROUNDOFF * (np.abs(logs) + 2 * np.abs(drift)))
 
     def _tilted_gains(self) -> Floats:
         """The one-step curves at every r of the window; beyond the last loss each is constant."""
         w = self.window
         gains = self.tables[:, w.reach + np.minimum(np.arange(w.last + 1), w.reach)]
-        return np.asarray(gains * np.exp(w.tilt * w.remaining) * (1 + EXP_REL_ERROR))
+        drift = w.tilt * w.remaining
+        return np.asarray(gains * exp_above(drift, 4 * UNIT_ROUNDOFF * drift))
 
     def _best(self, spectra: Complexes, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""
@@ -232,35 +266,33 @@ class GameAbove:
         return best
 
 
-def _tables(curves: Curves, r: Floats) -> Floats:
+def _tables(curves: Curves, window: Window) -> Floats:
     """Both orders as one row each over losses of both signs; at 0 either order bounds the same number."""
+    r = np.arange(window.reach + 1, dtype=float) * window.spacing
     forth = curves.forth.copy()
     forth[:, 0] = np.minimum(forth[:, 0], curves.back[:, 0])
-    return np.concatenate([(curves.back * np.exp(-r))[:, :0:-1], forth], axis=1)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
-
-
-def _log(x: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.log(x)
+    return np.concatenate([(curves.back * exp_above(-r, 2 * UNIT_ROUNDOFF * r))[:, :0:-1], forth], axis=1)
 
 
 def chords(x: Floats, points: Floats, values: Floats) -> Floats:
-    """Linear interpolation of positive values at x >= points[0], to relative accuracy; constant beyond."""
-    right = np.clip(np.searchsorted(points, x), 1, len(points) - 1)
+    """Linear interpolation of positive values at x >= points[0], rounded up; constant beyond.
+
+    All numbers are taken as exact, and each sum and product is one of positive numbers: eight roundings.
+    """
+    right = np.minimum(np.maximum(np.searchsorted(points, x), 1), len(points) - 1)
     x0, x1 = points[right - 1], points[right]
     inside = np.minimum(x, x1)
-    return np.asarray((values[right - 1] * (x1 - inside) + values[right] * (inside - x0)) / (x1 - x0))
+    mixed = (values[right - 1] * (x1 - inside) + values[right] * (inside - x0)) / (x1 - x0)
+    return np.asarray(mixed * (1 + A_FEW))
 
 
 def convex_minorant(x: Floats, values: Floats) -> Floats:
-    """The largest convex function below the values, at the same points.
+    """About the largest convex function below the values, at the same points, and never below it.
 
-    >>> convex_minorant(np.array([0.0, 1.0, 2.0, 3.0]), np.array([4.0, 3.0, 3.0, 0.0]))
-    array([4.        , 2.66666667, 1.33333333, 0.        ])
+    Whichever points are kept, a convex function below the values is below the chords between those points.
+
+    >>> convex_minorant(np.array([0.0, 1.0, 2.0, 3.0]), np.array([4.0, 3.0, 3.0, 0.0])).round(12)
+    array([4.          , 2.666666666667, 1.333333333333, 0.          ])
     """
     turns = np.diff(np.diff(values) / np.diff(x))
     if (turns >= 0).all():
@@ -274,4 +306,4 @@ def convex_minorant(x: Floats, values: Floats) -> Floats:
                 break
             kept.pop()
         kept.append(j)
-    return chords(x, x[kept], values[kept])
+    return np.minimum(chords(x, x[kept], values[kept]), values)

@@ -15,94 +15,138 @@ by e^{c r} and B by e^{(c+1) r}.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.cells import cut
 from tightrope.engines.face import Progress
-from tightrope.engines.game.above import EXP_REL_ERROR, LARGEST, Window, wrapped_spectra
+from tightrope.engines.game.above import A_FEW, LARGEST, Window, wrapped_spectra
+from tightrope.engines.game.outward import cell_masses, mixture_masses
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_of_difference, log_of_sum
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
+from tightrope.numerics.fourier import convolution_rel_error
+from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
+from tightrope.pairs.exchange import Exchange
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import ShiftPair
 
 Labels = NDArray[np.int64]
 Choices = NDArray[np.int8]
+LEAST_MASS = 1e-87  # of a cell: rarer ones are let go
+SHRUNK = 1 - 2.0**-40  # a triangle computed in floats, so much smaller, fits the ball it was inscribed in
 
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """Cells of outputs: ln P-mass, the merged cell's loss, its lower label and the chance of the next one."""
+    """Disjoint cells of outputs: their masses and errors, their lower labels, the chances of the next ones.
 
-    log_masses: Floats
-    losses: Floats
+    Which label a cell gets decides how good the policy is, not whether it is one.
+    """
+
+    masses: tuple[Floats, Floats]  # under P and under Q
+    rel_errors: tuple[Floats, Floats]
     labels: Labels
     upwards: Floats
-    masses_rel_error: Floats  # of each mass, under P and under Q
 
     @staticmethod
-    def from_cells(
-        log_masses: Floats, losses: Floats, masses_rel_error: Floats, spacing: float
+    def from_masses(
+        under_p: tuple[Floats, Floats], under_q: tuple[Floats, Floats], spacing: float
     ) -> "LabelLaw":
-        """Round each loss to a label, up or down at random."""
-        labels = np.floor(losses / spacing)
-        rel_error = 8 * UNIT_ROUNDOFF * (8 + np.abs(log_masses)) + masses_rel_error
-        return LabelLaw(log_masses, losses, labels.astype(np.int64), losses / spacing - labels, rel_error)
+        """Masses and their errors; each cell's loss is rounded to a label, up or down at random."""
+        (p, p_abs_errors), (q, q_abs_errors) = under_p, under_q
+        held = (p > LEAST_MASS) & (q > LEAST_MASS)
+        p, q = p[held], q[held]
+        losses = np.log(p / q) / spacing
+        labels = np.floor(losses)
+        rel_errors = p_abs_errors[held] / p * (1 + A_FEW), q_abs_errors[held] / q * (1 + A_FEW)
+        return LabelLaw((p, q), rel_errors, labels.astype(np.int64), losses - labels)
 
-    def tilted_rel_error(self, tilt: float) -> float:
-        """The error of the tilted masses, relative to their sum."""
-        exponents = self.log_masses + tilt * self.losses
-        weights = np.exp(exponents - exponents.max())
-        return float(weights @ self.masses_rel_error / weights.sum())
+    def kernel(self, window: Window, *, dual: bool) -> tuple[Floats, float]:
+        """Tilted masses at the labels -reach ... reach, and how far off they are in sum; the rest is let go.
 
-    def kernel(self, reach: int, spacing: float, tilt: float, *, dual: bool) -> Floats:
-        """Tilted masses at the labels -reach ... reach; the rest is let go. `dual` gives Q's, not P's."""
-        result = np.zeros(2 * reach + 1)
+        P's are tilted by e^{c loss}, Q's, with `dual`, by e^{(c + 1) loss}.
+        """
+        tilt, reach = window.tilt + dual, window.reach
+        logs, rel_errors = np.log(self.masses[dual]), self.rel_errors[dual]
+        result, abs_error, count = np.zeros(2 * reach + 1), 0.0, 2 * len(logs)
         for labels, chance in ((self.labels, 1 - self.upwards), (self.labels + 1, self.upwards)):
-            exponents = self.log_masses + tilt * labels * spacing
-            if dual:
-                exponents = exponents + labels * spacing - self.losses
             inside = np.abs(labels) <= reach
-            weights = (np.exp(exponents) * chance)[inside]
+            drift = tilt * (labels[inside] * window.spacing)
+            weights = np.exp(logs[inside] + drift) * chance[inside]
             result += np.bincount(labels[inside] + reach, weights=weights, minlength=2 * reach + 1)
-        return result
+            # the logarithm is off by 8 u of itself, the drift by 3 u; exponential and products by 12 u
+            exponent_abs_errors = UNIT_ROUNDOFF * (10 * np.abs(logs[inside]) + 4 * np.abs(drift) + 16)
+            errors = weights * (rel_errors[inside] + exponent_abs_errors) + UNDERFLOW_ABS_ERROR
+            abs_error += float(errors.sum())
+        total = float(result.sum())
+        # products of these errors, all far below 1e-3, add less than a hundredth
+        return result, 1.01 * (abs_error + gamma(count) * total)
 
 
 def label_law(pair: ShiftPair, spacing: float, reach: int) -> LabelLaw:
-    """The labels of one pair: cells centred at the multiples of the spacing."""
-    cells = cut(pair, (np.arange(-reach, reach, dtype=float) + 0.5) * spacing)
-    cells = cells.select(np.isfinite(cells.low) & np.isfinite(cells.high) & np.isfinite(cells.merged))
-    return LabelLaw.from_cells(cells.log_masses, cells.merged, cells.loss_abs_errors, spacing)
+    """The labels of one pair: cells centred at about the multiples of the spacing."""
+    ends = pair.output_at((np.arange(-reach, reach, dtype=float) + 0.5) * spacing)
+    ends = np.maximum.accumulate(ends)  # cells must not overlap, even by rounding
+    return LabelLaw.from_masses(
+        mixture_masses(pair.observed, ends), mixture_masses(pair.alternative, ends), spacing
+    )
 
 
-def triangle_law(gram: Gram, rate: float, inverse_variance: float, spacing: float) -> LabelLaw:
+def triangle_law(gram: Gram, exchange: Exchange, spacing: float) -> LabelLaw | None:
     """The labels of a triangle in the plane: outputs in rectangles, whose masses are products of two cells'.
 
     With Y = e^{w xi - w^2/2} and X = e^{a xi + b eta - (a^2 + b^2)/2}, the noise around a' is shifted by (w,
-    0) and around a by (a, b). `inverse_variance` is 1 / noise^2.
+    0) and around a by (a, b). None if the rounded triangle is not certain to fit the ball.
     """
-    w = math.sqrt(gram.w * inverse_variance)
-    a = gram.c * inverse_variance / w
-    b = math.sqrt(max(gram.u * inverse_variance - a * a, 0.0))
+    w, a, b = (side * SHRUNK for side in _corners(gram, exchange.inverse_variance))
+    if not _fits(w, a, b, exchange.exact_distance):
+        return None
+    rate, rest = exchange.rate, exchange.rest
     step = min(0.1, max(0.5 * spacing / (rate * max(a, b, w)), 0.02))
     nodes = np.arange(-9.0, 9.0 + max(a, b, w), step)
     unmoved, by_a, by_b, by_w = (
-        Noise.NORMAL.log_between((nodes - shift)[:-1], (nodes - shift)[1:]) for shift in (0.0, a, b, w)
+        cell_masses(Noise.NORMAL, nodes - shift, 2 * UNIT_ROUNDOFF * np.abs(nodes - shift))
+        for shift in (0.0, a, b, w)
     )
-    plain = np.add.outer(unmoved, unmoved)
-    around_a = np.add.outer(by_a, by_b)
-    around_other = np.add.outer(by_w, unmoved)
-    unsampled, sampled = math.log1p(-rate), math.log(rate)
-    log_p, log_q = (
-        log_of_sum(unsampled + plain, sampled + moved).ravel() for moved in (around_a, around_other)
+    plain, around_a, around_other = (
+        _product(first, second) for first, second in ((unmoved, unmoved), (by_a, by_b), (by_w, unmoved))
     )
-    # a cell's mass is a difference of two tails: good to a few units of roundoff times 1 / step
-    masses_rel_error = np.full(log_p.shape, 64 * UNIT_ROUNDOFF * (1 + 100 / step))
-    held = (log_p > -200) & (log_q > -200)
-    return LabelLaw.from_cells(log_p[held], (log_p - log_q)[held], masses_rel_error[held], spacing)
+    under_p, under_q = (
+        (
+            rest * plain[0] + rate * moved[0],
+            (rest * plain[1] + rate * moved[1]) * (1 + A_FEW) + A_FEW * (rest * plain[0] + rate * moved[0]),
+        )
+        for moved in (around_a, around_other)
+    )
+    return LabelLaw.from_masses(under_p, under_q, spacing)
+
+
+def _product(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Masses of rectangles and their absolute errors."""
+    (one, one_abs_errors), (two, two_abs_errors) = first, second
+    errors = np.multiply.outer(one_abs_errors, np.abs(two) + two_abs_errors)
+    errors += np.multiply.outer(np.abs(one), two_abs_errors)
+    return np.multiply.outer(one, two).ravel(), errors.ravel()
+
+
+def _corners(gram: Gram, inverse_variance: float) -> tuple[float, float, float]:
+    """w and (a, b), about."""
+    w = math.sqrt(gram.w * inverse_variance)
+    a = gram.c * inverse_variance / w if w > 0 else 0.0
+    return w, a, math.sqrt(max(gram.u * inverse_variance - a * a, 0.0))
+
+
+def _fits(w: float, a: float, b: float, distance: Fraction) -> bool:
+    """Whether 0, (w, 0) and (a, b) lie in a ball of this diameter: around the circle's centre, exactly."""
+    if not (w > 0 and b > 0):
+        return False
+    centre = Fraction(w / 2), Fraction((a * (a - w) + b * b) / (2 * b))
+    corners = ((0.0, 0.0), (w, 0.0), (a, b))
+    squares = [sum((Fraction(p) - m) ** 2 for p, m in zip(corner, centre, strict=True)) for corner in corners]
+    return max(squares) <= distance**2 / 4
 
 
 @dataclass(frozen=True)
@@ -115,16 +159,32 @@ class PolicyValue:
 
     def log_lower(self, epsilon: float) -> float:
         """A lower bound on ln delta(epsilon): the best threshold's."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gains = log_of_difference(self.log_a, np.minimum(self.log_b + epsilon, self.log_a))
-        return float(np.max(gains, initial=-np.inf)) - 1e-12
+        log_b = self.log_b + epsilon
+        gains = log_of_difference_below(self.log_a, log_b + 2 * UNIT_ROUNDOFF * np.abs(log_b))
+        return float(np.max(gains, initial=-np.inf))
 
     def epsilon_below(self, log_delta: float) -> float:
         """The largest epsilon at which some threshold's bound still exceeds delta; 0 if there is none."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            reach = log_of_difference(self.log_a, np.minimum(log_delta, self.log_a)) - self.log_b
-        reach = np.where(np.isfinite(reach), reach, -np.inf)
-        return max(float(np.max(reach, initial=-np.inf)) * (1 - 1e-14) - 1e-13, 0.0)
+        gains = log_of_difference_below(self.log_a, np.full_like(self.log_a, log_delta))
+        held = gains > -np.inf
+        reach = gains[held] - self.log_b[held]
+        reach -= 2 * UNIT_ROUNDOFF * np.abs(reach)
+        return max(float(np.max(reach, initial=-np.inf)), 0.0)
+
+
+def log_of_difference_below(larger: Floats, smaller: Floats) -> Floats:
+    """Below ln(e^larger - e^smaller); -inf where rounding leaves nothing certain."""
+    result = np.full(larger.shape, -np.inf)
+    gap = np.where(larger > -np.inf, smaller - np.where(larger > -np.inf, larger, 0.0), 0.0)
+    # two roundings of the gap, of which a small one forgets nothing
+    gap = gap + 2 * UNIT_ROUNDOFF * np.abs(gap)
+    held = gap < 0
+    ratio = gap[held]
+    # -expm1 is off by 9 u; its logarithm by as much, and by 8 u of itself
+    left = np.log(-np.expm1(ratio))
+    found = larger[held] + left
+    result[held] = found - A_FEW * (1 + np.abs(left) + np.abs(larger[held]))
+    return result
 
 
 class GameBelow:
@@ -132,28 +192,31 @@ class GameBelow:
 
     def __init__(self, laws: Sequence[LabelLaw], window: Window) -> None:
         self.window = w = window
-        kernels = [
-            np.stack([law.kernel(w.reach, w.spacing, w.tilt, dual=dual) for law in laws])
-            for dual in (False, True)
+        found = [[law.kernel(w, dual=dual) for law in laws] for dual in (False, True)]
+        kernels = [np.stack([kernel for kernel, _ in side]) for side in found]
+        # of the kernels, in sum: what rounding did to masses and tilts
+        self.kernel_abs_errors = [max(abs_error for _, abs_error in side) for side in found]
+        summed = 1 + gamma(kernels[0].shape[1])
+        self.norms = [
+            float(side.sum(axis=1).max()) * summed + abs_error
+            for side, abs_error in zip(kernels, self.kernel_abs_errors, strict=True)
         ]
-        self.norms = [float(side.sum(axis=1).max()) for side in kernels]
         self.spectra = np.stack([wrapped_spectra(side, w.size) for side in kernels])  # [P or Q, law, ...]
-        rounding = 16 * UNIT_ROUNDOFF * (4 + math.log2(w.size)) + EXP_REL_ERROR
         # of one convolution, per unit of the kernel's sum and of the values' 2-norm
-        self.step_abs_error = rounding + 2 * max(law.tilted_rel_error(w.tilt) for law in laws)
+        self.step_rel_error = convolution_rel_error(w.size) * (1 + gamma(w.size))
 
     def play(self, steps: int, progress: Progress, choices: list[Choices] | None = None) -> PolicyValue:
         """The best policy's accusation probabilities.
 
         `choices` receives which law is played at each r, the last step's first.
         """
-        c, r = self.window.tilt, self.window.remaining
         values = self._accusations()
-        errors, log_scale = [4 * UNIT_ROUNDOFF * float(side.max()) for side in values], 0.0
+        # their exponents x <= 0 are off by 4 u |x|, and |x| e^x is below 1
+        errors, doublings = [A_FEW, A_FEW], 0
         for j in range(1, steps + 1):
             errors = [
-                norm * (error + self.step_abs_error * math.sqrt(float(side @ side)))
-                for norm, error, side in zip(self.norms, errors, values, strict=True)
+                self._next_error(which, error, side)
+                for which, (error, side) in enumerate(zip(errors, values, strict=True))
             ]
             values, chosen = self._best(values)
             if choices is not None:
@@ -161,28 +224,46 @@ class GameBelow:
             top = float(values.max())
             if not math.isfinite(top + errors[0] + errors[1]):
                 raise NotPreciseEnough("The tilted values of the policy overflow")
-            if top > LARGEST:
-                values, errors = values / top, [error / top for error in errors]
-                log_scale += math.log(top)
+            if top > LARGEST:  # powers of 2 lose nothing but what underflows
+                _, power = math.frexp(top)
+                values = np.ldexp(values, -power)
+                errors = [math.ldexp(error, -power) + UNDERFLOW_ABS_ERROR for error in errors]
+                doublings += power
             progress(j, steps)
-        with np.errstate(divide="ignore"):
-            log_a = np.log(np.maximum(values[0] - errors[0], 0)) + log_scale - c * r
-            log_b = np.log(values[1] + errors[1]) + log_scale - (c + 1) * r
-        log_abs_error = 1e-13 * (1 + abs(log_scale) + (c + 1) * np.abs(r))
-        return PolicyValue(r, log_a - log_abs_error, log_b + log_abs_error)
+        return self._value(values, errors, doublings * math.log(2))
+
+    def _next_error(self, which: int, error: float, values: Floats) -> float:
+        """How far off A or B is after one more step."""
+        norm, kernel_abs_error = self.norms[which], self.kernel_abs_errors[which]
+        convolved = self.step_rel_error * norm * math.sqrt(float(values @ values))
+        kernel = kernel_abs_error * float(values.max())
+        return (norm * error + kernel + convolved + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
+
+    def _value(self, values: Floats, errors: list[float], log_scale: float) -> PolicyValue:
+        """The bounds on A and B without their tilts."""
+        c, r = self.window.tilt, self.window.remaining
+        with np.errstate(divide="ignore"):  # where nothing is left of A, it is bounded by 0
+            log_a = np.log(np.maximum(values[0] - errors[0], 0))
+        log_b = np.log(values[1] + errors[1])
+        drift = (c + 1) * np.abs(r)
+        held = log_a > -np.inf
+        sizes = np.where(held, np.abs(np.where(held, log_a, 0.0)), 0.0) + log_scale + drift
+        log_a = log_a + log_scale - c * r - A_FEW * (1 + sizes)
+        log_b = log_b + log_scale - (c + 1) * r + A_FEW * (1 + np.abs(log_b) + log_scale + drift)
+        return PolicyValue(r, log_a, log_b)
 
     def _accusations(self) -> Floats:
         """A and B, tilted, when no step is left: accuse where nothing of epsilon remains."""
-        c, r = self.window.tilt, self.window.remaining
-        accuse = r <= 1e-9 * self.window.spacing
-        spent = np.where(accuse, r, 0.0)  # elsewhere e^r may be no float
-        return np.where(accuse, np.exp(np.multiply.outer([c, c + 1], spent)), 0.0)
+        w = self.window
+        spent = np.minimum(w.remaining, 0.0)  # elsewhere e^r may be no float
+        accuse = np.arange(-w.below, w.last + 1) <= 0
+        return np.where(accuse, np.exp(np.multiply.outer([w.tilt, w.tilt + 1], spent)), 0.0)
 
     def _best(self, values: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """A and B one step earlier, and the law that makes A - e^r B largest."""
         size, count = self.window.size, values.shape[1]
         spectrum = fft.rfft(values, size, axis=1)[:, None, :]
         both = fft.irfft(self.spectra * spectrum, size, axis=2, workers=-1)
-        both = np.maximum(both[:, :, :count], 0)  # [P or Q, law, r]
+        both = np.maximum(both[:, :, :count], 0)  # [P or Q, law, r]; no probability is negative
         chosen = np.argmax(both[0] - both[1], axis=0)
         return both[:, chosen, np.arange(count)], chosen

@@ -8,6 +8,7 @@ import numpy as np
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.game.pooling import Quality
+from tightrope.engines.lattice.law import few_bits
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import epsilon_estimate, log_delta_estimate, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
@@ -227,7 +228,7 @@ class Planner:
                 spacing = math.sqrt(8 * allowed / (max(self.game.times * live, 0.1) * saddle * (1 + saddle)))
                 live = float(weights @ np.minimum(1, 6 * np.abs(losses) / spacing))
             found.append(spacing)
-        return min(found)
+        return few_bits(min(found))  # so that multiples are exact
 
 
 def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) -> float:

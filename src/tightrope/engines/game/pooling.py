@@ -15,6 +15,7 @@ import numpy as np
 from tightrope.engines.game.exchange_curve import both_orders
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, Box, Gram, log_variance
 from tightrope.numerics.floats import Floats
+from tightrope.pairs.exchange import Exchange
 
 # The moments that are compared (below -1/2 P and Q are exchanged), and how many times more each may exceed
 # the worst triangle's: a negative tilt belongs to a remaining epsilon near 0, where few runs spend time.
@@ -84,17 +85,16 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True)
 class TriangleCover:
-    """Groups of triangles on a grid of losses; the first holds remove, and has its Gram matrices too.
+    """Groups of triangles at orders 1 + `excess`; the first holds remove, and has its Gram matrices too.
 
     `groups` cover remove's half of the family. `others` cover the other half more roughly, because nobody
     gains by choosing there while the remaining epsilon is >= 0. `best_between` is the triangle that gains
-    most where epsilon is near 0, if one beats remove. `inverse_variance` is 1 / noise^2.
+    most where epsilon is near 0, if one beats remove.
     """
 
-    rate: float
-    inverse_variance: float
+    exchange: Exchange
     quality: Quality
-    grid: Floats
+    excess: Floats
     groups: Curves
     others: Curves
     first: tuple[Gram, ...]
@@ -106,18 +106,16 @@ class TriangleCover:
         return self.groups.count + self.others.count
 
 
-def curves_of(
-    grams: Iterable[Gram], rate: float, inverse_variance: float, losses: Floats, coarseness: float
-) -> Curves:
-    """Upper bounds on the curves of Gram matrices at given losses >= 0."""
-    found = [both_orders(gram, rate, inverse_variance, losses, coarseness) for gram in grams]
+def curves_of(grams: Iterable[Gram], exchange: Exchange, excess: Floats, coarseness: float) -> Curves:
+    """Upper bounds on the curves of Gram matrices at orders 1 + excess, excess >= 0."""
+    found = [both_orders(gram, exchange, excess, coarseness) for gram in grams]
     return Curves(np.array([forth for forth, _ in found]), np.array([back for _, back in found]))
 
 
 @lru_cache(maxsize=KEPT_COVERS)
-def cover_triangles(rate: float, inverse_variance: float, quality: Quality) -> TriangleCover:
-    """The cover for one rate and 1 / noise^2; it takes seconds, and every question about a run needs it."""
-    return _Pooling(rate, inverse_variance, quality).cover()
+def cover_triangles(exchange: Exchange, quality: Quality) -> TriangleCover:
+    """The cover for one rate and noise; it takes seconds, and every question about a run needs it."""
+    return _Pooling(exchange, quality).cover()
 
 
 def largest_loss(rate: float, inverse_variance: float, deviations: float) -> float:
@@ -134,10 +132,12 @@ def _grid(rate: float, inverse_variance: float) -> Floats:
 
 
 class _Pooling:
-    def __init__(self, rate: float, inverse_variance: float, quality: Quality) -> None:
-        self.rate, self.inverse_variance, self.quality = rate, inverse_variance, quality
-        self.grid = _grid(rate, inverse_variance)
-        self.ceiling = curves_of([REMOVE_GRAM], rate, inverse_variance, self.grid, quality.coarseness).forth
+    def __init__(self, exchange: Exchange, quality: Quality) -> None:
+        self.exchange, self.quality = exchange, quality
+        self.inverse_variance = exchange.inverse_variance
+        self.grid = _grid(exchange.rate, self.inverse_variance)
+        self.excess = np.expm1(self.grid)
+        self.ceiling = curves_of([REMOVE_GRAM], exchange, self.excess, quality.coarseness).forth
         self.remove = self._curves([REMOVE_GRAM])
         tilts, width = np.array(TILTS)[:, None], np.gradient(self.grid)
         self.forth_weights = np.exp(np.minimum(tilts * self.grid, 600.0)) * width
@@ -153,10 +153,9 @@ class _Pooling:
         groups = self._pool(curves, order, first_limit=1.0)
         others = self._pool(curves.exchanged, order[::-1], first_limit=self.quality.group)
         return TriangleCover(
-            rate=self.rate,
-            inverse_variance=self.inverse_variance,
+            exchange=self.exchange,
             quality=self.quality,
-            grid=self.grid,
+            excess=self.excess,
             groups=Curves.stack(curves.rows(members).largest() for members in groups),
             others=Curves.stack(curves.exchanged.rows(members).largest() for members in others),
             first=tuple(grams[i] for i in groups[0]),
@@ -166,7 +165,7 @@ class _Pooling:
     def _curves(self, grams: Iterable[Gram], coarser: float = 1.0) -> Curves:
         """The curves of Gram matrices on the grid, capped at remove's, which no triangle exceeds."""
         coarseness = coarser * self.quality.coarseness
-        return curves_of(grams, self.rate, self.inverse_variance, self.grid, coarseness).below(self.ceiling)
+        return curves_of(grams, self.exchange, self.excess, coarseness).below(self.ceiling)
 
     def _moments(self, curves: Curves) -> Floats:
         """About E_P[(e^{c loss} - 1) / (c (c + 1))]: the integral of each curve over e^{c x} dx."""

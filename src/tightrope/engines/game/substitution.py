@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
+from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import LogBounds, Progress
 from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
@@ -23,6 +23,9 @@ from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangl
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place_contour
+from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.fourier import fast_size
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.exchange import Game
 
 # a megabyte or so each; a curve's neighbouring questions, and those of the next curve, share them
@@ -42,13 +45,11 @@ class BlockProfile:
     tilt: float
     spacing: float
     log_infinite: float
-    masses_rel_error: float  # how far rounding in the other steps' masses can move delta
 
     def log_upper(self, epsilon: float) -> float:
         """An upper bound on ln delta(epsilon)."""
         finite, _ = self.side.divergence_above(epsilon, self.tilt, self.spacing)
-        finite += self.masses_rel_error + 1e-11 * (1 + abs(self.side.log_scale))
-        return float(np.logaddexp(finite, self.log_infinite))
+        return log_sum_above(np.array([finite, self.log_infinite]))
 
     def epsilon_above(self, log_delta: float) -> float:
         """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
@@ -73,21 +74,17 @@ class GameBounds:
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         above = min(self.upper.log_upper(epsilon), 0.0) if self.upper else 0.0
-        below = self.lower.log_lower(epsilon) if self.lower else -math.inf
-        return LogBounds(_in_order(below, above), above)
+        return LogBounds(self.lower.log_lower(epsilon) if self.lower else -math.inf, above)
 
-    def epsilons(self, log_delta: float) -> tuple[float, float]:
-        """Bounds on epsilon(delta)."""
-        above = self.upper.epsilon_above(log_delta) if self.upper else math.inf
-        below = self.lower.epsilon_below(log_delta) if self.lower else 0.0
-        return _in_order(below, above), above
-
-
-def _in_order(below: float, above: float) -> float:
-    """The lower end. Ends that cross by more than rounding are a mistake and must not look like an answer."""
-    if not below <= above + 1e-6 * (1 + abs(above)):
-        raise ArithmeticError(f"the game's ends cross: {below} > {above}")
-    return min(below, above)
+    def epsilons(self, delta: float) -> tuple[float, float]:
+        """Bounds on epsilon(delta). Ends that cross are a mistake and must not look like an answer."""
+        log_delta = math.log(delta)
+        rounding = 2 * ELEMENTARY_REL_ERROR * abs(log_delta)
+        above = self.upper.epsilon_above(log_delta - rounding) if self.upper else math.inf
+        below = self.lower.epsilon_below(log_delta + rounding) if self.lower else 0.0
+        if not below <= above:
+            raise ArithmeticError(f"the game's ends cross: {below} > {above}")
+        return below, above
 
 
 class PlayedGame:
@@ -113,8 +110,7 @@ class PlayedGame:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
-        log_delta = math.log(delta)
-        return self.play(self.planner.rung_for_delta(log_delta), accuracy).epsilons(log_delta)
+        return self.play(self.planner.rung_for_delta(math.log(delta)), accuracy).epsilons(delta)
 
     def play(self, rung: int, accuracy: float) -> GameBounds:
         """Both ends at one rung of the ladder."""
@@ -147,7 +143,7 @@ class GameQuestion:
         )
 
     def _cover(self, quality: Quality) -> TriangleCover:
-        return cover_triangles(self.game.exchange.rate, self.game.exchange.inverse_variance, quality)
+        return cover_triangles(self.game.exchange, quality)
 
     def _count_curves(self, quality: Quality) -> int:
         return self._cover(quality).size if self.game.exchange.is_covered else 1
@@ -175,7 +171,7 @@ class GameQuestion:
         return self._compose(atoms)
 
     def _compose(self, blocks: Sequence[tuple[LossAtoms, int]]) -> BlockProfile:
-        layout, atoms, masses_rel_error = self.layout, list(blocks), 0.0
+        layout, atoms = self.layout, list(blocks)
         for pair, times in self.game.others:
             low, high = outline(pair, layout.log_delta - 20).losses_that_matter(
                 layout.saddle, math.log(1e-4 / times), layout.log_delta - 9 - math.log(times)
@@ -183,22 +179,13 @@ class GameQuestion:
             ends = math.floor(low / layout.spacing) - 1, math.ceil(high / layout.spacing) + 1
             if ends[1] - ends[0] > MOST_CELLS:
                 raise self.planner.refusal(layout.log_delta)
-            cells = cut(pair, np.arange(*ends, dtype=float) * layout.spacing)
-            atoms.append((spread(cells), times))
-            masses_rel_error += times * cells.average_rel_error(layout.saddle)
+            atoms.append((spread(cut(pair, np.arange(*ends, dtype=float) * layout.spacing)), times))
         plan = Plan(self.planner.schedule, layout.log_delta - 14)
         spot = place_contour(plan, layout.saddle, layout.epsilon, layout.log_delta - 9)
-        size = fft.next_fast_len(math.ceil(1.5 * spot.period / layout.spacing), real=True)
+        size = fast_size(math.ceil(1.5 * spot.period / layout.spacing))
         steps = [LatticeStep.above(law, times, layout.spacing) for law, times in atoms]
         side = LatticeSide.of(steps, spot.tilt, size)
-        # masses lifted for rounding may sum to a little more than 1
-        log_mass = sum(
-            times * max(math.log(float(np.exp(law.log_masses).sum()) + math.exp(law.log_infinite)), 0.0)
-            for law, times in atoms
-        )
-        infinite = sum(times * math.exp(law.log_infinite) for law, times in atoms)
-        log_infinite = math.log(infinite) + log_mass if infinite else -math.inf
-        return BlockProfile(side, spot.tilt, layout.spacing, log_infinite, masses_rel_error)
+        return BlockProfile(side, spot.tilt, layout.spacing, _log_infinite(atoms))
 
     def _below(self) -> PolicyValue | None:
         """The policy's value. Runs with blocks or other steps are left to fixed directions."""
@@ -221,9 +208,25 @@ class GameQuestion:
         laws = [label_law(exchange.remove, spacing, reach), label_law(exchange.add, spacing, reach)]
         if exchange.is_covered:
             between = self._cover(self.grains[0].quality).best_between
-            if between is not None:
-                laws.append(triangle_law(between, exchange.rate, exchange.inverse_variance, spacing))
+            law = triangle_law(between, exchange, spacing) if between is not None else None
+            laws += [law] if law is not None else []
         return laws
+
+
+def _log_infinite(atoms: Sequence[tuple[LossAtoms, int]]) -> float:
+    """Above ln of the chance of an infinite loss: each step's, times all that may come before and after.
+
+    Masses lifted for rounding may sum to a little more than 1.
+    """
+    log_mass = math.fsum(
+        times * max(log_sum_above(np.append(law.log_masses, law.log_infinite)), 0.0) for law, times in atoms
+    )
+    union = log_sum_above(np.array([law.log_infinite + math.log(times) for law, times in atoms]))
+    if union == -math.inf:
+        return union
+    most = max(math.log(times) for _, times in atoms)
+    # ln of a count is good to 8 u, and each sum to one rounding
+    return union + log_mass + 16 * UNIT_ROUNDOFF * (1 + most + abs(union) + log_mass)
 
 
 @lru_cache(maxsize=KEPT_GAMES)

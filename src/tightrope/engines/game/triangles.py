@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 RIGHT = math.pi / 2
 FINER = 12  # sub-cells to a side when the best C of a box is sought
-MARGIN = 1e-11  # covers the rounding of sines and roots of numbers of the order of 1
+# Of the entries of a dominator. Sums of angles are off by 4u, which also covers pi/2 as a float and slivers
+# between boxes, and sines by 8u: U and W are off by 48u and C, of gradient at most 6, by 128u with its root.
+MARGIN = 256 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)

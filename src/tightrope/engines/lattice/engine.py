@@ -5,10 +5,10 @@ lattice, is tilted by e^{c loss} so that the rare losses that make delta are typ
 Lambda and raised to the k-th power by one FFT. On a lattice the Fourier sum is finite: there is no integral
 to cut off. The gap between the sides is about k c (c + 1) h^2 / 8, relative to delta.
 
-ABOVE: atoms at lattice points (`spread`). Wrapping adds e^{c m Lambda} delta(eps + m Lambda) >= 0 for m != 0,
-so the result is still above. BELOW: every merged cell is rounded to a lattice label, and the test "the labels
-sum to more than a threshold" is evaluated under P^k and Q^k exactly. Any test is a lower bound, and an almost
-optimal one loses only to second order.
+ABOVE: atoms at lattice points (`spread`). Wrapped mass counts at least as much as it is worth, if places just
+above epsilon count as much as one a period away. BELOW: every merged cell is rounded to a lattice label, and
+the test "the labels sum to more than a threshold" is evaluated under P^k and Q^k exactly. Any test is a lower
+bound, and an almost optimal one loses only to second order.
 """
 
 import math
@@ -17,16 +17,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms, merge, spread
 from tightrope.engines.cells import Cells, cut
+from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import NO_HINT, Hint, LogBounds
-from tightrope.engines.lattice.law import LatticeLaws, LatticeSide, LatticeStep, compose_log_moment
+from tightrope.engines.lattice.law import (
+    FARTHEST,
+    SPACING_BITS,
+    LatticeLaws,
+    LatticeSide,
+    LatticeStep,
+    few_bits,
+    log_moment_above,
+)
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_complement
+from tightrope.numerics.fourier import fast_size
 from tightrope.pairs.schedule import Schedule
 
 LONGEST = 1 << 22  # lattice points in one period: about a second
@@ -165,11 +174,13 @@ def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
     length = max(spot.period / _choose_spacing(runs, spot.tilt, aim), 256.0)
     if length > longest:
         raise NotPreciseEnough(f"It would take {length:.1e} lattice points.")
-    size = fft.next_fast_len(math.ceil(length), real=True)
-    spacing = spot.period / size
+    size = fast_size(math.ceil(length * (1 + 2.0 ** (1 - SPACING_BITS))))
+    spacing = few_bits(spot.period / size * (1 + 2.0 ** (1 - SPACING_BITS)))
+    spot = replace(spot, period=size * spacing)
     above: list[LatticeStep] = []
     below: list[LatticeStep] = []
-    log_finite = cells_rel_error = 0.0
+    infinite: list[tuple[float, int]] = []
+    cells_rel_error = 0.0
     for index, (_, times) in enumerate(runs.schedule):
         calm, wild = runs.cut(index, _choose_nodes(runs, index, spot, spacing, aim))
         cells_rel_error += times * calm.average_rel_error(spot.tilt)
@@ -178,7 +189,7 @@ def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
             cells_rel_error += jumps * wild.average_rel_error(spot.tilt)
         atoms, jump = _join(spread(calm), None if wild is None else spread(wild))
         above.append(LatticeStep.above(atoms, times, spacing, jump))
-        log_finite += times * _log_finite_mass(atoms)
+        infinite.append((atoms.log_infinite, times))
         atoms, jump = _join(merge(calm), None if wild is None else merge(wild))
         below.append(LatticeStep.below(atoms, times, spacing, spot.tilt, jump))
     return LatticeLaws(
@@ -188,21 +199,32 @@ def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
         above=LatticeSide.of(above, spot.tilt, size),
         below=LatticeSide.of(below, spot.tilt, size),
         below_dual=LatticeSide.of(below, spot.tilt, size, dual=True),
-        log_infinite=log_complement(log_finite),
+        log_infinite=_compose_infinite(infinite),
         below_infinite=runs.log_infinite,
-        log_mass=compose_log_moment(below, 0.0) + 1e-9,
-        log_moment_beyond=compose_log_moment(below, spot.tilt_beyond) + 1e-9,
-        log_moment_above=compose_log_moment(above, spot.tilt) + 1e-9,
+        log_mass=log_moment_above(below, 0.0),
+        log_moment_beyond=log_moment_above(below, spot.tilt_beyond),
+        log_moment_above=log_moment_above(above, spot.tilt),
         cells_rel_error=cells_rel_error,
     )
 
 
-def _log_finite_mass(atoms: LossAtoms) -> float:
-    """ln of a lower bound on the mass at finite losses: tails are off by some roundings of their log."""
-    log_infinite = atoms.log_infinite + 8 * UNIT_ROUNDOFF * (8 + abs(atoms.log_infinite))
-    if atoms.log_infinite == -math.inf:
+def _compose_infinite(parts: list[tuple[float, int]]) -> float:
+    """An upper bound on ln of 1 - prod (1 - m)^k, from bounds on ln m; at most sum k m.
+
+    ln(1 - m) is right to 30u relative (two functions), and |d ln(1 - e^x) / d ln x| <= 1.
+    """
+    parts = [(log_infinite, times) for log_infinite, times in parts if log_infinite > -math.inf]
+    union = log_sum_above(np.array([log_infinite + math.log(times) for log_infinite, times in parts]))
+    if union == -math.inf:
+        return union
+    union += 4 * UNIT_ROUNDOFF * max(abs(log_infinite) + math.log(times) + 1 for log_infinite, times in parts)
+    if union < -30:  # so small, the two agree, and floats may underflow
+        return union
+    if any(log_infinite >= 0 for log_infinite, _ in parts):
         return 0.0
-    return log_complement(log_infinite) if log_infinite < 0 else -math.inf
+    log_finite = math.fsum(times * log_complement(log_infinite) for log_infinite, times in parts)
+    log_any = log_complement(log_finite * (1 + 40 * UNIT_ROUNDOFF))
+    return min(log_any + 40 * UNIT_ROUNDOFF * (1 + abs(log_any)), union, 0.0)
 
 
 def _join(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray[np.bool_] | None]:
@@ -213,7 +235,7 @@ def _join(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray[n
         calm,
         losses=np.concatenate([calm.losses, wild.losses]),
         log_masses=np.concatenate([calm.log_masses, wild.log_masses]),
-        log_infinite=float(np.logaddexp(calm.log_infinite, wild.log_infinite)),
+        log_infinite=log_sum_above(np.array([calm.log_infinite, wild.log_infinite])),
     )
     return both, np.arange(len(both.losses)) >= len(calm.losses)
 
@@ -233,11 +255,14 @@ def _choose_nodes(runs: Runs, index: int, spot: Placement, spacing: float, aim: 
     """Multiples of the spacing at which to cut one step, thinned out where little tilted mass lies."""
     pair, times = runs.schedule.parts[index]
     if pair.is_finite:
+        # a level's loss, up to rounding, lies between the first two or the last two of these
         below = np.floor(np.array(pair.losses) / spacing)
-        return np.unique(np.concatenate([below, below + 1])) * spacing
+        return np.unique(np.concatenate([below - 1, below, below + 1, below + 2])) * spacing
     log_share = math.log(aim.cells) - math.log(times) - 7
     low, high = runs.loss_range(index, spot.tilt, log_share, log_share + aim.log_delta)
     first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
+    if max(-first, last) > FARTHEST:
+        raise NotPreciseEnough(f"One step's losses would span {last - first:.1e} lattice points.")
     if pair.has_atom_at_zero:
         first, last = min(first, -1), max(last, 1)
     if last - first <= FEW_CELLS:

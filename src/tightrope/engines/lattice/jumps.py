@@ -12,13 +12,15 @@ from functools import singledispatch
 
 import numpy as np
 
-from tightrope.engines.cells import Cells, cut
+from tightrope.engines.cells import Cells, cut, enclosing_nodes
+from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.lattice.engine import Runs, find_laws, relevance
 from tightrope.engines.lattice.law import LatticeLaws
 from tightrope.engines.planning import outline
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, next_up
+from tightrope.numerics.ulps import logaddexp_abs_error
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -86,8 +88,7 @@ class _SplitStep:
 
     @staticmethod
     def of(pair: Pair, times: int, threshold: float) -> "_SplitStep":
-        cells = cut(pair, _fine_nodes(pair, threshold))
-        cells = cells.select(np.isfinite(cells.merged) & np.isfinite(cells.log_masses))
+        cells = cut(pair, _fine_nodes(pair, threshold)).certain
         wild = cells.high > threshold
         calm_atoms, wild_atoms = (
             _Atoms(cells.merged[side], cells.log_masses[side]) for side in (~wild, wild)
@@ -160,11 +161,9 @@ class _Split:
         cells = cut(pair, np.union1d(nodes, [threshold]))
         low, high = cells.low, cells.high
         if pair.is_finite:
-            # The threshold only tells the levels apart; each is enclosed by its own two lattice points.
-            wild = cells.merged > threshold
-            place = np.searchsorted(nodes, cells.merged, side="right")
-            ends = np.concatenate([[-np.inf], nodes, [np.inf]])
-            low, high = ends[place], ends[place + 1]
+            # The threshold only tells the levels apart; each is enclosed by lattice points.
+            wild = cells.losses_above > threshold
+            low, high = enclosing_nodes(nodes, cells.losses_below, cells.losses_above)
         else:
             wild = cells.high > threshold
             if not np.any(nodes == threshold):
@@ -277,8 +276,10 @@ class SplitLaws:
         if epsilon < self.valid_from:
             return LogBounds(-math.inf, 0.0)
         each = [part.bounds(epsilon) for part in self.parts]
-        upper = float(np.logaddexp.reduce([b.upper for b in each]))
+        upper = min(log_sum_above(np.array([b.upper for b in each])), 0.0)  # delta is at most 1
         lower = float(np.logaddexp.reduce([b.lower for b in each]))
+        if lower > -math.inf:
+            lower -= 2 * float(logaddexp_abs_error(lower))
         shares = [math.exp(b.upper - upper) if upper > -math.inf else 0.0 for b in each]
         errors = {
             term.name: sum(
@@ -286,7 +287,7 @@ class SplitLaws:
             )
             for term in fields(Errors)
         }
-        return LogBounds(min(lower, upper), upper, Errors(**errors))
+        return LogBounds(lower, upper, Errors(**errors))
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,7 @@ class BigJumpEngine:
         """Laws split at this threshold, and how many lattice points were worked on."""
         split = _Split.at(self.schedule, threshold)
         kinds: list[Runs] = [_JumpRuns(split, epsilon, tolerance)]
-        most_calm = self.schedule.steps * threshold * (1 + 1e-12)
+        most_calm = next_up(self.schedule.steps * threshold)  # no calm step loses more than the threshold
         if most_calm > epsilon:  # else calm runs lose at most epsilon
             kinds.append(_CalmRuns(split))
         # Roughly first: often one kind of runs makes nearly all of delta.

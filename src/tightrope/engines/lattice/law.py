@@ -1,4 +1,8 @@
-"""A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off."""
+"""A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
+
+Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
+before the FFT, whose own errors `power.py` bounds. docs/certificates.md, section 2, has the proofs.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,33 +11,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.atoms import BELOW, LossAtoms, Side
+from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_sum
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
+from tightrope.numerics.fourier import fft_rel_error
+from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
 
-VERY_RARE = -90.0  # ln of a jump's rarity per step where two in one run change no digit, however many steps
-MOST_GROWTH = 300.0  # ln of how much jumps may multiply a mass
-FARTHEST = 1e12  # spacings; the lattice does not resolve an epsilon beyond, which gets Chernoff's bound
+SPACING_BITS = 16  # of a spacing's mantissa: labels up to 2^37 times it are exact
+FARTHEST = 2.0**36  # spacings; the lattice does not resolve an epsilon beyond, which gets Chernoff's bound
+SUMMED = 64  # numpy sums in pairs: fewer roundings than this in a row, with the products, for 2^40 terms
 
-Complexes = NDArray[np.complex128]
+
+def few_bits(spacing: float) -> float:
+    """The spacing rounded down to so few bits that its multiples are exact."""
+    mantissa, exponent = math.frexp(spacing)
+    return math.ldexp(math.floor(math.ldexp(mantissa, SPACING_BITS)), exponent - SPACING_BITS)
+
+
+def _place_abs_error(spacing: float, largest: float) -> float:
+    """How far a multiple of the spacing is off: nothing, for a spacing of few bits."""
+    return 0.0 if few_bits(spacing) == spacing else UNIT_ROUNDOFF * largest
 
 
 @dataclass(frozen=True)
 class LatticeStep:
-    """One step's law on the lattice, `times` over. The label j stands for the loss (j + offset) * spacing.
+    """One step's law on the lattice, `times` over. The label j stands for the loss j * spacing.
 
     `jump` marks the atoms above the loss at which runs are told apart (jumps.py); None where they are not.
-    `rest` is how far each atom's own loss lies above its label's (zero ABOVE).
+    `rest` is how far each atom's own loss lies above its label's (zero ABOVE); `offset` is its tilted mean in
+    spacings, to know where to look.
     """
 
     labels: NDArray[np.int64]
     log_masses: Floats
     times: int
     spacing: float
-    offset: float
+    side: Side
     rest: Floats
+    offset: float
     jump: NDArray[np.bool_] | None
 
     @staticmethod
@@ -42,64 +61,133 @@ class LatticeStep:
     ) -> "LatticeStep":
         """Atoms ABOVE sit on the lattice already."""
         labels = np.rint(atoms.losses / spacing).astype(np.int64)
-        return LatticeStep(labels, atoms.log_masses, times, spacing, 0.0, np.zeros(len(labels)), jump)
+        rest = np.zeros(len(labels))
+        return LatticeStep(labels, atoms.log_masses, times, spacing, atoms.side, rest, 0.0, jump)
 
     @staticmethod
     def below(
         atoms: LossAtoms, times: int, spacing: float, tilt: float, jump: NDArray[np.bool_] | None = None
     ) -> "LatticeStep":
-        """Atoms BELOW are labelled by the lattice interval they lie in.
+        """Atoms BELOW are labelled by the lattice interval they lie in; any label would do.
 
-        A label stands for the place in its interval where tilted atoms lie on average. Half an interval would
-        be wrong where almost every step loses almost nothing: over all steps it would exceed everything that
-        is lost.
+        The test accuses where the labels sum to enough. What a label stands for on average says how much is
+        enough; half an interval would be wrong where almost every step loses almost nothing.
         """
-        labels = np.floor(atoms.losses / spacing).astype(np.int64)
+        labels = np.floor(atoms.losses / spacing)
         exponents = atoms.log_masses + tilt * atoms.losses
         weights = np.exp(exponents - exponents.max(initial=-np.inf))
         offset = float(weights @ (atoms.losses / spacing - labels) / weights.sum()) if len(labels) else 0.5
-        rest = atoms.losses - (labels + offset) * spacing
-        return LatticeStep(labels, atoms.log_masses, times, spacing, offset, rest, jump)
+        rest = atoms.losses - labels * spacing
+        return LatticeStep(
+            labels.astype(np.int64), atoms.log_masses, times, spacing, atoms.side, rest, offset, jump
+        )
 
-    def exponents(self, tilt: float) -> Floats:
-        """ln of the tilted masses."""
-        return self.log_masses + tilt * (self.labels + self.offset) * self.spacing
+    def exponents(self, tilt: float) -> tuple[Floats, Floats]:
+        """ln of the tilted masses, and how far each is off: two roundings of the tilt's share, one more."""
+        tilted = tilt * (self.labels * self.spacing)
+        total = self.log_masses + tilted
+        return total, UNIT_ROUNDOFF * (2 * np.abs(tilted) + np.abs(total))
 
-    def log_moments(self, tilt: float) -> tuple[float, float]:
-        """ln of the tilted mass without and with a jump."""
-        exponents = self.exponents(tilt)
-        if self.jump is None:
-            return log_sum(exponents), -math.inf
-        return log_sum(exponents[~self.jump]), log_sum(exponents[self.jump])
+    @property
+    def is_calm(self) -> NDArray[np.bool_]:
+        """Which atoms do not belong to a jump."""
+        return np.ones(len(self.labels), dtype=bool) if self.jump is None else ~self.jump
+
+    def log_moments_above(self, tilt: float) -> tuple[float, float]:
+        """Upper bounds on ln of the tilted mass without and with a jump."""
+        exponents, abs_errors = self.exponents(tilt)
+        exponents, calm = exponents + 2 * abs_errors, self.is_calm
+        return log_sum_above(exponents[calm]), log_sum_above(exponents[~calm])
+
+    def spectra(
+        self, tilt: float, size: int, *, dual: bool, rarity: float
+    ) -> tuple[Spectrum, Spectrum | None, float]:
+        """The transforms of the calm and the wild part, over e^log_scale, and that scale.
+
+        `dual` gives Q's masses times e^label instead of P's. Whatever rounding can have done to a weight is
+        added to it, or taken from it where P's masses are wanted BELOW.
+        """
+        exponents, abs_errors = self.exponents(tilt)
+        if dual:
+            exponents = exponents - self.rest
+            abs_errors = abs_errors + UNIT_ROUNDOFF * (np.abs(self.rest) + np.abs(exponents))
+        is_calm = self.is_calm
+        log_scale = log_sum(exponents[is_calm])
+        if not math.isfinite(log_scale):
+            raise NotPreciseEnough("Nothing is certain of a step.")
+        towards = -1 if self.side is BELOW and not dual else 1
+        parts = []
+        for chosen, shift in ((is_calm, log_scale), (~is_calm, log_scale + rarity)):
+            log_weights = exponents[chosen] - shift
+            errors = abs_errors[chosen] + UNIT_ROUNDOFF * (10 + 3 * np.abs(log_weights) + abs(shift))
+            parts.append(_spectrum(self.labels[chosen], log_weights, errors, size, towards))
+        return parts[0], parts[1] if not is_calm.all() else None, log_scale
 
 
-def compose_log_moment(steps: list[LatticeStep], tilt: float) -> float:
-    """ln of the tilted mass of the run; where jumps are marked, of the runs with at least one."""
-    calm, log_odds = 0.0, -math.inf
+def _spectrum(
+    labels: NDArray[np.int64], log_weights: Floats, abs_errors: Floats, size: int, towards: int
+) -> Spectrum:
+    """The FFT of e^log_weights at labels, each weight moved by its error `towards` a side.
+
+    A bin's weights are added up one by one: one rounding for each.
+    """
+    places = labels % size
+    most = int(np.bincount(places).max(initial=0))
+    weights = np.exp(log_weights + towards * (abs_errors + gamma(most + 2)))
+    weights = np.maximum(weights + towards * UNDERFLOW_ABS_ERROR, 0.0)
+    masses = np.bincount(places, weights=weights, minlength=size)
+    total = float(masses.sum()) * (1 + gamma(SUMMED))
+    return Spectrum(np.asarray(fft.rfft(masses)), fft_rel_error(size) * total)
+
+
+def log_moment_above(steps: list[LatticeStep], tilt: float) -> float:
+    """An upper bound on ln of the tilted mass of the run; where jumps are marked, of runs with at least one.
+
+    It is ln(prod C^k (e^odds - 1)), odds = sum of k ln(1 + W/C), which grows with C and W.
+    """
+    calm, odds, rel_error, size = 0.0, [], 0.0, 0.0
     for step in steps:
-        log_calm, log_wild = step.log_moments(tilt)
+        log_calm, log_wild = step.log_moments_above(tilt)
+        if log_calm == -math.inf:
+            raise NotPreciseEnough("Nothing is certain of a step.")
         calm += step.times * log_calm
-        rarity = log_wild - log_calm
-        # ln ln(1 + x) is ln x to all digits where x is so small that e^rarity may underflow
-        log_each = math.log(math.log1p(math.exp(min(rarity, 700.0)))) if rarity > VERY_RARE else rarity
-        log_odds = float(np.logaddexp(log_odds, math.log(step.times) + log_each))
+        size += step.times * abs(log_calm)
+        if log_wild > -math.inf:
+            rarity = log_wild - log_calm
+            if rarity > 700:
+                return math.inf
+            # ln(1 + x) <= x, and equal to all digits where e^rarity may underflow
+            log_each = math.log(math.log1p(math.exp(rarity))) if rarity > VERY_RARE else rarity
+            odds.append(math.log(step.times) + log_each)
+            # of ln of the odds: three functions, and roundings of logarithms
+            rel_error = max(
+                rel_error, UNIT_ROUNDOFF * (40 + 2 * (abs(log_calm) + abs(log_wild) + abs(odds[-1])))
+            )
+    # a product and a sum for each step
+    calm += gamma(len(steps) + 2) * size
     if all(step.jump is None for step in steps):
         return calm
-    if log_odds < VERY_RARE:
-        return calm + log_odds
-    odds = math.exp(min(log_odds, 700.0))
-    return calm + (odds if odds > 30 else math.log(math.expm1(odds)))
+    log_odds = log_sum_above(np.array(odds)) + rel_error
+    if log_odds < VERY_RARE:  # e^x - 1 <= x (1 + x) there
+        return calm + log_odds + UNIT_ROUNDOFF * (4 + 2 * abs(log_odds) + abs(calm))
+    if log_odds > 700:
+        return math.inf
+    total = math.exp(log_odds) * (1 + 16 * UNIT_ROUNDOFF)
+    more = total if total > 30 else math.log(math.expm1(total))
+    return calm + more + UNIT_ROUNDOFF * (16 + 10 * abs(more) + 2 * abs(calm))
 
 
 @dataclass(frozen=True)
 class LatticeSide:
     """The composed law of one side, tilted and wrapped: masses at labels modulo the size, over e^log_scale.
 
-    Rounding moves each mass by at most `mass_abs_error`. The label 0 stands for the loss offset * spacing.
+    Rounding moves each mass by at most `mass_abs_error`, and the scale by `scale_abs_error`. `offset` says
+    about how far, in spacings, the losses of a run lie above its label.
     """
 
     masses: Floats
     log_scale: float
+    scale_abs_error: float
     mass_abs_error: float
     offset: float
 
@@ -107,108 +195,71 @@ class LatticeSide:
     def of(steps: list[LatticeStep], tilt: float, size: int, *, dual: bool = False) -> "LatticeSide":
         """Raise each step to its power. `dual` gives Q's masses times e^label instead of P's."""
         half = size // 2 + 1
-        unit = 4 * UNIT_ROUNDOFF * (4 + math.log2(size))
-        jumps = _Jumps.of(steps, tilt, half) if any(step.jump is not None for step in steps) else None
-        log_product, rel_errors = np.zeros(half, dtype=complex), np.zeros(half)
-        log_scale = 0.0
+        has_jumps = any(step.jump is not None for step in steps)
+        rarity = _rarity(steps, tilt) if has_jumps else 0.0
+        power = JumpPower(half, rarity) if has_jumps else Power(half)
+        log_scale, scale_size = rarity, abs(rarity)
         for step in steps:
-            log_calm, _ = step.log_moments(tilt)
-            log_weights = step.exponents(tilt) - log_calm - (step.rest if dual else 0)
-            is_calm = np.ones(len(step.labels), dtype=bool) if step.jump is None else ~step.jump
-            calm = _transform(step.labels[is_calm], np.exp(log_weights[is_calm]), size)
-            step_rel_errors = step.times / (np.abs(calm) + unit)
-            calm = np.where(calm == 0, unit, calm)
+            calm, wild, log_calm = step.spectra(tilt, size, dual=dual, rarity=rarity)
+            power.multiply(calm, wild, step.times)
             log_scale += step.times * log_calm
-            log_product += step.times * np.log(calm)
-            rel_errors += step_rel_errors
-            if jumps is not None and not is_calm.all():
-                jumps.add(step, np.exp(log_weights[~is_calm] - jumps.rarity), calm, step_rel_errors, size)
-        product = np.exp(log_product)
-        errors = np.abs(product) * rel_errors
-        if jumps is not None:
-            product, errors = jumps.apply(product, rel_errors)
-            log_scale += jumps.rarity
-        mass_abs_error = 2 * unit * float(np.mean(np.abs(product) + errors))
-        offset = sum(step.times * step.offset for step in steps)
-        return LatticeSide(np.asarray(fft.irfft(product, size)), log_scale, mass_abs_error, offset)
+            scale_size += step.times * abs(log_calm)
+        product, errors = power.result()
+        # both halves of the spectrum; the inverse transform also divides by the size
+        inverse_rel_error = fft_rel_error(size) + 2 * UNIT_ROUNDOFF
+        total = float((errors + inverse_rel_error * np.abs(product)).sum())
+        return LatticeSide(
+            masses=np.asarray(fft.irfft(product, size)),
+            log_scale=log_scale,
+            scale_abs_error=gamma(len(steps) + 2) * scale_size,
+            mass_abs_error=2 / size * total * (1 + gamma(SUMMED)),
+            offset=sum(step.times * step.offset for step in steps),
+        )
 
     def window(self, start: int) -> Floats:
         """The masses at `start`, `start` + 1, ... for one whole period."""
         return np.roll(self.masses, -(start % len(self.masses)))
 
     def divergence_above(self, epsilon: float, tilt: float, spacing: float) -> tuple[float, float]:
-        """ln of the divergence of finite losses ABOVE, and of the rounding error charged in it."""
-        start = math.floor(epsilon / spacing) + 1
-        excess = np.maximum((start + np.arange(len(self.masses))) * spacing - epsilon, 0)
-        gain = np.exp(-tilt * excess) * -np.expm1(-excess)
-        error = self.mass_abs_error * float(gain.sum())
-        value = float(np.maximum(self.window(start), 0) @ gain)
-        log_scale = self.log_scale - tilt * epsilon
-        return log_scale + _log(value + error), log_scale + _log(error)
+        """ln of a bound on the divergence of finite losses ABOVE, and of the rounding error charged in it.
 
-
-@dataclass
-class _Jumps:
-    """What turns the transform of calm runs into that of runs with at least one jump, gathered step by step.
-
-    Where jumps are very rare, their weights are scaled by e^-rarity to avoid underflow; the caller's log
-    scale carries the factor.
-    """
-
-    rarity: float
-    odds: Complexes  # sum of times * ln(1 + wild / calm)
-    expected: Floats  # sum of times * |wild / calm|
-    log_growth: Floats  # of moduli by jumps
-    rel_errors: Floats  # of the wild part, relative to the calm product
-
-    @staticmethod
-    def of(steps: list[LatticeStep], tilt: float, half: int) -> "_Jumps":
-        moments = [step.log_moments(tilt) for step in steps]
-        rarest = max(log_wild - log_calm for log_calm, log_wild in moments)
-        if rarest > MOST_GROWTH:
-            raise NotPreciseEnough("Jumps are not rare.")
-        rarity = rarest if -math.inf < rarest < VERY_RARE else 0.0
-        return _Jumps(rarity, np.zeros(half, dtype=complex), *(np.zeros(half) for _ in range(3)))
-
-    def add(self, step: LatticeStep, weights: Floats, calm: Complexes, rel_errors: Floats, size: int) -> None:
-        """Take in one step's jumps, given the transform of its calm part."""
-        assert step.jump is not None
-        ratio = _transform(step.labels[step.jump], weights, size) / calm
-        if self.rarity:  # so rare, two jumps change no digit and nothing grows
-            self.odds += step.times * ratio
-        else:
-            log_more = step.times * _log1p(ratio)
-            self.odds += log_more
-            self.log_growth += np.maximum(log_more.real, 0)
-        self.expected += step.times * np.abs(ratio)
-        self.rel_errors += rel_errors * float(weights.sum())
-
-    def apply(self, product: Complexes, rel_errors: Floats) -> tuple[Complexes, Floats]:
-        """The transform of runs with a jump, and its errors in units of one FFT's.
-
-        An error in the wild part counts once, one in the calm part only together with a jump. Both are
-        relative to how rare jumps are, which is the point of telling them apart.
+        A mass at the place y was tilted by e^{c y} and is wrapped to y - m period. What it is worth, g(y -
+        epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it counts there. g
+        rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and for m > 0 where
+        it counts at x >= x*. Nearer to epsilon every mass counts at least as much as one at the period, or at
+        x* if that is longer.
         """
-        if float(self.log_growth.max()) > MOST_GROWTH:
-            raise NotPreciseEnough("Jumps are not rare.")
-        errors = np.abs(product) * np.exp(self.log_growth) * (self.rel_errors + rel_errors * self.expected)
-        return product * (self.odds if self.rarity else _expm1(self.odds)), errors
+        # the quotient may be rounded up to a label, not beyond: no place above epsilon is before the start
+        start = math.floor(epsilon / spacing)
+        places = (start + np.arange(len(self.masses))) * spacing
+        slip = _place_abs_error(spacing, max(abs(float(places[0])), abs(float(places[-1]))))
+        excess = np.maximum(places - epsilon, 0)
+        gain = np.exp(-tilt * np.maximum(excess - slip, 0)) * -np.expm1(-(excess + slip))
+        period, top = len(self.masses) * spacing, math.log1p(1 / tilt)
+        beyond = max(period, top * (1 - 8 * UNIT_ROUNDOFF))
+        near = int(np.searchsorted(excess, top * (1 + 16 * UNIT_ROUNDOFF), side="right"))
+        gain[:near] = np.maximum(gain[:near], math.exp(-tilt * beyond) * -math.expm1(-beyond))
+        # two functions, two products and two roundings of the exponent
+        gain = gain * (1 + UNIT_ROUNDOFF * (20 + 3 * tilt * max(period, beyond))) + UNDERFLOW_ABS_ERROR
+        error = self.mass_abs_error * float(gain.sum()) * (1 + gamma(SUMMED))
+        value = float((self.window(start) * gain).sum())
+        # masses are not negative, so the sizes of computed ones sum to at most value + 2 error
+        value += error + gamma(SUMMED) * (abs(value) + 3 * error)
+        log_scale = self.log_scale - tilt * epsilon
+        rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 2 * tilt * abs(epsilon) + 4 * abs(log_scale))
+        total = log_scale + _log(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
+        return total + rounding, log_scale + _log(error)
 
 
-def _transform(labels: NDArray[np.int64], weights: Floats, size: int) -> Complexes:
-    return np.asarray(fft.rfft(np.bincount(labels % size, weights=weights, minlength=size)))
-
-
-def _log1p(z: Complexes) -> Complexes:
-    """ln(1 + z), accurate for small z where numpy's complex log1p is not."""
-    square = z.real * (2 + z.real) + z.imag**2
-    return np.asarray(0.5 * np.log1p(np.maximum(square, -1 + 1e-16)) + 1j * np.arctan2(z.imag, 1 + z.real))
-
-
-def _expm1(z: Complexes) -> Complexes:
-    """e^z - 1, accurate for small z."""
-    real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
-    return np.asarray(real + 1j * np.exp(z.real) * np.sin(z.imag))
+def _rarity(steps: list[LatticeStep], tilt: float) -> float:
+    """ln of how rare jumps are per step, where that would underflow; else 0."""
+    moments = [step.log_moments_above(tilt) for step in steps]
+    if any(log_calm == -math.inf for log_calm, _ in moments):
+        raise NotPreciseEnough("Nothing is certain of a step.")
+    rarest = max(log_wild - log_calm for log_calm, log_wild in moments)
+    if rarest > MOST_GROWTH:
+        raise NotPreciseEnough("Jumps are not rare.")
+    return rarest if -math.inf < rarest < VERY_RARE else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,52 +274,77 @@ class LatticeLaws:
     below_dual: LatticeSide
     log_infinite: float  # ln of the probability of an infinite loss, ABOVE
     below_infinite: float  # the same BELOW
-    log_mass: float  # ln of the probability, under P, of all runs that are counted
+    log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
     log_moment_beyond: float
     log_moment_above: float
-    cells_rel_error: float  # of the composed masses, from rounding in the cells
+    cells_rel_error: float  # about what rounding in the cells does, which is in the masses already
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         tilt = self.spot.tilt
         if abs(epsilon) > FARTHEST * self.spacing:
-            far = self.log_moment_above - tilt * epsilon + log_chernoff_factor(tilt) + self.cells_rel_error
-            return LogBounds(-math.inf, min(float(np.logaddexp(far + 1e-6, self.log_infinite)), 0.0))
-        rel_error = self.cells_rel_error
-        rel_error += 64 * UNIT_ROUNDOFF * (1 + abs(self.above.log_scale) + tilt * abs(epsilon))
-        # of where label 0 lies
-        rel_error += 8 * UNIT_ROUNDOFF * (1 + tilt) * abs(self.below.offset) * self.spacing
+            terms = self.log_moment_above, -tilt * epsilon, log_chernoff_factor(tilt)
+            far = sum(terms) + UNIT_ROUNDOFF * (64 + 32 * sum(map(abs, terms)))
+            return LogBounds(-math.inf, min(_add_above(far, self.log_infinite), 0.0))
         finite, error_above = self.above.divergence_above(epsilon, tilt, self.spacing)
-        upper = min(float(np.logaddexp(finite, self.log_infinite)) + rel_error, 0.0)
-        lower, aliasing, error_below = self._below(epsilon, rel_error)
-        lower = min(float(np.logaddexp(lower, self.below_infinite)), upper)
-        tails = max(math.exp(self.log_infinite - upper) - math.exp(self.below_infinite - upper), 0.0)
+        upper = min(_add_above(finite, self.log_infinite), 0.0)  # delta is at most 1
+        lower, aliasing, error_below = self._below(epsilon)
+        lower = _add_below(lower, self.below_infinite)
+        tails = math.exp(self.log_infinite - upper) - math.exp(self.below_infinite - upper)
         wrapped, *rounded = (math.exp(min(x - upper, 0.0)) for x in (aliasing, error_above, error_below))
-        rounding = 2 * rel_error + sum(rounded)
+        rounding = 2 * self.cells_rel_error + sum(rounded)
         cells = max(-math.expm1(lower - upper) - tails - wrapped - rounding, 0.0)
-        return LogBounds(lower, upper, Errors(cells, tails, wrapped, 0.0, rounding))
+        return LogBounds(lower, upper, Errors(cells, max(tails, 0.0), wrapped, 0.0, rounding))
 
-    def _below(self, epsilon: float, rel_error: float) -> tuple[float, float, float]:
+    def _below(self, epsilon: float) -> tuple[float, float, float]:
         """ln of the best test's advantage BELOW, of the aliasing and of the rounding charged in it."""
-        c, offset = self.spot.tilt, self.below.offset * self.spacing
+        c, p, q = self.spot.tilt, self.below, self.below_dual
         lead = min(self.size // 8, math.ceil(0.5 / ((1 + c) * self.spacing)))
-        start = math.floor((epsilon - offset) / self.spacing) - lead
-        excess = (start + np.arange(self.size)) * self.spacing + offset - epsilon
-        decay, dual = np.exp(-c * excess), np.exp(-excess)
-        advantages = (self.below.window(start) - dual * self.below_dual.window(start)) * decay
-        errors = (self.below.mass_abs_error + dual * self.below_dual.mass_abs_error) * decay
-        # "reject above a threshold", for each threshold
-        gains, costs = np.cumsum(advantages[::-1]), np.cumsum(errors[::-1])
-        chosen = int(np.argmax(gains - costs))
-        best, error = float(gains[chosen]), float(costs[chosen])
-        log_scale = self.below.log_scale - c * epsilon
+        start = math.floor(epsilon / self.spacing - p.offset) - lead
+        if abs(start) + self.size > FARTHEST:
+            return -math.inf, -math.inf, -math.inf
+        first, length = start * self.spacing, self.size * self.spacing
+        places = np.arange(self.size) * self.spacing  # from the first one on
+        decay, dual = np.exp(-c * places), np.exp(-(1 + c) * places) + UNDERFLOW_ABS_ERROR
+        terms = q.log_scale, -p.log_scale, epsilon, -first
+        # of e^exponents: functions, exponents on the places, and the sum of these terms
+        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 8 * sum(map(abs, terms))) + gamma(SUMMED)
+        rel_error += p.scale_abs_error + q.scale_abs_error
+        factor = math.exp(math.fsum(terms))
+        gains, costs = p.window(start) * decay, factor * q.window(start) * dual
+        errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
+        # "reject above a threshold": any threshold will do, and this is about the best
+        chosen = self.size - 1 - int(np.argmax(np.cumsum((gains - costs - errors)[::-1])))
+        gain, cost, error = (float(x[chosen:].sum()) for x in (gains, costs, errors))
         beyond, period = self.spot.tilt_beyond, self.spot.period
-        first = epsilon - (lead + 1) * self.spacing
-        aliasing = geometric_tail(-c * period, self.log_mass - log_scale) + geometric_tail(
-            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale
+        log_scale = p.log_scale - c * first
+        scale_size = sum(
+            map(abs, (p.log_scale, c * first, self.log_mass, self.log_moment_beyond, beyond * first))
         )
-        value = best * (1 - rel_error) - error - aliasing
-        return log_scale + _log(value), log_scale + _log(aliasing), log_scale + _log(error)
+        rounding = p.scale_abs_error + UNIT_ROUNDOFF * (16 + 8 * scale_size + 8 * (c + beyond) * period)
+        aliasing = geometric_tail(-c * period, self.log_mass - log_scale + rounding) + geometric_tail(
+            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale + rounding
+        )
+        # sizes of computed masses sum to at most their sum and twice the error
+        error += rel_error * (abs(gain) + abs(cost) + 8 * error)
+        value = gain - cost - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)
+        value -= UNIT_ROUNDOFF * 4 * (abs(gain) + abs(cost))
+        total = log_scale + _log(value)
+        if math.isfinite(total):
+            total -= rounding + UNIT_ROUNDOFF * (8 * abs(_log(value)) + 2 * abs(total))
+        return total, log_scale + _log(aliasing), log_scale + _log(error)
+
+
+def _add_above(a: float, b: float) -> float:
+    """An upper bound on ln(e^a + e^b)."""
+    total = float(np.logaddexp(a, b))
+    return total if total == -math.inf else total + 2 * float(logaddexp_abs_error(total))
+
+
+def _add_below(a: float, b: float) -> float:
+    """A lower bound on ln(e^a + e^b)."""
+    total = float(np.logaddexp(a, b))
+    return total if total == -math.inf else total - 2 * float(logaddexp_abs_error(total))
 
 
 def _log(x: float) -> float:

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.panels import ellipse_of, log_panel_error, panel_nodes
+from tightrope.engines.transforms.rooms import ROOM, log_bound_of_sum, log_bound_room
+from tightrope.engines.transforms.shares import share_rel_error
 from tightrope.engines.transforms.transform import (
-    ELLIPSE,
-    PANEL_NODES,
-    GainNodes,
+    Missed,
+    PlannedNodes,
+    Terms,
     TiltedNodes,
     Transform,
-    log_panel_error,
+    plan,
     weigh,
 )
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
@@ -25,24 +29,46 @@ from tightrope.pairs.shift_pair import ShiftPair
 MOST_PANELS = 500
 
 
+@dataclass(frozen=True)
+class BoundedNodes:
+    """Losses and ln P-masses of nodes, and how far each can be off."""
+
+    losses: Floats
+    log_masses: Floats
+    loss_abs_errors: Floats
+    log_mass_abs_errors: Floats
+
+    def terms(self, c: float) -> Terms:
+        """The terms of M(c): a product with c and a sum are rounded."""
+        tilts = c * np.abs(self.losses)
+        errors = self.log_mass_abs_errors + c * self.loss_abs_errors
+        return Terms(
+            losses=self.losses,
+            logs=self.log_masses + c * self.losses,
+            loss_abs_errors=self.loss_abs_errors,
+            log_abs_errors=errors + UNIT_ROUNDOFF * (2 * tilts + np.abs(self.log_masses)),
+        )
+
+
 class FiniteTransform(Transform):
     """A finite support is its own set of nodes. Its modulus never decays; other steps of a run may."""
 
     def __init__(self, pair: FinitePair) -> None:
         super().__init__()
-        self.losses = np.array(pair.losses)
-        self.log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
+        losses = np.array(pair.losses)
+        log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
+        # logarithms of exact ratios, good to 4 u
+        self.atoms = BoundedNodes(
+            losses, log_masses, 4 * UNIT_ROUNDOFF * np.abs(losses), 4 * UNIT_ROUNDOFF * np.abs(log_masses)
+        )
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
-        return _weigh_all(c, self.losses, self.log_masses, -math.inf)
+        return weigh(c, self.atoms.terms(c), Missed(), kept=math.inf)
 
-    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> PlannedNodes:
         """Every level with its tilted probability."""
-        return self.nodes(c)
-
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Every level is a node: nothing is missed."""
-        return GainNodes(self.losses, self.log_masses, 8 * UNIT_ROUNDOFF * np.abs(self.losses), -math.inf)
+        nodes = self.nodes(c)
+        return PlannedNodes(nodes.losses, nodes.weights, nodes.log_moment)
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """1: atoms come back into phase."""
@@ -62,46 +88,52 @@ class LaplaceTransform(Transform):
         super().__init__()
         self.pair = pair
         self.low, self.high = pair.centres()[0], pair.centres()[-1]
+        self.gap = self.high - self.low  # one of them is 0
         self.law = pair.alternative if pair.observed.is_plain else pair.observed
         self._grid = lru_cache(maxsize=16)(self._make_grid)
 
-    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
-        """The certified nodes at height 0."""
-        return self.nodes(c)
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> PlannedNodes:
+        """The nodes at height 0."""
+        nodes = self.nodes(c)
+        return PlannedNodes(nodes.losses, nodes.weights, nodes.log_moment)
 
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Both atoms and the panels between them, where the laws themselves are exponentials, at most 1/2."""
-        panels = math.ceil(2 * (self.high - self.low))
-        log_wanted = math.log(target) + self.nodes(c).log_moment
-        while (log_missed := self._log_panel_errors(c, 0.0, panels)) > log_wanted and panels < MOST_PANELS:
-            panels = min(2 * panels, MOST_PANELS)
-        losses, log_masses = self._grid(panels)
-        width = (self.high - self.low) / panels
-        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
-        log_laws = math.log(1 + 2 * c) + log_panel_error(width) + math.log(panels / 2) + 3 * overhang
-        gap = self.high - self.low
-        loss_abs_errors = 8 * UNIT_ROUNDOFF * (np.abs(losses) * (1 + gap) + self.law.rate * gap)
-        return GainNodes(losses, log_masses, loss_abs_errors, float(np.logaddexp(log_missed, log_laws)))
-
-    def _make_grid(self, panels: int) -> tuple[Floats, Floats]:
+    def _make_grid(self, panels: int) -> BoundedNodes:
         """Losses and ln P-masses: both atoms, then the quadrature between the centres."""
-        points, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
-        width = (self.high - self.low) / panels
-        x = (self.low + width * (np.arange(panels)[:, None] + (points + 1) / 2)).ravel()
-        plain = -np.abs(x) - math.log(2) + np.log(np.tile(weights * width / 2, panels))
-        log_p = self.pair.observed.log_ratio(x)
+        offsets, log_weights = panel_nodes(self.gap / panels, panels)
+        x = self.low + offsets
+        # The centres, the width, an offset (five roundings) and the sum: a node is off by 9 u gap at most.
+        node_abs_error = 9 * UNIT_ROUNDOFF * self.gap
+        plain = -np.abs(x) - math.log(2) + log_weights
         ends = np.array([self.low, self.high])
-        losses = np.concatenate([self.pair.loss(ends), self.pair.loss(x)])
         outer = self.pair.observed.log_lower(ends[:1]), self.pair.observed.log_upper(ends[1:])
-        return losses, np.concatenate([*outer, plain + log_p])
+        log_masses = np.concatenate([*outer, plain + self.pair.observed.log_ratio(x)])
+        everywhere = np.concatenate([ends, x])
+        losses, log_ratio = self.pair.loss(everywhere), self.law.log_ratio(everywhere)
+        # 2x - gap or -2x - gap: twice the node's error, the centre's and one rounding
+        exponents = self.law.noise.log_shift_ratio(everywhere, self.law.shift)
+        exponent_abs_errors = np.full_like(x, 2 * node_abs_error + 2 * UNIT_ROUNDOFF * self.gap)
+        exponent_abs_errors = np.concatenate([np.full(2, 2 * UNIT_ROUNDOFF * self.gap), exponent_abs_errors])
+        loss_abs_errors = self.law.log_mixed_abs_error(exponents, exponent_abs_errors, log_ratio)
+        # of ln density: the node, |x|, ln 2, ln weight (8 u of it and 3 u), three sums of these and ln R
+        sizes = self.gap + 1 + np.abs(log_weights) + np.abs(losses[2:])
+        inner = node_abs_error + loss_abs_errors[2:] + 12 * UNIT_ROUNDOFF * sizes
+        # An atom has the mass of a tail of the mixture: logaddexp (12 u, and 1 u of the result) of sums of
+        # ln weight (4 u of it) and ln of a tail of the noise: -d - ln 2 or log1p(-e^-d / 2); 3 u d + 20 u.
+        logs = 0.0 if self.law.is_pure else abs(self.law.log_rate) + abs(self.law.log_rest)
+        outer_abs_error = UNIT_ROUNDOFF * (64 + 8 * (self.gap + logs + float(np.abs(log_masses[:2]).max())))
+        log_mass_abs_errors = np.concatenate([np.full(2, outer_abs_error), inner])
+        return BoundedNodes(losses, log_masses, loss_abs_errors, log_mass_abs_errors)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """Gauss-Legendre nodes on panels short enough for the tilt and the height."""
-        panels = math.ceil(2 * (self.high - self.low))
+        panels = math.ceil(2 * self.gap)
         while panels <= MOST_PANELS:
-            nodes = _weigh_all(c, *self._grid(panels), self._log_panel_errors(c, height, panels))
-            if nodes.quadrature_rel_error <= target:
-                return nodes
+            terms = self._grid(panels).terms(c)
+            log_missed = self._log_panel_errors(c, height, panels)
+            log_moment = plan(terms.losses, terms.logs, c, math.inf).log_moment
+            if log_missed - log_moment <= math.log(target):
+                log_mass = self._log_panel_errors(0.0, 0.0, panels)
+                return weigh(c, terms, Missed(log_quadrature=log_missed, log_mass=log_mass), kept=math.inf)
             panels *= 2
         raise EngineDeclines("the integrand oscillates too fast")
 
@@ -111,56 +143,45 @@ class LaplaceTransform(Transform):
         Each is at most 64/15 rho^{-2n} / (1 - rho^{-2}) times half the panel's length times sup |f| on its
         ellipse.
         """
-        width = (self.high - self.low) / panels
-        y = width / 4 * (ELLIPSE - 1 / ELLIPSE)
-        overhang = width / 4 * (ELLIPSE + 1 / ELLIPSE) - width / 2
+        width = self.gap / panels
+        reach, y = ellipse_of(width)
+        overhang = reach - width / 2
         left = self.low + width * np.arange(panels, dtype=float) - overhang
         right = left + width + 2 * overhang
         # density: e^{-|x|} is e^{-x} or e^{x} between the centres, continued as such
         log_density = -math.log(2) + (-left if self.high > 0 else right)
-        if self.law is self.pair.observed:
+        if not self.pair.observed.is_plain:
             # |R_P(x + iy)| <= R_P(x), which grows
             log_sup = log_density + (1 + c) * self._log_r(right)
         else:
             # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
-            log_turned = math.log(math.cos(y)) if not self.law.is_moved else 0.0
+            log_turned = 0.0 if self.law.is_moved else math.log(math.cos(y))
             log_sup = log_density - c * (self._log_r(right) + log_turned)
         log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
-        return log_panel_error(width) + float(np.logaddexp.reduce(log_sup))
+        return log_panel_error(width) + log_bound_of_sum(log_sup) + self._room(c, t)
+
+    def _room(self, c: float, t: float) -> float:
+        """Room for rounding in ln of a bound on f(.; c + it)."""
+        logs = 0.0 if self.law.is_pure else abs(self.law.log_rate) + abs(self.law.log_rest)
+        size = (1 + 2 * c) * (4 + self.gap + logs) + 4 * t
+        return log_bound_room(share_rel_error(2 * self.gap, self.law), size)
 
     def _log_r(self, x: Floats) -> Floats:
         """ln of the mixture's ratio, continued beyond the centres as the exponential it is between them."""
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(self.law.log_rest, self.law.log_rate + self._exponent(x))
+        return np.logaddexp(self.law.log_rest, self.law.log_rate + self._exponent(x))
 
     def _exponent(self, x: Floats) -> Floats:
         """ln of shifted over plain noise between the centres."""
-        return 2 * x - self.high if self.law is self.pair.observed else self.low - 2 * x
+        return self.low - 2 * x if self.pair.observed.is_plain else 2 * x - self.high
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         """Atoms in phase, plus the part between the centres integrated by parts (lemma 7 there)."""
         nodes = self.nodes(c)
-        atoms = float(nodes.weights[:2].sum())
-        between = float(nodes.weights[2:].sum())
+        atoms = float(nodes.weights[:2].sum()) * (1 + float(nodes.weight_rel_errors[:2].max()))
         ends = np.array([self.low, self.high])
-        shares = np.exp(self.law.log_rate + self._exponent(ends) - self._log_r(ends))  # loss' / 2
+        slopes = 2 * np.exp(self.law.log_rate + self._exponent(ends) - self._log_r(ends))  # of the loss
         log_p = -math.log(2) - np.abs(ends) + self.pair.observed.log_ratio(ends)
-        log_f = log_p + c * self.pair.loss(ends) - nodes.log_moment
-        variation = 2 * float(np.sum(np.exp(log_f) / (2 * shares)))  # |f / loss'| is largest at the ends
-        moment_rel_error = 4 * nodes.moment_rel_error
-        return lambda t: atoms + min(between, variation / t) + moment_rel_error
-
-
-def _weigh_all(c: float, losses: Floats, log_masses: Floats, log_missed: float) -> TiltedNodes:
-    """Nodes none of which is dropped, and nothing of which lies outside."""
-    size = float(np.abs(log_masses).max()) + c * float(np.abs(losses).max())
-    return weigh(
-        c,
-        losses,
-        log_masses + c * losses,
-        np.full_like(losses, size),
-        log_quadrature_error=log_missed,
-        log_tail_error=-math.inf,
-        kept=math.inf,
-        sums_to_one=False,
-    )
+        log_f = log_p + c * self.pair.loss(ends) - nodes.log_moment + self._room(c, 0.0)
+        variation = 2 * float(np.sum(np.exp(log_f) / slopes))  # |f / loss'| is largest at the ends
+        room = 1 + nodes.moment_rel_error + ROOM
+        return lambda t: (atoms + variation / t) * room

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.rooms import ROOM
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.pairs.mixture import Mixture
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, pairwise_roundings
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
@@ -23,19 +23,28 @@ KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
-PANEL_NODES = 32  # of a panel of Gauss-Legendre quadrature
-# rho of the panels' Bernstein ellipses: at most half a panel high, and overhanging
-ELLIPSE = 1 + math.sqrt(2)
 CHUNK = 500_000  # nodes times heights at once, likewise
+LEAST_MODULUS = 1e-300  # a smaller one counts as this, which is charged: its logarithm must be a number
+LARGEST_ERROR = 2.0**-12  # of weights and moments: beyond, first-order charges are not what they say
+
+
+@dataclass(frozen=True)
+class PlannedNodes:
+    """About the losses of a tilted step, their probabilities and ln M(c): for planning only."""
+
+    losses: Floats
+    weights: Floats
+    log_moment: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class TiltedNodes:
-    """Losses and weights with sum_j weight_j e^{z loss_j} near M(c + z)/M(c), and how far that can be off.
+    """Losses and weights with 1 + sum_j weight_j (e^{z loss_j} - 1) near M(c + z) / e^log_moment.
 
-    The errors of the quadrature and of the tails outside the nodes are relative to M(c), and hold for every
-    imaginary z up to the height the nodes were made for. The error of `log_moment` is better than that of
-    the weights where M(c) is close to 1.
+    How far that can be off: `quadrature_rel_error` + `tail_rel_error` for exact losses and weights and the
+    exact number that `log_moment` stands for, at every imaginary z up to the height the nodes were made for;
+    `weight_rel_errors` for the rounding of each weight; `loss_abs_error`, the mean error of a loss, times the
+    height; and `log_moment_abs_error`, which is better than that of the weights where M(c) is close to 1.
     """
 
     losses: Floats
@@ -43,7 +52,8 @@ class TiltedNodes:
     log_moment: float
     quadrature_rel_error: float
     tail_rel_error: float
-    weight_rel_error: float
+    weight_rel_errors: Floats
+    loss_abs_error: float
     log_moment_abs_error: float
 
     @property
@@ -53,32 +63,26 @@ class TiltedNodes:
 
     @property
     def moment_rel_error(self) -> float:
-        """How closely M(c) itself is known: what is missing, and rounding."""
-        return self.missing_rel_error + self.weight_rel_error
-
-
-@dataclass(frozen=True)
-class GainNodes:
-    """Losses and ln P-masses with which M(c) - 1 is a sum of positive terms (see engines/moments).
-
-    `loss_abs_errors` bounds how far each loss, and the logarithm of its mass, can be off; `log_missed` is
-    ln of what the nodes miss.
-    """
-
-    losses: Floats
-    log_masses: Floats
-    loss_abs_errors: Floats
-    log_missed: float
+        """How closely e^log_moment is M(c): what is missing, and rounding."""
+        return (self.missing_rel_error + self.log_moment_abs_error) * (1 + ROOM)
 
 
 @dataclass(frozen=True)
 class StepLine:
-    """m(t) = M(c + it) / M(c) of one step at heights 0, h, 2h, ..., and the nodes it was summed over."""
+    """m(t) = M(c + it) / e^log_moment of one step at heights 0, h, 2h, ..., and the nodes it was summed over.
+
+    `abs_errors` is how far rounding can have moved each m. What its logarithm and its angle still lose is
+    relative to themselves: LOG_ROUNDINGS.
+    """
 
     nodes: TiltedNodes
     log_modulus: Floats
     angle: Floats
-    swing: Floats  # sum of weights times |e^{it loss} - 1|, which rounding is relative to
+    abs_errors: Floats
+
+
+# log1p, log and arctan2 of a modulus and an angle, and 1 + real part, which turns m by u |angle| at most
+LOG_ROUNDINGS = 9
 
 
 class Transform(ABC):
@@ -97,16 +101,12 @@ class Transform(ABC):
         """Certified nodes at tilt c for |Im z| <= height, missing at most about `target` of M(c)."""
 
     @abstractmethod
-    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> TiltedNodes:
+    def quick_nodes(self, c: float, log_cap: float = -math.inf) -> PlannedNodes:
         """Nodes for planning, without bounds; the largest losses, e^log_cap of all, may be left out."""
 
     @abstractmethod
-    def gain_nodes(self, c: float, target: float) -> GainNodes:
-        """Nodes for M(c) - 1 that miss about `target` of M(c), or less."""
-
-    @abstractmethod
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
-        """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0."""
+        """t -> a bound on |M(c + is)| / M(c) for every s >= t, t > 0; it may exceed 1, or be infinite."""
 
     def _modulus_from(self, c: float, t: float) -> float:
         """A bound on |M(c + is)| / M(c) for every s >= t."""
@@ -115,7 +115,7 @@ class Transform(ABC):
     def _log_moment_above(self, c: float) -> float:
         """A certified upper bound of ln M(c)."""
         nodes = self.nodes(c)
-        return nodes.log_moment + 2 * nodes.moment_rel_error
+        return math.nextafter(nodes.log_moment + nodes.moment_rel_error, math.inf)
 
     def _cumulants(self, c: float, log_cap: float = -math.inf) -> tuple[float, float, float]:
         """ln M(c) and its first two derivatives in c, for planning; `log_cap` as in `quick_nodes`."""
@@ -142,78 +142,115 @@ class Transform(ABC):
 
 
 def _evaluate(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:
-    """ln|m|, arg m and the swing, accurate where m is near 1."""
-    half = np.multiply.outer(t / 2, nodes.losses)
-    sine, cosine = np.sin(half), np.cos(half)
-    real = -2 * (sine**2) @ nodes.weights
-    imag = 2 * (sine * cosine) @ nodes.weights
-    square = real * (2 + real) + imag**2
-    with np.errstate(divide="ignore"):
-        plain = np.log(np.hypot(1 + real, imag) + 1e-300)
-        log_modulus = np.where(square > -0.5, 0.5 * np.log1p(square), plain)
-    return log_modulus, np.arctan2(imag, 1 + real), 2 * np.abs(sine) @ nodes.weights
+    """ln|m|, arg m and how far m can be off, accurate where m is near 1.
 
-
-def weigh(
-    c: float,
-    losses: Floats,
-    log_terms: Floats,
-    sizes: Floats,
-    *,
-    log_quadrature_error: float,
-    log_tail_error: float,
-    kept: float = KEPT,
-    sums_to_one: bool = True,
-) -> TiltedNodes:
-    """Nodes from the losses and ln of the terms of M(c).
-
-    `sizes` are the largest exponents rounded on the way to each term. Where the masses sum to one and all
-    losses are small, M(c) - 1 is tiny: sum p (e^{c loss} - 1), whose terms keep their relative accuracy.
+    With s the sine of half an angle, m - 1 = sum of w (-2 s^2 + 2 i s cos): relative to w |2 s| a term loses
+    16 u in the functions, 2 u in products and a few in the sum. ln|m| = log1p(x (2 + x) + y^2) / 2 loses at
+    most 8 u times the sum of these w |2 s| while |m|^2 > 1/2; else hypot loses 9 u |m|, less than 22 u times
+    that sum.
     """
+    sine = np.multiply.outer(t / 2, nodes.losses)
+    cosine = np.cos(sine)
+    np.sin(sine, out=sine)
+    terms = sine * nodes.weights
+    cosine *= terms
+    imag = 2 * cosine.sum(axis=1)
+    terms *= sine
+    real = -2 * terms.sum(axis=1)
+    roundings = 18 + 22 + pairwise_roundings(len(nodes.losses))
+    charged = nodes.weights * (nodes.weight_rel_errors + roundings * UNIT_ROUNDOFF)
+    np.abs(sine, out=sine)
+    swing = 2 * (1 + ROOM) * (sine @ charged)
+    square = real * (2 + real) + imag**2
+    small = square <= -0.5
+    plain = np.log(np.maximum(np.hypot(1 + real, imag), LEAST_MODULUS))
+    log_modulus = np.where(small, plain, 0.5 * np.log1p(np.where(small, 0.0, square)))
+    return log_modulus, np.arctan2(imag, 1 + real), swing + t * nodes.loss_abs_error + LEAST_MODULUS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missed:
+    """What a quadrature misses of M(c + it), from logarithms of bounds.
+
+    `log_quadrature` and `log_tails` are absolute, `quadrature_share` is relative to M(c) itself. `log_mass`
+    bounds what the same nodes miss of the sum of all P-masses, which is 1; it is None where that is unknown.
+    """
+
+    log_quadrature: float = -math.inf
+    quadrature_share: float = 0.0
+    log_tails: float = -math.inf
+    log_mass: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The losses, ln of the terms of M(c), and how far rounding can have moved each of both."""
+
+    losses: Floats
+    logs: Floats
+    loss_abs_errors: Floats
+    log_abs_errors: Floats
+
+
+def plan(losses: Floats, log_terms: Floats, c: float, kept: float = KEPT) -> PlannedNodes:
+    """Nodes from the losses and ln of the terms of M(c), whose masses sum to 1."""
     top = float(log_terms.max())
     live = log_terms > top - kept
     weights, inner = np.exp(log_terms[live] - top), losses[live]
     total = float(weights.sum())
-    rel_error = abs_error = 4 * UNIT_ROUNDOFF * (32 + float(sizes[live].max()))
-    if sums_to_one and c * max(-inner[0], inner[-1]) < 1:
-        gains = weights * -np.expm1(-c * inner)
-        log_moment = math.log1p(float(gains.sum()) * math.exp(top))
-        abs_error *= float(np.abs(gains).sum()) / total
+    log_moment = math.log(total) + top
+    if c * float(np.abs(inner).max()) < 1:
+        log_moment = math.log1p(float((weights * -np.expm1(-c * inner)).sum()) * math.exp(top))
+    return PlannedNodes(inner, weights / total, log_moment)
+
+
+def weigh(c: float, terms: Terms, missed: Missed, kept: float = KEPT) -> TiltedNodes:
+    """Certified nodes: the terms over their sum, and what can be wrong with them.
+
+    e^log_moment stands for the sum of the terms. Where all losses are small, M(c) - 1 is tiny, and it stands
+    for 1 + sum p (e^{c loss} - 1) instead, whose terms keep their relative accuracy: that is the same sum, up
+    to what the nodes miss of the P-masses.
+    """
+    top = float(terms.logs.max())
+    live = terms.logs > top - kept
+    losses, exponents = terms.losses[live], terms.logs[live] - top
+    powers = np.exp(exponents)
+    total = math.fsum(powers.tolist())
+    weights = powers / total
+    # the difference to the largest is rounded, and so is its exponential
+    errors = terms.log_abs_errors[live] + UNIT_ROUNDOFF * np.abs(exponents) + ELEMENTARY_REL_ERROR
+    loss_errors = terms.loss_abs_errors[live]
+    total_rel_error = (float(weights @ errors) + UNIT_ROUNDOFF) * (1 + ROOM)
+    dropped = float(np.exp(terms.logs[~live] - top).sum()) / total
+    near = missed.log_mass is not None and c * float(np.abs(terms.losses).max()) < 1
+    if near:
+        gains, tilts = -np.expm1(-c * losses), c * np.abs(losses)
+        log_moment = math.log1p(math.fsum((powers * gains).tolist()) * math.exp(top))
+        # of a gain: its weight, two functions, two products and the sum; its exponent moves it e-fold at most
+        charges = (errors + 2 * ELEMENTARY_REL_ERROR + 4 * UNIT_ROUNDOFF) * np.abs(gains)
+        charges += 3 * (c * loss_errors + UNIT_ROUNDOFF * tilts)
+        log_moment_abs_error = float(weights @ charges) * (1 + 16 * total_rel_error + ROOM)
+        dropped *= 4  # its P-mass is at most e times as much
     else:
         log_moment = math.log(total) + top
-    dropped = float(np.exp(log_terms[~live] - top).sum()) / total
+        log_moment_abs_error = total_rel_error + ELEMENTARY_REL_ERROR * abs(math.log(total))
+    log_moment_abs_error += (ELEMENTARY_REL_ERROR + UNIT_ROUNDOFF) * abs(log_moment)
+    share = missed.quadrature_share + math.exp(missed.log_quadrature - log_moment)
+    if near and missed.log_mass is not None:
+        share += math.exp(missed.log_mass - log_moment)
+    tails = dropped + math.exp(missed.log_tails - log_moment)
+    largest = max(log_moment_abs_error, share + tails, total_rel_error, float(errors.max()))
+    if not largest < LARGEST_ERROR:
+        raise EngineDeclines("rounding drowns the moment")
+    # to be relative to e^log_moment instead of M(c) or its rounded value, and for what is not of first order
+    room = 1 + 8 * LARGEST_ERROR
     return TiltedNodes(
-        losses=inner,
-        weights=weights / total,
+        losses=losses,
+        weights=weights,
         log_moment=log_moment,
-        quadrature_rel_error=math.exp(min(log_quadrature_error - log_moment, 50.0)),
-        tail_rel_error=dropped + 2 * math.exp(min(log_tail_error - log_moment, 50.0)),
-        weight_rel_error=rel_error,
-        log_moment_abs_error=abs_error,
-    )
-
-
-def log_tail_above(law: Mixture, c: float, high: float) -> float:
-    """ln of a bound on the integral of density R^{1+c} above `high`, normal noise.
-
-    R is at most 2^c times its larger half's power, and at most e^{shift u} to the right of shift / 2, which
-    is better where the shift is so small that tilts are huge (docs/certificates.md, lemma 3).
-    """
-    plain = float(special.log_ndtr(-high))
-    if law.is_plain:
-        return plain
-    shift = law.shift
-    drift = (1 + c) * shift
-    log_moved = float(special.log_ndtr(drift - high))
-    far = (1 + c) * law.log_rate + c * (1 + c) * shift**2 / 2 + log_moved
-    return min(c * math.log(2) + float(np.logaddexp(plain, far)), drift**2 / 2 + log_moved)
-
-
-def log_panel_error(width: float) -> float:
-    """ln of what Gauss-Legendre quadrature can miss on a panel, over the largest |f| on its ellipse."""
-    return (
-        math.log(64 / 15)
-        - 2 * PANEL_NODES * math.log(ELLIPSE)
-        - math.log1p(-(ELLIPSE**-2))
-        + math.log(width / 2)
+        quadrature_rel_error=share * room,
+        tail_rel_error=tails * room,
+        weight_rel_errors=(errors + total_rel_error + UNIT_ROUNDOFF) * room,
+        loss_abs_error=float(weights @ (loss_errors + UNIT_ROUNDOFF * np.abs(losses))) * room,
+        log_moment_abs_error=log_moment_abs_error * room,
     )

@@ -201,7 +201,7 @@ class OpacusAccountant(IAccountant):
             return finding.sampling
         # recorded by hand at another rate than the loader's: the larger one is safe, if they are of one kind
         samplings = (self._assume(rate), finding.sampling)
-        return max(samplings, key=lambda s: s.rate) if self._is_accounted(finding) else None
+        return max(samplings, key=lambda s: s.exact_rate) if self._is_accounted(finding) else None
 
     def _is_accounted(self, finding: Finding) -> bool:
         return isinstance(finding.sampling, self.kind | EveryRecord)
