@@ -217,9 +217,11 @@ def verify_in_integers(found: Verification, progress: Progress | None = None) ->
         problems.append(f"the certified bracket {claimed} contradicts {exact} in exact integers.")
     upper = stated.certified.accounted.upper
     if upper is not None and upper < exact.lower:
-        problems.append(f"certified.accounted.upper = {write_number(upper)} is below {exact} in exact integers.")
+        said = f"certified.accounted.upper = {write_number(upper)}"
+        problems.append(f"{said} is below {exact} in exact integers.")
     if found.audit.verdict is Verdict.MATCHES and stated.claim.epsilon < exact.lower:
-        problems.append(f"claim.epsilon = {write_number(stated.claim.epsilon)} is below {exact} in exact integers.")
+        said = f"claim.epsilon = {write_number(stated.claim.epsilon)}"
+        problems.append(f"{said} is below {exact} in exact integers.")
     return replace(found, problems=tuple(problems), in_integers=exact)
 
 
