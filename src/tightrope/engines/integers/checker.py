@@ -56,7 +56,7 @@ def real(value: Fraction | int) -> arb:
 
 
 @dataclass(frozen=True)
-class Cut:
+class OutputCut:
     """P(X > x), Q(X > x) and dP/dQ(x) at one output x, where dP/dQ grows with the output."""
 
     p: arb
@@ -70,7 +70,7 @@ class Cut:
         return reached.union(reached + missed)
 
 
-def cut(pair: ShiftPair, outputs: Iterable[arb]) -> list[Cut]:
+def cut(pair: ShiftPair, outputs: Iterable[arb]) -> list[OutputCut]:
     """The pair cut at each output."""
     weights = [_weigh(pair.observed), _weigh(pair.alternative)]
     centres = {at: real(at) for at in {*weights[0], *weights[1]}}
@@ -83,7 +83,7 @@ def cut(pair: ShiftPair, outputs: Iterable[arb]) -> list[Cut]:
             for of in (tails, ratios)
             for law in weights
         )
-        found.append(Cut(p, q, p_ratio / q_ratio))
+        found.append(OutputCut(p, q, p_ratio / q_ratio))
     return found
 
 
@@ -105,7 +105,7 @@ def _shift_ratio(noise: Noise, x: arb, at: arb) -> arb:
     return (at * (x - at / 2)).exp() if noise is Noise.NORMAL else (abs(x) - abs(x - at)).exp()
 
 
-def divergence(pair: Pair, t: arb, cut: Cut | None) -> arb:
+def divergence(pair: Pair, t: arb, cut: OutputCut | None) -> arb:
     """H_t of a pair of additive noise from a cut, of an envelope from one of `remove`, of a finite pair."""
     if isinstance(pair, FinitePair):
         outputs = zip(pair.observed.masses, pair.alternative.masses, strict=True)

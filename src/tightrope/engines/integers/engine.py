@@ -15,9 +15,9 @@ from tightrope.engines.integers.checker import (
     BELOW,
     GUARD,
     Bound,
-    Cut,
     Lattice,
     Law,
+    OutputCut,
     Side,
     compose,
     cut,
@@ -32,7 +32,7 @@ from tightrope.engines.integers.checker import (
 from tightrope.engines.integers.planning import (
     EVERYTHING,
     NOTHING,
-    Plan,
+    ExactPlan,
     Question,
     Settings,
     find_target,
@@ -46,7 +46,7 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 Cells = dict[int, tuple[arb, arb]]
-KeptCuts = dict[tuple[Pair, Lattice, range], list[Cut]]  # both sides need the same
+KeptCuts = dict[tuple[Pair, Lattice, range], list[OutputCut]]  # both sides need the same
 END_BITS = 512  # of the largest loss and the infinite mass
 BISECTIONS = 200  # more than any two floats need
 
@@ -150,7 +150,7 @@ def _promising(bound: Bound, epsilon: Fraction) -> set[int]:
     return {min(max(j, 0), bound.size) for j in range(low - 2, low + 3)}
 
 
-def _compose(plan: Plan, side: Side, kept: KeptCuts, progress: Progress | None) -> Bound:
+def _compose(plan: ExactPlan, side: Side, kept: KeptCuts, progress: Progress | None) -> Bound:
     """The bound that a plan leads to."""
     parts, bits = plan.schedule.parts, plan.lattice.bits
     products = sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
@@ -178,11 +178,11 @@ def _compose(plan: Plan, side: Side, kept: KeptCuts, progress: Progress | None) 
     return Bound(found, plan.lattice)
 
 
-def _one_step(plan: Plan, place: int, side: Side, kept: KeptCuts) -> Law:
+def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
     """One step of the pair at this place of the schedule."""
     pair, lattice, indices = plan.schedule.parts[place][0], plan.lattice, range(*plan.range_of(place))
     losses = [lattice.loss(index) for index in indices]
-    cuts: list[Cut] = []
+    cuts: list[OutputCut] = []
     if not isinstance(pair, FinitePair):
         noisy = pair.remove if isinstance(pair, Envelope) else pair
         assert isinstance(noisy, ShiftPair)
@@ -200,7 +200,7 @@ def _one_step(plan: Plan, place: int, side: Side, kept: KeptCuts) -> Law:
     return merge(cells, pair.infinite_mass, _centre(cells, lattice, plan.target.tilt), lattice)
 
 
-def _cells(cuts: list[Cut], first: int) -> Cells:
+def _cells(cuts: list[OutputCut], first: int) -> Cells:
     """Outputs between two cuts carry the index of the lower one."""
     cells = enumerate(pairwise([EVERYTHING, *cuts, NOTHING]), first - 1)
     return {label: (one.p - other.p, one.q - other.q) for label, (one, other) in cells}

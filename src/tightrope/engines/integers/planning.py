@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.integers.checker import GUARD, Cut, Lattice, cut, largest_ratio, real
+from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, largest_ratio, real
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
@@ -30,7 +30,7 @@ TILTS = np.geomspace(1e-4, 1e6, 241)
 SHARE = 50  # truncation and rounding may each take this fraction of the width
 LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
-NOTHING, EVERYTHING = Cut(arb(0), arb(0), arb(0)), Cut(arb(1), arb(1), arb(0))
+NOTHING, EVERYTHING = OutputCut(arb(0), arb(0), arb(0)), OutputCut(arb(1), arb(1), arb(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def outputs(pair: ShiftPair, losses: Iterable[arb]) -> list[arb]:
 
 
 @dataclass(frozen=True)
-class Target:
+class CurvePoint:
     """A point of the curve: epsilon, ln delta of finite losses, and the tilt of the saddle between them."""
 
     epsilon: float
@@ -163,7 +163,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Outline:
+class LossOutline:
     """A schedule as its shapes, without the losses that are too rare to matter."""
 
     shapes: tuple[Shape, ...]
@@ -171,11 +171,11 @@ class Outline:
     log_negligible: float
 
     @staticmethod
-    def of(schedule: Schedule, log_negligible: float) -> "Outline":
+    def of(schedule: Schedule, log_negligible: float) -> "LossOutline":
         """The outline of a schedule."""
         log_each = log_negligible - math.log(2 * schedule.steps)
         shapes = tuple(shape_of(pair).cut_off(log_each) for pair, _ in schedule)
-        return Outline(shapes, tuple(times for _, times in schedule), log_negligible)
+        return LossOutline(shapes, tuple(times for _, times in schedule), log_negligible)
 
     def log_moments(self, counts: Sequence[int], *, down: bool = False) -> Floats:
         """ln E e^{c loss}, or with -c, of so many steps of each shape."""
@@ -185,7 +185,7 @@ class Outline:
                 total = total + count * shape.log_moments[down]
         return total
 
-    def point(self, epsilon: float | None, log_delta: float | None) -> Target:
+    def point(self, epsilon: float | None, log_delta: float | None) -> CurvePoint:
         """About the point of the curve at this epsilon or delta, by the best bound from one moment."""
         prefactor = TILTS * np.log(TILTS) - (1 + TILTS) * np.log1p(TILTS)
         moments = self.log_moments(self.counts) + prefactor
@@ -193,14 +193,14 @@ class Outline:
             epsilons = (moments - (log_delta or 0.0)) / TILTS
             best = int(epsilons.argmin())
             if epsilons[best] > 0:
-                return Target(float(epsilons[best]), log_delta or 0.0, float(TILTS[best]))
+                return CurvePoint(float(epsilons[best]), log_delta or 0.0, float(TILTS[best]))
             epsilon = 0.0
         logs = moments - TILTS * epsilon
         best = int(logs.argmin())
         found = min(float(logs[best]), 0.0) if log_delta is None else log_delta
-        return Target(epsilon, found, float(TILTS[best]))
+        return CurvePoint(epsilon, found, float(TILTS[best]))
 
-    def window(self, target: Target, counts: Sequence[int]) -> tuple[float, float]:
+    def window(self, target: CurvePoint, counts: Sequence[int]) -> tuple[float, float]:
         """Losses above which a partial sum is negligible, below which it hardly comes back to epsilon."""
         rest = [times - count for times, count in zip(self.counts, counts, strict=True)]
         steps = sum(self.counts)
@@ -225,12 +225,12 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExactPlan:
     """How one schedule is composed near one point of its curve: the lattice, and the windows."""
 
     schedule: Schedule
-    outline: Outline
-    target: Target
+    outline: LossOutline
+    target: CurvePoint
     lattice: Lattice
     cells: int
 
@@ -252,17 +252,17 @@ class Plan:
         return index, max(math.ceil(last), index + 1) + 1
 
 
-def find_target(schedule: Schedule, question: Question) -> Target:
+def find_target(schedule: Schedule, question: Question) -> CurvePoint:
     """About the point of the curve that is asked for."""
     infinite, log_delta = schedule.infinite_mass, question.log_delta
     if log_delta is not None and infinite:
         log_delta += math.log(max(1 - infinite * math.exp(min(-log_delta, 700)), 1e-6))  # of finite losses
     at = NEGLIGIBLE if log_delta is None else log_delta
     for _ in range(4):  # losses that are too rare to matter would spoil the moments
-        found = Outline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
+        found = LossOutline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
         at = found.log_delta
     if question.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
-        at_delta = Outline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
+        at_delta = LossOutline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
         found = replace(found, tilt=min(found.tilt, at_delta.tilt))
     if infinite and log_delta is None:
         at = float(np.logaddexp(math.log(infinite), at))
@@ -278,10 +278,10 @@ class Settings:
     most_cells: int = 1 << 18
 
 
-def make_plan(schedule: Schedule, target: Target, width: float, settings: Settings) -> Plan:
+def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Settings) -> ExactPlan:
     """A plan whose bounds should be `width` apart in epsilon."""
     log_negligible = max(target.log_delta, LEAST_LOG_DELTA) + math.log(min(target.tilt * width, 0.5) / SHARE)
-    outline = Outline.of(schedule, log_negligible)
+    outline = LossOutline.of(schedule, log_negligible)
     windows = [outline.window(target, counts) for counts in _stages(outline.counts)]
     length = max(LEAST_LENGTH, *(high - low for low, high in windows))
     top = _largest_loss(schedule, math.ceil(-log_negligible / math.log(2)) + 2 * GUARD)
@@ -294,7 +294,7 @@ def make_plan(schedule: Schedule, target: Target, width: float, settings: Settin
     masses = math.log2(4 * schedule.steps * count) - log_negligible / math.log(2)
     bits = settings.bits or max(math.ceil(masses), 32)
     exact = top / math.ceil(top / Fraction(spacing)) if top > 0 else Fraction(spacing)
-    return Plan(schedule, outline, target, Lattice(exact, bits), count)
+    return ExactPlan(schedule, outline, target, Lattice(exact, bits), count)
 
 
 def _stages(counts: Sequence[int]) -> Iterator[Sequence[int]]:
