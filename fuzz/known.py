@@ -14,7 +14,7 @@ from fuzz.claims import Claims, largest_at, log_of
 from fuzz.draws import draw_delta, draw_known_run, draw_telling_epsilon
 from fuzz.references import Curve, NormalRun
 from fuzz.truth import Truth, find_truth
-from fuzz.verdict import Kind, Plain, Verdict, curve_of, ends, run_of, step_of
+from fuzz.verdict import Kind, Plain, Verdict, curve_of, ends, exact_curve_of, run_of, step_of
 
 ACCURACIES = (1e-3, 1e-3, 1e-6)
 
@@ -183,6 +183,21 @@ def _judge_simulation(question: Plain) -> Verdict:
     return claims.verdict({"delta": ends(delta), "epsilon": ends(epsilon)})
 
 
+def _draw_exact(rng: Random) -> Plain:
+    question = {**_draw_epsilon(rng, rng.choice(("closed", "closed", "two steps")))}
+    truth = find_truth(question["run"], question["relation"])
+    return {**question, "epsilon": draw_telling_epsilon(rng, truth), "width": 10 ** rng.uniform(-6, -1)}
+
+
+def _judge_exact(question: Plain) -> Verdict:
+    curve = exact_curve_of(question)
+    delta, epsilon = curve.delta(question["epsilon"]), curve.epsilon(question["delta"])
+    claims = Claims(find_truth(question["run"], question["relation"]))
+    claims.delta(question["epsilon"], delta)
+    claims.epsilon(question["delta"], epsilon)
+    return claims.verdict({"delta": ends(delta), "epsilon": ends(epsilon)})
+
+
 # -- calibrations --------------------------------------------------------------------------------------------
 
 
@@ -223,5 +238,6 @@ KNOWN = {
     "attack": Kind(_draw_attack, _judge_attack, 3),
     "renyi": Kind(_draw_renyi, _judge_renyi, 4),
     "monte carlo": Kind(_draw_simulation, _judge_simulation, 2),
+    "exact, known": Kind(_draw_exact, _judge_exact, 2),
     "noise for one release": Kind(_draw_noise, _judge_noise, 3),
 }

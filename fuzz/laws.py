@@ -7,7 +7,18 @@ from typing import Any
 
 import tightrope as tr
 from fuzz.draws import RELATIONS, Plain, draw_any_part, draw_delta, draw_run, spread
-from fuzz.verdict import Interval, Kind, Verdict, accountant, curve_of, ends, judged, run_of, step_of
+from fuzz.verdict import (
+    Interval,
+    Kind,
+    Verdict,
+    accountant,
+    curve_of,
+    ends,
+    exact_curve_of,
+    judged,
+    run_of,
+    step_of,
+)
 
 CLOSE = (1.0, 1.0, 1.0, 0.9, 0.5, 1.1, 2.0, 10.0, -0.5)  # multiples of a telling epsilon
 
@@ -109,6 +120,20 @@ def _judge_game(question: Plain) -> Verdict:
     quick, tight = (curve_of(question, effort=effort).log_delta(at) for effort in ("quick", "tight"))
     answer = {"at": at, "quick": ends(quick), "tight": ends(tight)}
     return judged([apart(quick, tight, "efforts")], answer)
+
+
+def _draw_exact(rng: Random) -> Plain:
+    question = _draw(rng, 1e4)
+    return {**question, "width": spread(rng, 1e-4, 0.1)}
+
+
+def _judge_exact(question: Plain) -> Verdict:
+    """Exact integers and the engines in floats bracket the same numbers."""
+    at, exact, certified = _telling_epsilon(question), exact_curve_of(question), curve_of(question)
+    deltas = certified.log_delta(at), exact.log_delta(at)
+    epsilons = certified.epsilon(question["delta"]), exact.epsilon(question["delta"])
+    answer = {"at": at, "log_delta": [*map(ends, deltas)], "epsilon": [*map(ends, epsilons)]}
+    return judged([apart(one, other, "exact") for one, other in (deltas, epsilons)], answer)
 
 
 # -- more of one thing ---------------------------------------------------------------------------------------
@@ -222,6 +247,7 @@ LAWS = {
     "inverse": Kind(_draw, _judge_inverse, 5),
     "add or remove": Kind(_draw, _judge_add_or_remove, 3),
     "ledger": Kind(_draw, _judge_ledger, 1),
+    "exact": Kind(_draw_exact, _judge_exact, 2),
     "game": Kind(_draw_game, _judge_game, 1),
     "more": Kind(_draw_more, _judge_more, 6),
     "renyi bound": Kind(_draw, _judge_renyi_bound, 2),

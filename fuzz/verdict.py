@@ -93,6 +93,16 @@ def accountant(question: Plain) -> tr.Certified:
     return tr.Certified(accuracy=question.get("accuracy", 1e-3), effort=question.get("effort", "quick"))
 
 
+def exact_curve_of(question: Plain) -> Any:
+    """The curve in exact integers, to the question's width in epsilon."""
+    exact = getattr(tr, "Exact", None)
+    if exact is None:
+        raise tr.NoTheorem("this version has no Exact")
+    return tr.privacy_curve(
+        run_of(question["run"]), relation=question["relation"], by=exact(width=question["width"])
+    )
+
+
 def curve_of(question: Plain, **changed: Any) -> tr.PrivacyCurve:
     """The certified curve of the question's run, with some of its entries changed."""
     asked = {**question, **changed}

@@ -48,33 +48,47 @@ def settings(kind: str, count: int) -> list[tuple[Pair, float, float]]:
     return drawn
 
 
+class ReferenceGaveUp(Exception):
+    """The certified integration ran out of evaluations: branch points are close where shifts are large."""
+
+
+def assert_honest(pair: Pair, c: float, height: float) -> None:
+    """M(c), M(c + it) and the modulus from t on are as close to the truth as the transform says."""
+    transform = make_transform(pair)
+    nodes, line = transform.nodes(c), transform.line(c, height, 1, 1e-15, 10**6)
+    modulus = transform.modulus_from(c, height)
+    with ctx.workprec(BITS):
+        real, turned = moment(pair, c, 0.0).real, moment(pair, c, height)
+        if not real.rad() + turned.real.rad() + turned.imag.rad() < arb(2) ** -70 * real:
+            raise ReferenceGaveUp
+        assert abs(real.log() - nodes.log_moment) <= nodes.moment_rel_error, (pair, c)
+        assert arb(transform.log_moment_above(c)) >= real.log()
+        assert abs(turned) <= min(modulus, 1.0) * real * (1 + arb(2) ** -80), (pair, c, height)
+        log_modulus, angle = float(line.log_modulus[1]), float(line.angle[1])
+        charge = line.nodes.missing_rel_error + float(line.abs_errors[1]) + line.nodes.log_moment_abs_error
+        charge += LOG_ROUNDINGS * UNIT_ROUNDOFF * (abs(log_modulus) + abs(angle))
+        off = abs(acb(log_modulus, angle).exp() - turned / arb(line.nodes.log_moment).exp())
+        assert off <= charge, (pair, c, height)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_transform_is_off_by_no_more_than_it_says(kind: str) -> None:
     checked = 0
-    for pair, c, share in settings(kind, 8):
-        transform = make_transform(pair)
+    for pair, c, share in settings(kind, 6):
         try:
-            height = short(share * c if c * share < 50 else share / math.sqrt(transform.cumulants(c)[2]))
-            nodes, line = transform.nodes(c), transform.line(c, height, 1, 1e-15, 10**6)
-            modulus = transform.modulus_from(c, height)
-        except EngineDeclines:
+            variance = make_transform(pair).cumulants(c)[2]
+            height = short(share * c if c * share < 50 else share / math.sqrt(variance))
+            assert_honest(pair, c, height)
+        except (EngineDeclines, ReferenceGaveUp):
             continue
-        with ctx.workprec(BITS):
-            real, turned = moment(pair, c, 0.0).real, moment(pair, c, height)
-            if not real.rel_accuracy_bits() > 80:
-                continue  # the reference gave up
-            assert abs(real.log() - nodes.log_moment) <= nodes.moment_rel_error, (pair, c)
-            assert arb(transform.log_moment_above(c)) >= real.log()
-            assert abs(turned) <= min(modulus, 1.0) * real * (1 + arb(2) ** -80), (pair, c, height)
-            log_modulus, angle = float(line.log_modulus[1]), float(line.angle[1])
-            charge = (
-                line.nodes.missing_rel_error + float(line.abs_errors[1]) + line.nodes.log_moment_abs_error
-            )
-            charge += LOG_ROUNDINGS * UNIT_ROUNDOFF * (abs(log_modulus) + abs(angle))
-            off = abs(acb(log_modulus, angle).exp() - turned / arb(line.nodes.log_moment).exp())
-            assert off <= charge, (pair, c, height)
         checked += 1
-    assert checked >= 4
+    assert checked >= 3
+
+
+def test_the_error_of_a_loss_is_charged_as_often_as_the_height_says() -> None:
+    # the phases t loss were off by four times everything that was charged
+    pair = pair_of("laplace envelope", 1 - Fraction(1.0443908060143212e-11), Fraction(0.4694075881475389))
+    assert_honest(pair, 9.8263495598242, short(2157.3592603352804))
 
 
 @pytest.mark.parametrize("rate", [1e-12, 1e-5, 0.3, 0.5, 0.7, 1 - 1e-5, 1 - 1e-12])
@@ -120,7 +134,7 @@ TWO_STEPS = [
 
 
 @pytest.mark.parametrize(("rate", "shift", "epsilon"), TWO_STEPS)
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-6])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
 def test_two_steps_against_balls(rate: Fraction, shift: Fraction, epsilon: float, tolerance: float) -> None:
     pair = pair_of("remove", rate, shift)
     assert isinstance(pair, ShiftPair)

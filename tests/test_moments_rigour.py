@@ -11,12 +11,20 @@ from flint import acb, arb, ctx
 
 import tightrope as tr
 from catalogue import EVERY, gaussian, laplace, poisson
+from tightrope.engines.draws.chunks import (
+    ChunkSums,
+    DrawTask,
+    _sum_in_bins,
+    add_up_chunks,
+    largest_weight,
+)
 from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.engines.moments.step import log_moment_ends
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 TINY, NEARLY_ONE = Fraction(1, 10**12), 1 - Fraction(1, 10**12)
@@ -173,3 +181,29 @@ def test_conversions_are_never_below_the_bound_at_the_order_they_name() -> None:
         (bound,) = (cover[0] for branch in curve.branches for cover in branch.covers)
         assert isinstance(bound, RenyiBound)
         assert bound.log_delta(found.upper)[0] <= math.log(delta) + 1e-9
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.3, 7.0, 1e4])
+def test_sums_of_weights_are_off_by_less_than_is_charged(tilt: float) -> None:
+    """Against the same losses in balls, at epsilons a hair and a mile apart."""
+    rng = np.random.default_rng(2)
+    epsilons = (0.0, 1e-9, 0.7, 0.7000001, 3.0, 40.0)
+    losses = np.concatenate([rng.normal(1, 2, 300), rng.exponential(1 / max(tilt, 1), 300), [45.0, 700.0]])
+    task = DrawTask(Schedule([(ShiftPair.of_normals(1.0), 1)]), tilt, epsilons, len(losses), 0, 0)
+    sums = ChunkSums(len(losses), _sum_in_bins(losses, np.array(epsilons), tilt))
+    sample = add_up_chunks(task, [sums]).sample
+    with ctx.workprec(200):
+        peak, c = ball(largest_weight(tilt)), ball(tilt)
+        for column, epsilon in enumerate(epsilons):
+            x = [ball(Fraction(loss) - Fraction(epsilon)) for loss in losses.tolist() if loss > epsilon]
+            weights = [(-c * each).exp() * -(-each).expm1() / peak for each in x]
+            for found, abs_errors, power in (
+                (sample.sums, sample.sum_abs_errors, 1),
+                (sample.squares, sample.square_abs_errors, 2),
+            ):
+                truth = sum((weight**power for weight in weights), arb(0))
+                assert abs(ball(float(found[0, column])) - truth) <= ball(
+                    float(np.asarray(abs_errors)[0, column])
+                )
+            assert not any(weight > 1 for weight in weights)
+            assert all(c * each * weight <= 3 for each, weight in zip(x, weights, strict=True))

@@ -215,3 +215,16 @@ def test_logarithms_of_factorials(function, bound):
     errors = bound(computed)
     assert_within(computed, [arb(float(v)).lgamma() for v in x], lambda i, _: arb(float(errors[i])))
     assert function(np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("count", [1, 7, 9, 127, 135, 1000, 4103, 100_001])
+def test_sums_of_numpy_are_rounded_no_more_often_than_pairs(count):
+    bound = (ulps.pairwise_roundings(count) + 1) * 2.0**-53  # math.fsum itself rounds once
+    for seed in range(20):
+        x = 1 + np.random.default_rng([seed, count]).random((2, count)) * 2.0 ** -(seed % 5)
+        for row, total in zip(x, x.sum(axis=1), strict=True):
+            exact = math.fsum(row)
+            assert abs(total - exact) <= bound * exact
+    stuck = np.full(count, 2.0**-53)
+    stuck[::128] = 1.0  # a plain sum would lose every other term
+    assert abs(stuck.sum() - math.fsum(stuck)) <= bound * math.fsum(stuck)

@@ -6,7 +6,6 @@ from typing import ClassVar
 from tightrope.accountants.accountant import Accountant
 from tightrope.curve.renyi_curve import RenyiBranch, RenyiCurve, UpperBound
 from tightrope.engines.face import Progress
-from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.renyi import RenyiAnalysis, analyse_renyi
@@ -33,5 +32,7 @@ class Renyi(Accountant[RenyiCurve, UpperBound]):
 
 
 def _branch(analysis: RenyiAnalysis) -> RenyiBranch:
+    from tightrope.engines.moments.renyi import RenyiBound  # it loads flint, which only an answer needs
+
     covers = tuple((RenyiBound(cover.parts), cover.because) for cover in analysis.covers)
     return RenyiBranch(analysis.branch.name, covers)

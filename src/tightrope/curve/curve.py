@@ -108,8 +108,13 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
     from tightrope.numerics.balls import FIRST_BITS, ball, float_ends
 
     with ctx.workprec(FIRST_BITS):
-        shared = (ball(epsilon) + ball(log_reversed)).exp() if log_reversed > -math.inf else ball(0.0)
-        lower, upper = float_ends((shared - ball(epsilon).expm1()).log())
+        reversed_delta = ball(log_reversed).exp() if log_reversed > -math.inf else ball(0.0)
+        shared = ball(epsilon).exp() * reversed_delta
+        if epsilon > -1:
+            log_delta = (shared - ball(epsilon).expm1()).log()
+        else:  # near 1, what is missing keeps its digits
+            log_delta = (shared - ball(epsilon).exp()).log1p()
+        lower, upper = float_ends(log_delta)
     return lower, min(upper, 0.0)  # delta is at most 1
 
 

@@ -3,15 +3,17 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from numpy.typing import ArrayLike
 
 from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
-from tightrope.engines.moments.renyi import RenyiBound
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards
+
+if TYPE_CHECKING:  # it loads flint, which only an answer needs
+    from tightrope.engines.moments.renyi import RenyiBound
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class RenyiBranch:
     """One direction of a relation: each cover bounds it, for the reasons beside it."""
 
     name: str
-    covers: tuple[tuple[RenyiBound, tuple[object, ...]], ...]
+    covers: "tuple[tuple[RenyiBound, tuple[object, ...]], ...]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,7 @@ class RenyiCurve(Curve[UpperBound]):
     def _divergence(self, order: float) -> UpperBound:
         return self._worst(lambda bound: (bound.divergence(order), order))
 
-    def _worst(self, ask: Callable[[RenyiBound], tuple[float, float]]) -> UpperBound:
+    def _worst(self, ask: "Callable[[RenyiBound], tuple[float, float]]") -> UpperBound:
         """The best cover of the worst branch; a cover answers with a value and the order that gives it."""
         best = [
             min((UpperBound(*ask(bound), why) for bound, why in branch.covers), key=lambda found: found.upper)

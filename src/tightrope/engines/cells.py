@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.engines.enclosures import Enclosed, compare_masses, cut_at, enclose_masses, lowered, raised
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
-
-EXACT_LOG_REL_ERROR = 4 * UNIT_ROUNDOFF  # of `exact_log_ratio`
 
 
 @dataclass(frozen=True)
@@ -121,13 +119,13 @@ def _(pair: FinitePair, nodes: Floats) -> Cells:
     """Finite supports have nothing to merge: every level is its own cell."""
     losses = np.array(pair.losses)
     log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
-    enclosed = Enclosed.around(losses, EXACT_LOG_REL_ERROR * np.abs(losses))
+    enclosed = Enclosed.around(losses, LOG_REL_ERROR * np.abs(losses))
     low, high = enclosing_nodes(nodes, enclosed.low, enclosed.high)
     infinite = exact_log_ratio(pair.infinite_mass, Fraction(1)) if pair.infinite_mass else -math.inf
     if pair.infinite_mass:
-        infinite += 2 * EXACT_LOG_REL_ERROR * abs(infinite)
+        infinite += 2 * LOG_REL_ERROR * abs(infinite)
     return Cells.of(
-        Enclosed.around(log_masses, EXACT_LOG_REL_ERROR * np.abs(log_masses)), enclosed, low, high, infinite
+        Enclosed.around(log_masses, LOG_REL_ERROR * np.abs(log_masses)), enclosed, low, high, infinite
     )
 
 
@@ -160,7 +158,7 @@ def _(pair: Envelope, nodes: Floats) -> Cells:
         pair.noise, np.array([-middle, middle]), np.full(2, 2 * UNIT_ROUNDOFF * middle)
     )
     log_rest = pair.remove.observed.log_rest
-    weight = Enclosed.around(np.array([log_rest]), EXACT_LOG_REL_ERROR * np.array([abs(log_rest)]))
+    weight = Enclosed.around(np.array([log_rest]), LOG_REL_ERROR * np.array([abs(log_rest)]))
     log_atom = log_noise.minus(Enclosed(-weight.high, -weight.low))
     return Cells(
         np.concatenate([below.log_masses_above, log_atom.high, above.log_masses_above]),

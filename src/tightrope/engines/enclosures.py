@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, next_down
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, next_down
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, log_ndtr_rel_error, logaddexp_abs_error
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.shift_pair import ShiftPair
@@ -106,8 +106,8 @@ def _log_mixed(law: Mixture, log_ratio: Floats) -> tuple[Floats, Floats]:
     """ln(1 - g + g e^x) of a genuine mixture for exact x, and how far it is off.
 
     Where y = g (e^x - 1) >= -1/2, ln(1 + y): y is off by 10u relative, |y| / (1 + y) <= 2 |ln(1 + y)|, and
-    log1p adds its own. Elsewhere ln(e^ln(1-g) + e^(ln g + x)): the logarithms of the weights are right to 4u
-    relative, and of the rounded sum ln g + x only its share counts, |s| e^s <= 0.4 for s < 0.
+    log1p adds its own. Elsewhere ln(e^ln(1-g) + e^(ln g + x)): the logarithms of the weights have errors of
+    their own, and of the rounded sum ln g + x only its share counts, |s| e^s <= 0.4 for s < 0.
     """
     near = law.rate * np.expm1(np.minimum(log_ratio, 30.0))
     value = np.log1p(np.maximum(near, -0.5))
@@ -115,9 +115,8 @@ def _log_mixed(law: Mixture, log_ratio: Floats) -> tuple[Floats, Floats]:
     far = np.flatnonzero(~((near >= -0.5) & (log_ratio <= 30)))
     if len(far):
         value[far] = np.logaddexp(law.log_rest, law.log_rate + log_ratio[far])
-        weights = 4 * abs(law.log_rest) + 5 * abs(law.log_rate) + 1
-        roundings = UNIT_ROUNDOFF * (weights + np.maximum(log_ratio[far], 0.0))
-        abs_error[far] = roundings + logaddexp_abs_error(value[far])
+        roundings = UNIT_ROUNDOFF * (abs(law.log_rate) + np.maximum(log_ratio[far], 0.0) + 1)
+        abs_error[far] = _weights_abs_error(law) + roundings + logaddexp_abs_error(value[far])
     return value, abs_error
 
 
@@ -151,8 +150,13 @@ def compare_masses(
 
 def _mix_abs_error(law: Mixture, log_mass: Floats) -> Floats:
     """Of ln((1 - g) a + g b) by logarithms: as in `_log_mixed`, with two rounded sums."""
-    weights = 4 * (abs(law.log_rest) + abs(law.log_rate))
-    return UNIT_ROUNDOFF * (weights + 1 + np.abs(log_mass)) + logaddexp_abs_error(log_mass)
+    roundings = UNIT_ROUNDOFF * (1 + np.abs(log_mass))
+    return _weights_abs_error(law) + roundings + logaddexp_abs_error(log_mass)
+
+
+def _weights_abs_error(law: Mixture) -> float:
+    """Of the logarithms of both weights, whose shares sum to 1."""
+    return LOG_REL_ERROR * (abs(law.log_rest) + abs(law.log_rate))
 
 
 def _enclose_log_ratio(law: Mixture, x: Floats) -> Enclosed:

@@ -5,7 +5,6 @@ from functools import singledispatch
 
 from scipy import special
 
-from tightrope.engines.moments.step import log_moment_above
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -37,6 +36,8 @@ def _share(pair: Pair) -> float:
         return pair.gaussian_separation**2
     if pair.infinite_mass:
         return math.inf
+    from tightrope.engines.moments.step import log_moment_above  # it loads flint
+
     log_moment = log_moment_above(pair, 1.0)
     return math.expm1(log_moment) if log_moment < 700 else math.inf
 

@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from flint import arb, ctx
 
 from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.face import Progress
-from tightrope.engines.moments.renyi import infinite_mass, log_chernoff_ball
-from tightrope.engines.moments.step import log_moment_ends
-from tightrope.numerics.balls import ball, ceil_float, floor_float
 from tightrope.numerics.confidence import Sample
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 from tightrope.pairs.schedule import Schedule
@@ -176,6 +172,9 @@ def add_up_chunks(task: DrawTask, chunks: list[ChunkSums]) -> DrawTotals:
 
 def largest_weight(tilt: float) -> float:
     """A float at or just above max e^{-cx} (1 - e^{-x}); 1 for plain draws."""
+    from tightrope.engines.moments.renyi import log_chernoff_ball
+    from tightrope.numerics.balls import ceil_float
+
     return ceil_float(log_chernoff_ball(tilt).exp()) if tilt else 1.0
 
 
@@ -226,6 +225,12 @@ def scale_to_delta(task: DrawTask, mean: Floats, low: Floats, high: Floats) -> t
     """delta at each epsilon from the mean of Z, and from its limits, rounded outwards."""
     if task.tilt == 0:
         return mean, low, high
+    from flint import arb, ctx
+
+    from tightrope.engines.moments.renyi import infinite_mass
+    from tightrope.engines.moments.step import log_moment_ends
+    from tightrope.numerics.balls import ball, ceil_float, floor_float
+
     columns = zip(task.epsilons, mean.tolist(), low.tolist(), high.tolist(), strict=True)
     with ctx.workprec(BITS):
         moments = [(times, log_moment_ends(pair, task.tilt)) for pair, times in task.schedule]

@@ -156,6 +156,7 @@ class Simulator:
         value = max((found[schedule].value for schedule in self.covers), default=0.0)
         draws = min((bounds.draws for bounds in found.values() if bounds.draws), default=0)
         interrupted = any(bounds.interrupted for bounds in found.values())
+        # they cross only if a limit failed, which beta allows for: no rounding can do it
         return _bounds(value, min(lower, upper), upper, draws, interrupted)
 
 
@@ -245,6 +246,7 @@ class EpsilonSearch:
         crossed = np.flatnonzero(values <= self.delta)
         place = int(crossed[0]) if len(crossed) else len(epsilons)
         guess = self._interpolate(epsilons, values, place)
+        # as in `_worst`: ends that cross are a failure that beta allows for
         self.found = _bounds(guess, min(lower, upper), upper, self.found.draws + draws, False)
         closed = first <= stop and (last >= start or epsilons[start] == 0)
         self.done = upper == 0 or (closed and first - last > ENOUGH_BETWEEN)

@@ -151,7 +151,7 @@ class JumpPower(Power):
             return self.values * self.odds, self.most * (
                 2 * self.expected * calm_errors + wild_errors + second
             ) * (1 + 64 * UNIT_ROUNDOFF)
-        if float(self.odds.real.max()) > MOST_GROWTH:
+        if float(self.all.log_most.max()) > MOST_GROWTH:
             raise NotPreciseEnough("Jumps are not rare.")
         near = self.values * _expm1(self.odds)
         growth = self.log_growth * (1 + (64 + self.count) * UNIT_ROUNDOFF)
