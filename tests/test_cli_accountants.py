@@ -113,7 +113,7 @@ def test_compare_prints_every_accountant(shell: Shell, tmp_path: Path) -> None:
     target = tmp_path / "all.png"
     code, out, err = shell(f"compare {SMALL} --delta 1e-3 1e-6 --draws 3000 --plot {target}")
     assert code == 0, err
-    for name in ("certified", "renyi", "gaussian-limit", "monte-carlo"):
+    for name in ("certified", "exact", "renyi", "gaussian-limit", "monte-carlo"):
         assert f"\n{name} " in out
     assert "too small" in out
     assert target.stat().st_size > 10_000
@@ -123,6 +123,7 @@ def test_compare_as_json(shell: Shell) -> None:
     found = loaded(shell, f"compare {SMALL} --delta 1e-3 --draws 3000")
     assert [row["accountant"] for row in found["rows"]] == [
         "certified",
+        "exact",
         "renyi",
         "gaussian-limit",
         "monte-carlo",

@@ -2,6 +2,7 @@
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
+from tightrope.accountants.exact import Exact
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
@@ -12,6 +13,7 @@ from tightrope.answers.ledger import Ledger
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.curve.bracket import Bracket, Decision, Gap
+from tightrope.curve.exact_curve import ExactCurve
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
@@ -46,7 +48,7 @@ __all__ = [  # noqa: RUF022
     "Step", "Run",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",
-    "Accountant", "Certified", "Renyi", "GaussianLimit", "MonteCarlo",
+    "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",
     "draws_needed", "PLAIN", "TILTED", "HOEFFDING", "CHERNOFF", "BETTING",
     "epsilon", "delta", "privacy_curve",
     "smallest_noise", "most_steps", "largest_rate", "largest_batch",
@@ -54,7 +56,7 @@ __all__ = [  # noqa: RUF022
     "private_size", "PrivateSize", "Ledger",
     "support_matrix",
     "Bracket", "Decision", "Gap",
-    "PrivacyCurve", "TradeOff",
+    "PrivacyCurve", "TradeOff", "ExactCurve",
     "UpperBound", "RenyiCurve",
     "Approximation", "GaussianLimitCurve",
     "Estimate", "SimulatedCurve",

@@ -7,6 +7,7 @@ from tightrope.accountants.accountant import Accountant
 
 ACCOUNTANTS = {
     "certified": "Certified",
+    "exact": "Exact",
     "renyi": "Renyi",
     "gaussian-limit": "GaussianLimit",
     "monte-carlo": "MonteCarlo",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +25,15 @@ from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
 
+if TYPE_CHECKING:  # which loads flint, and few questions need it
+    from tightrope.curve.exact_curve import ExactCurve
+
 AnyAccountant = Accountant[Any, Any]
-AnyCurve = PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve
+AnyCurve: TypeAlias = "PrivacyCurve | RenyiCurve | GaussianLimitCurve | SimulatedCurve | ExactCurve"
 Answer = Bracket | UpperBound | Approximation | Estimate
 
 SECONDS_WORTH = 10**8  # losses, drawn in two or three seconds on one core
+SECONDS_WIDTH = 0.01  # in epsilon, of exact integers
 FEWEST_DRAWS, USUAL_DRAWS = 1_000, 100_000
 
 
@@ -96,15 +100,15 @@ def compare(
 ) -> Comparison:
     """Epsilon at each delta by every accountant: brackets, upper bounds, approximations and estimates.
 
-    `by` lists the accountants. If it is a certified accountant alone, the three others are asked too, with as
-    many draws as take seconds, or none if those would be too few to say anything. An accountant that refuses
-    is a row with its reason.
+    `by` lists the accountants. If it is a certified accountant alone, the four others are asked too: Exact to
+    a width of 0.01, Monte Carlo with as many draws as take seconds, or none if those would be too few to say
+    anything. An accountant that refuses is a row with its reason.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 100
     >>> table = tr.compare(run, relation=tr.ADD_OR_REMOVE, delta=1e-6)
     >>> [row.name for row in table.rows]
-    ['certified', 'renyi', 'gaussian-limit', 'monte-carlo']
+    ['certified', 'exact', 'renyi', 'gaussian-limit', 'monte-carlo']
     """
     run, relation = as_run(run), as_relation(relation)
     deltas = tuple(np.atleast_1d(np.asarray(delta, dtype=object)).tolist())
@@ -132,7 +136,14 @@ def compare(
 def _list_accountants(losses: int, certified: Certified) -> tuple[AnyAccountant, ...]:
     """One of each, with as many draws as take seconds if each draw needs so many losses."""
     draws = max(min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS), 1)
-    return certified, Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
+    return certified, exact_beside_others(), Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
+
+
+def exact_beside_others() -> AnyAccountant:
+    """The exact accountant, wide enough to answer in seconds."""
+    from tightrope.accountants.exact import Exact
+
+    return Exact(width=SECONDS_WIDTH)
 
 
 def _refuse_few_draws(accountant: AnyAccountant) -> None:
@@ -166,7 +177,6 @@ def _locate(bracket: Bracket, answer: Answer) -> str:
         too = "too small" if answer.value < bracket.lower else "too large"
         end = bracket.lower if answer.value < bracket.lower else bracket.upper
         return too if not 0 < end < math.inf else f"{answer.value / end - 1:+.2%}, {too}"
-    assert isinstance(answer, Estimate)
     if answer.lower <= bracket.lower and bracket.upper <= answer.upper:
         return "holds the bracket"
     overlaps = answer.lower <= bracket.upper and bracket.lower <= answer.upper

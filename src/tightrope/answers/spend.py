@@ -37,9 +37,9 @@ def privacy_curve(
     """The privacy curve of `run` under `relation`, as the accountant `by` knows it.
 
     `by` says who answers, and so what an answer is worth: `Certified(accuracy=, effort=)` gives brackets,
-    `Renyi()` upper bounds, `GaussianLimit()` approximations and `MonteCarlo(draws=, ...)` estimates with a
-    confidence level. `progress(done, of)` is called during long work: after each step of a game, or with the
-    draws so far.
+    `Exact(width=)` brackets in exact integers, `Renyi()` upper bounds, `GaussianLimit()` approximations and
+    `MonteCarlo(draws=, ...)` estimates with a confidence level. `progress(done, of)` is called during long
+    work: after each step of a game or product of polynomials, or with the draws so far.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -47,7 +47,7 @@ def privacy_curve(
     [0.4246358..., 0.4246358...]
     """
     if not isinstance(by, Accountant):
-        must = "be an accountant: {Certified}, {Renyi}, {GaussianLimit} or {MonteCarlo}"
+        must = "be an accountant: {Certified}, {Exact}, {Renyi}, {GaussianLimit} or {MonteCarlo}"
         raise InvalidSetting("by", by, must, "Pass for example {by=Certified()}.")
     return by.curve(as_run(run), as_relation(relation), progress)
 

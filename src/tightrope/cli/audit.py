@@ -10,7 +10,7 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
-from tightrope.cli.terminal import Page
+from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.errors import UnusableFile
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
@@ -130,12 +130,23 @@ def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
     _write(text, out)
 
 
-def verify(file: Stated, *, json: opt.Json = False) -> int:
+InIntegers = Annotated[
+    bool,
+    opt.flag("Check the brackets in exact integers too, which takes seconds to minutes.", name="--exact"),
+]
+
+
+def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -> int:
     """Compute a statement anew, and compare."""
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.make import verify as compute_anew
+    from tightrope.statements.make import verify_in_integers
 
-    found = compute_anew(parse_statement(read_text(as_path(file)), where=str(file)))
+    stated = parse_statement(read_text(as_path(file)), where=str(file))
+    found = compute_anew(stated)
+    if exact:
+        with watch_rounds("Multiplying, part") as progress:
+            found = verify_in_integers(found, progress)
     if json:
         show.print_json(
             {
@@ -146,6 +157,7 @@ def verify(file: Stated, *, json: opt.Json = False) -> int:
                 "runs": show.bracket_object(found.audit.proved),
                 "verdict": found.audit.verdict.name.lower(),
                 "evidence": found.statement.implemented.evidence,
+                **({"exact": show.bracket_object(found.in_integers)} if found.in_integers else {}),
             }
         )
     else:

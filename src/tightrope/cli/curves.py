@@ -153,10 +153,12 @@ def curve(
 
 _HEADINGS = {
     "certified": ("{}, lower end", "{}, upper end"),
+    "exact": ("{}, lower end", "{}, upper end"),
     "renyi": ("{}, at most", "order"),
     "gaussian-limit": ("{}, about",),
     "monte-carlo": ("{}, estimate", "lower limit", "upper limit"),
 }
+_DOING = {"certified": "Game, round", "exact": "Multiplying, part"}
 _BECAUSE = {
     "renyi": "The upper bound is guaranteed, because",
     "gaussian-limit": "Nothing is guaranteed. The approximation rests on",
@@ -174,7 +176,7 @@ def _answer(
 ) -> None:
     """Print what was asked, the answers, and what they are worth; draw them where there is a target."""
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
-    with watch_rounds("Game, round" if isinstance(asked.by, Certified) else "Drawing, part") as progress:
+    with watch_rounds(_DOING.get(asked.by.name, "Drawing, part")) as progress:
         found = asked.curve(progress)
         at = list(at or asked.usual_range(found))
         answers: list[Answer] = list(getattr(found, ask)(at))

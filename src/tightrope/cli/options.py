@@ -27,6 +27,7 @@ T = TypeVar("T")
 QUESTION = Group("What is run", sort_key=1)
 ANSWER = Group("What is asked", sort_key=2)
 SIMULATION = Group("How monte-carlo draws", sort_key=3)
+INTEGERS = Group("How exact counts", sort_key=4)
 
 MOST_POINTS = 100_000
 _MOST_DIGITS = 18
@@ -287,20 +288,30 @@ class AccountantOptions(DrawOptions):
     """The options that say who answers, and how hard to work."""
 
     accountant: Annotated[
-        Literal["certified", "renyi", "gaussian-limit", "monte-carlo"],
+        Literal["certified", "exact", "renyi", "gaussian-limit", "monte-carlo"],
         about(
-            "Who answers: certified (a bracket), renyi (an upper bound), gaussian-limit (an approximation) "
-            "or monte-carlo (an interval with a confidence level). Accuracy and effort are for certified.",
+            "Who answers: certified (a bracket), exact (a bracket in exact integers, in seconds), renyi (an "
+            "upper bound), gaussian-limit (an approximation) or monte-carlo (an interval with a confidence "
+            "level). Accuracy and effort are for certified.",
             ANSWER,
         ),
     ] = "certified"
     effort: WhichEffort = "quick"
+    width: Annotated[MaybeNumber, about("Between the ends, in epsilon; 0.001 by default.", INTEGERS)] = None
+    cells: Annotated[MaybeWhole, about("Losses in a window; chosen for the width.", INTEGERS)] = None
+    bits: Annotated[MaybeWhole, about("Of a mass; chosen for the width.", INTEGERS)] = None
 
     def by(self, accuracy: float) -> Accountant[Any, Any]:
         """Who answers; the certified accountant to this accuracy."""
+        lattice = {name: getattr(self, name) for name in ("width", "cells", "bits")}
+        exact = {name: value for name, value in lattice.items() if value is not None}
         if self.accountant == MonteCarlo.name:
+            refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
             return self.monte_carlo
         refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
+        if self.accountant == "exact":
+            return find_accountant(self.accountant)(**exact)
+        refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
         if self.accountant == Certified.name:
             return Certified(accuracy=accuracy, effort=Effort(self.effort))
         return find_accountant(self.accountant)()

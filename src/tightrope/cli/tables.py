@@ -137,10 +137,13 @@ def compare(
     plot: opt.Picture = None,
     json: opt.Json = False,
 ) -> None:
-    """Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo."""
+    """Set the certified bracket beside the exact one, the Rényi bound, the Gaussian limit and Monte Carlo."""
     target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
     certified = question.certified(effort)
-    by = certified if drawing is None else (certified, Renyi(), GaussianLimit(), drawing.monte_carlo)
+    by: Any = certified
+    if drawing is not None:
+        others = comparing.exact_beside_others(), Renyi(), GaussianLimit()
+        by = (certified, *others, drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
         if target is not None:

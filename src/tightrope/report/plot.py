@@ -35,6 +35,7 @@ _LONG, _DOTTED, _MIXED = (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2))
 _DASHES: tuple[Any, ...] = ("-", _LONG, _DOTTED, _MIXED)  # one for each round through the palette
 _ACCOUNTANTS: dict[str, tuple[str, Any, str]] = {
     "certified": ("#0072b2", "-", "certified bracket"),
+    "exact": ("#cc79a7", "", "exact integers: brackets"),
     "renyi": ("#d55e00", _LONG, "Rényi: an upper bound"),
     "gaussian-limit": ("#009e73", _DOTTED, "Gaussian limit: an approximation"),
     "monte-carlo": ("#000000", "", "Monte Carlo: intervals"),
@@ -152,13 +153,13 @@ def draw_accountants(
     """
     target, at = check_target(to), _sort(epsilons)
     some = at[np.unique(np.linspace(0, at.size - 1, min(at.size, MOST_INTERVALS)).round().astype(int))]
-    places = {name: some if name == "monte-carlo" else at for name in curves}
+    places = {name: at if _ACCOUNTANTS[name][1] else some for name in curves}
     found = {name: _LogDeltas.of(curve, places[name]) for name, curve in curves.items()}
 
     def draw(axes: "Axes", bottom: float) -> None:
         for name, deltas in found.items():
             colour, dashes, label = _ACCOUNTANTS[name]
-            if name == "monte-carlo":
+            if not dashes:  # no line: each point takes seconds
                 _draw_intervals(axes, some, deltas, bottom, ecolor=colour, label=label)
                 continue
             if name == "certified":

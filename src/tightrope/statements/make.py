@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tightrope import __version__
 from tightrope.answers.ledger import Ledger
-from tightrope.answers.spend import privacy_curve
-from tightrope.audit.claims.judge import Audit, audit
+from tightrope.answers.spend import epsilon, privacy_curve
+from tightrope.audit.claims.judge import Audit, Verdict, audit
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import round_up
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import sampling_in_words
@@ -177,6 +178,7 @@ class Verification:
     statement: Statement
     audit: Audit
     problems: tuple[str, ...]
+    in_integers: Bracket | None = None  # the accounted epsilon by `Exact`, if that was asked
 
     @property
     def holds(self) -> bool:
@@ -189,13 +191,38 @@ class Verification:
         claim, relation = self.statement.claim, self.audit.relation
         numbers = f"epsilon {write_number(claim.epsilon)} at delta {write_number(claim.delta)}"
         said = f"{numbers} under {relation.name}"
-        return f"The claim holds: {said}. {self.audit.sentence}"
+        also = "" if self.in_integers is None else f" In exact integers it is {self.in_integers}."
+        return f"The claim holds: {said}. {self.audit.sentence}{also}"
 
 
 def verify(stated: Statement) -> Verification:
     """The statement, computed anew."""
     found = audit(stated.finding, stated.accounted, delta=stated.claim.delta, relation=stated.neighbours)
     return Verification(statement=stated, audit=found, problems=tuple(_find_problems(stated, found)))
+
+
+def verify_in_integers(found: Verification, progress: Progress | None = None) -> Verification:
+    """The same, with the accounted run computed once more by `Exact`, which shares no arithmetic.
+
+    Both brackets must overlap, and neither the stated upper end nor, where what runs is what was accounted,
+    the claim may be below what exact integers reach.
+    """
+    from tightrope.accountants.exact import Exact  # and flint
+
+    stated, claimed = found.statement, found.audit.claimed
+    asked: Any = {"delta": stated.claim.delta, "relation": stated.neighbours, "progress": progress}
+    exact = epsilon(stated.accounted, by=Exact(), **asked)
+    problems = list(found.problems)
+    if exact.lower > claimed.upper or claimed.lower > exact.upper:
+        problems.append(f"the certified bracket {claimed} contradicts {exact} in exact integers.")
+    upper = stated.certified.accounted.upper
+    if upper is not None and upper < exact.lower:
+        said = f"certified.accounted.upper = {write_number(upper)}"
+        problems.append(f"{said} is below {exact} in exact integers.")
+    if found.audit.verdict is Verdict.MATCHES and stated.claim.epsilon < exact.lower:
+        said = f"claim.epsilon = {write_number(stated.claim.epsilon)}"
+        problems.append(f"{said} is below {exact} in exact integers.")
+    return replace(found, problems=tuple(problems), in_integers=exact)
 
 
 def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:

@@ -1,0 +1,234 @@
+"""One schedule in exact integers: bounds on both sides, placed where they are asked for."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise, zip_longest
+
+from flint import arb, ctx
+
+from tightrope.engines.face import Progress
+from tightrope.engines.integers.checker import (
+    ABOVE,
+    BELOW,
+    GUARD,
+    Bound,
+    Lattice,
+    Law,
+    OutputCut,
+    Side,
+    compose,
+    cut,
+    divergence,
+    dominate,
+    join_normals,
+    largest_ratio,
+    merge,
+    power,
+    real,
+)
+from tightrope.engines.integers.planning import (
+    EVERYTHING,
+    NOTHING,
+    ExactPlan,
+    Question,
+    Settings,
+    find_target,
+    make_plan,
+    outputs,
+)
+from tightrope.numerics.balls import ceil_float
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
+
+Cells = dict[int, tuple[arb, arb]]
+KeptCuts = dict[tuple[Pair, Lattice, range], list[OutputCut]]  # both sides need the same
+END_BITS = 512  # of the largest loss and the infinite mass
+BISECTIONS = 200  # more than any two floats need
+
+
+@dataclass(eq=False)
+class ExactComposition:
+    """The curve of one schedule between its bounds. Each `improve` adds bounds, and the best of all count."""
+
+    schedule: Schedule
+    sides: set[Side] = field(default_factory=set)
+    _bounds: dict[Side, list[Bound]] = field(default_factory=lambda: {ABOVE: [], BELOW: []})
+
+    @cached_property
+    def _end(self) -> tuple[arb, arb]:
+        """The supremum of the finite losses, and the chance of an infinite one: delta from there on."""
+        with ctx.workprec(END_BITS):
+            finite, largest = arb(1), arb(0)
+            for pair, times in self.schedule:
+                if pair.infinite_mass == 1:  # P and Q share no output
+                    return arb.neg_inf(), arb(1)
+                finite *= real(1 - pair.infinite_mass) ** times
+                largest += times * largest_ratio(pair).log()
+            return largest, 1 - finite
+
+    def improve(self, question: Question, width: float, settings: Settings, progress: Progress | None) -> int:
+        """Add bounds where the question is, about `width` apart in epsilon; returns their cells."""
+        cells, kept = 0, KeptCuts()
+        is_known = self._end[0] <= max(question.epsilon or 0.0, 0.0)  # what nothing is left to bound
+        for side in () if is_known else self.sides:
+            schedule = join_normals(self.schedule, side)
+            plan = make_plan(schedule, find_target(schedule, question), width, settings)
+            self._bounds[side].append(_compose(plan, side, kept, progress))
+            cells = max(cells, plan.cells)
+        return cells
+
+    def above(self, epsilon: Fraction) -> arb:
+        """A number that is not below delta(epsilon)."""
+        largest, infinite = self._end
+        if largest <= real(epsilon):
+            return infinite.upper()
+        return min((bound.above(epsilon) for bound in self._bounds[ABOVE]), default=arb(1))
+
+    def below(self, epsilon: Fraction) -> arb:
+        """A number that is not above delta(epsilon)."""
+        found = (bound.below(epsilon, j) for bound in self._bounds[BELOW] for j in _promising(bound, epsilon))
+        return max(found, default=self._end[1].lower())
+
+    def epsilon_above(self, delta: Fraction) -> float:
+        """A float that is not below the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        _, high = _bisect(lambda epsilon: not self.above(epsilon) <= real(delta), self._last)
+        return high
+
+    def epsilon_below(self, delta: Fraction) -> float:
+        """A float that is not above the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        if self._end[1].lower() > real(delta):
+            return math.inf
+        low, _ = _bisect(lambda epsilon: self.below(epsilon) > real(delta), self._last)
+        return low
+
+    @property
+    def _last(self) -> float:
+        """A float from which on no bound changes."""
+        ends = [Fraction(1), *(bound.last for bounds in self._bounds.values() for bound in bounds)]
+        largest = self._end[0].upper()
+        if largest.is_finite():
+            ends.append(Fraction(ceil_float(largest)))
+        return math.nextafter(float(max(ends)), math.inf)
+
+
+def _bisect(exceeds: Callable[[Fraction], bool], largest: float) -> tuple[float, float]:
+    """Neighbouring floats, of which the first exceeds and the second does not.
+
+    (0, 0) if 0 does not, and (largest, infinity) if the largest does.
+    """
+    if not exceeds(Fraction(0)):
+        return 0.0, 0.0
+    if exceeds(Fraction(largest)):
+        return largest, math.inf
+    low, high = 0.0, largest
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if exceeds(Fraction(middle)) else (low, middle)
+    return low, high
+
+
+def _promising(bound: Bound, epsilon: Fraction) -> set[int]:
+    """Labels from which on an event may be the best test; any would be valid."""
+    spacing, offset, at = float(bound.lattice.spacing), float(bound.law.offset), float(epsilon)
+
+    def gains(j: int) -> bool:
+        p, q = (c[j] if j < len(c) else 0 for c in (bound.p, bound.q))
+        loss = (bound.law.start + j + offset) * spacing
+        return (math.log(p) - math.log(q) + loss if p and q else loss) > at
+
+    low, high = 0, bound.size
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if gains(middle) else (middle + 1, high)
+    return {min(max(j, 0), bound.size) for j in range(low - 2, low + 3)}
+
+
+def _compose(plan: ExactPlan, side: Side, kept: KeptCuts, progress: Progress | None) -> Bound:
+    """The bound that a plan leads to."""
+    parts, bits = plan.schedule.parts, plan.lattice.bits
+    products = sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+    begun = 0
+
+    def window(counts: list[int]) -> tuple[Fraction, Fraction]:
+        nonlocal begun
+        begun += 1
+        if progress is not None:
+            progress(begun, products)
+        return plan.window(counts)
+
+    found: Law | None = None
+    counts = [0] * len(parts)
+    with ctx.workprec(bits + GUARD):
+        for place, (_, times) in enumerate(parts):
+
+            def alone(n: int, place: int = place) -> tuple[Fraction, Fraction]:
+                return window([n if place == each else 0 for each in range(len(parts))])
+
+            law = power(_one_step(plan, place, side, kept), times, bits, alone)
+            counts[place] = times
+            found = law if found is None else compose(found, law, bits, *window(counts))
+    assert found is not None
+    return Bound(found, plan.lattice)
+
+
+def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
+    """One step of the pair at this place of the schedule."""
+    pair, lattice, indices = plan.schedule.parts[place][0], plan.lattice, range(*plan.range_of(place))
+    losses = [lattice.loss(index) for index in indices]
+    cuts: list[OutputCut] = []
+    if not isinstance(pair, FinitePair):
+        noisy = pair.remove if isinstance(pair, Envelope) else pair
+        assert isinstance(noisy, ShiftPair)
+        key = pair, lattice, indices
+        if key not in kept:
+            kept[key] = cut(noisy, outputs(noisy, losses if noisy is pair else map(abs, losses)))
+        cuts = kept[key]
+    if side is ABOVE:
+        each = zip_longest(losses, cuts)
+        return dominate([divergence(pair, loss.exp(), one) for loss, one in each], indices[0], lattice)
+    assert not isinstance(pair, Envelope)  # which dominates, and which no datasets reach
+    cells = (
+        _finite_cells(pair, lattice, indices) if isinstance(pair, FinitePair) else _cells(cuts, indices[0])
+    )
+    return merge(cells, pair.infinite_mass, _centre(cells, lattice, plan.target.tilt), lattice)
+
+
+def _cells(cuts: list[OutputCut], first: int) -> Cells:
+    """Outputs between two cuts carry the index of the lower one."""
+    cells = enumerate(pairwise([EVERYTHING, *cuts, NOTHING]), first - 1)
+    return {label: (one.p - other.p, one.q - other.q) for label, (one, other) in cells}
+
+
+def _finite_cells(pair: FinitePair, lattice: Lattice, indices: range) -> Cells:
+    """Outputs carry the index of the last lattice loss that is not above theirs, within the range."""
+    cells: Cells = {}
+    for p, q in pair.levels:
+        index = real(p / q).log() / lattice.loss(1) + arb(2) ** -(GUARD // 2)  # for a loss on the lattice
+        label = min(max(math.floor(float(index)), indices[0] - 1), indices[-1])
+        more_p, more_q = cells.get(label, (arb(0), arb(0)))
+        cells[label] = more_p + real(p), more_q + real(q)
+    return cells
+
+
+def _centre(cells: Cells, lattice: Lattice, tilt: float) -> Fraction:
+    """How far above its label, in spacings, the loss of a cell is on average where sums come to epsilon."""
+    found = [
+        (
+            float(p.log()) + tilt * float(label * lattice.spacing),
+            float((p / q).log() / lattice.loss(1)) - label,
+        )
+        for label, (p, q) in cells.items()
+        if p > 0 and q > 0
+    ]
+    top = max((weight for weight, _ in found), default=0.0)
+    inner = [(math.exp(weight - top), above) for weight, above in found if 0 <= above <= 1]  # no open end
+    total = sum(weight for weight, _ in inner)
+    mean = sum(weight * above for weight, above in inner) / total if total else 0.0
+    return Fraction(round(mean * 2**20), 2**20)
