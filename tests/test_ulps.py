@@ -1,7 +1,7 @@
 """Every bound of numerics/ulps.py, checked against balls at zeros, branches and ends of the range."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ UNDERFLOW = ulps.UNDERFLOW_ABS_ERROR
 
 
 @pytest.fixture(autouse=True)
-def _precise_balls():
+def _precise_balls() -> Iterator[None]:
     before, ctx.prec = ctx.prec, 300
     yield
     ctx.prec = before

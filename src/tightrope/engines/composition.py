@@ -134,7 +134,7 @@ class Composition:
             for tolerance in row.tolerances(accuracy):
                 try:
                     # An engine whose arithmetic overflows certifies nothing here: on to the next.
-                    with np.errstate(over="ignore", invalid="ignore"):
+                    with np.errstate(over="raise", invalid="raise"):
                         local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)
                 except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number

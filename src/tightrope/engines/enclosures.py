@@ -72,7 +72,9 @@ def enclose_masses(noise: Noise, points: Floats, point_abs_errors: Floats) -> En
     outer_error = np.where(is_right, errors[1:], errors[:-1])
     for i in np.flatnonzero((low < 0) & (high > 0)):
         outer[i] = np.logaddexp(logs[i], logs[i + 1])
-        outer_error[i] = max(errors[i], errors[i + 1]) + logaddexp_abs_error(outer[i])
+        outer_error[i] = max(errors[i], errors[i + 1])
+        if outer[i] > -np.inf:  # the whole line has no tails
+            outer_error[i] += logaddexp_abs_error(outer[i])
         inner[i] = inner_error[i] = 0.0
     gap = outer - inner
     share = -np.expm1(gap)
@@ -95,8 +97,9 @@ def _log_tails(noise: Noise, sizes: Floats, point_abs_errors: Floats) -> tuple[F
     Laplace noise, whose logarithm is a sum rounded once, or log1p at 0.
     """
     logs = noise.log_upper(sizes)
-    is_finite = np.isfinite(sizes)
+    is_finite = np.isfinite(sizes)  # at infinity the tail is exactly 0
     reach, size = np.where(is_finite, sizes, 0.0), np.where(is_finite, np.abs(logs), 0.0)
+    point_abs_errors = np.where(is_finite, point_abs_errors, 0.0)
     if noise is Noise.NORMAL:
         return logs, log_ndtr_rel_error(-reach) * size + (reach + 1) * point_abs_errors
     return logs, ELEMENTARY_REL_ERROR * size + point_abs_errors

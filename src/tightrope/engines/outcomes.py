@@ -75,7 +75,7 @@ class ExactOutcomes:
             masses = np.exp(exponents)
             gain = np.maximum(-np.expm1(-differences), 0.0)  # what is below 0 is so by rounding, and charged
             # The logarithm of a mass, its difference with the top (rounded, relative to its size), exp, expm1
-            # and the product; e^x - 1 <= 1.01 x below 0.01. np.sum adds in pairs, 27 deep for a million terms.
+            # and the product; e^x - 1 <= 1.01 x below 0.01. np.sum adds in pairs, 27 deep for a million.
             rel_errors = 1.01 * (self.log_mass_abs_errors[counts] + UNIT_ROUNDOFF * np.abs(exponents))
             rel_errors += 2 * ELEMENTARY_REL_ERROR + gamma(32)
             if float(rel_errors.max()) > 0.01:
