@@ -1,6 +1,6 @@
 """Rigorous numbers: flint's balls at rising precision, and the few formulas that need no library code."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -30,16 +30,6 @@ def exact(value: Fraction | float | int) -> arb:
 def normal_below(x: Any) -> Any:
     """P(X < x), X standard normal, for a real or complex ball."""
     return (-x / arb(2).sqrt()).erfc() / 2
-
-
-def settle(ask: Callable[[], bool | None], bits: tuple[int, ...] = BITS) -> bool | None:
-    """What `ask` answers for certain at the first precision that tells; None if none does."""
-    for tried in bits:
-        with precision(tried):
-            found = ask()
-        if found is not None:
-            return found
-    return None
 
 
 def is_at_most(value: arb, bound: arb) -> bool | None:
