@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from flint import arb, ctx
+from flint import arb, ctx, fmpz_poly
 
 import tightrope as tr
 from catalogue import EVERY, Entry, batch, finite, gaussian, intersect, laplace, poisson, response
@@ -184,7 +184,7 @@ def test_rounding_and_windows_err_to_their_sides() -> None:
     bits = 12
     for _ in range(50):
         p, q = ([rng.randrange(1 << bits) for _ in range(6)] for _ in range(2))
-        one = Law(ABOVE, -2, Fraction(0), checker.fmpz_poly(p), checker.fmpz_poly(p), 5)
+        one = Law(ABOVE, -2, Fraction(0), fmpz_poly(p), fmpz_poly(p), 5)
         two = compose(one, one, bits, Fraction(-1), Fraction(4))
         exact = {j: Fraction(0) for j in range(-4, 8)}
         for a in range(6):
@@ -197,7 +197,7 @@ def test_rounding_and_windows_err_to_their_sides() -> None:
             above = sum(c for i, c in kept.items() if i >= j) + two.infinite
             if j <= 4:
                 assert above >= sum(c for i, c in exact.items() if i >= j)
-        labels = Law(BELOW, 0, Fraction(1, 3), checker.fmpz_poly(p), checker.fmpz_poly(q), 7)
+        labels = Law(BELOW, 0, Fraction(1, 3), fmpz_poly(p), fmpz_poly(q), 7)
         low = compose(labels, labels, bits, Fraction(2), Fraction(6))
         for i, c in enumerate(low.p.coeffs()):
             assert int(c) <= sum(
