@@ -155,3 +155,23 @@ def test_an_interrupted_simulation_prints_what_it_has(shell: Shell) -> None:
     assert answer["lower"] <= truth.lower
     assert truth.upper <= answer["upper"]
     assert "interrupted" in err
+
+
+def test_exact_integers_answer_on_the_command_line(shell: Shell) -> None:
+    asked = "--noise 1 --sampling poisson --rate 0.1 --steps 3 --relation remove --delta 1e-3"
+    certified, exact = (
+        loaded(shell, f"epsilon {asked} {who}")["brackets"][0]["epsilon"]
+        for who in ("", "--accountant exact --width 0.01")
+    )
+    assert exact["lower"] <= certified["upper"]
+    assert certified["lower"] <= exact["upper"]
+    assert exact["upper"] - exact["lower"] <= 0.01
+    code, _, err = shell(f"epsilon {asked} --cells 100")
+    assert code == 2
+    assert "--cells 100 contradicts --accountant certified" in err
+
+
+def test_a_statement_is_verified_in_exact_integers(shell: Shell) -> None:
+    statement = Path(__file__).parent.parent / "docs" / "statements" / "digits.json"
+    assert "In exact integers it is [0.94" in answered(shell, f"verify --exact {statement}")
+    assert loaded(shell, f"verify {statement}").get("exact") is None

@@ -35,7 +35,7 @@ class Exact(Accountant[ExactCurve, Bracket]):
     >>> import tightrope as tr
     >>> coin = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.Poisson(rate=0.5))
     >>> print(tr.delta(coin * 2, epsilon=0.0, relation=tr.ADD_OR_REMOVE, by=Exact()))
-    [0.3125, 0.3125...]
+    [0.31249..., 0.31250...]
     """
 
     name: ClassVar[str] = "exact"

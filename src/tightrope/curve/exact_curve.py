@@ -58,7 +58,7 @@ class ExactCurve(Curve[Bracket]):
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord()) * 2
     >>> print(tr.privacy_curve(run, relation=tr.REMOVE, by=tr.Exact(width=1e-6)).epsilon(0.1))
-    [1.5974..., 1.5974...]
+    [1.59754..., 1.59754...]
     """
 
     branches: tuple[ExactBranch, ...]

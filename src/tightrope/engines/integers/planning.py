@@ -214,13 +214,13 @@ class LossOutline:
         return min(low, high), high
 
     def spacing(self, tilt: float, width: float, on_lattice: float) -> float:
-        """The largest spacing with which the lattice moves epsilon by about a quarter of the width."""
+        """The largest spacing with which the lattice moves epsilon by about a third of the width."""
         low, high = 1e-25, 1e6
         for _ in range(80):
             middle = math.sqrt(low * high)
             parts = zip(self.shapes, self.counts, strict=True)
             spread = sum(times * shape.spread(tilt, middle, on_lattice) for shape, times in parts)
-            low, high = (middle, high) if (tilt + 1) / 2 * spread < width / 4 else (low, middle)
+            low, high = (middle, high) if (tilt + 1) / 2 * spread < width / 3 else (low, middle)
         return low
 
 
