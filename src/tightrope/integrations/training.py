@@ -1,0 +1,136 @@
+"""A torch training loop, watched: every optimizer step against the draw whose gradients it holds."""
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "tightrope.integrations.training needs PyTorch. Install it with: pip install 'tightrope[torch]'"
+    ) from missing
+
+from tightrope.audit.finding import Finding
+from tightrope.audit.loaders.inspect import inspect_loader
+from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
+from tightrope.audit.steps.draws import HandedBatch
+from tightrope.audit.steps.summary import StepsSummary, apply_steps
+from tightrope.errors import Described, InvalidSetting
+from tightrope.integrations.torch_inputs import HandedTensors
+from tightrope.integrations.torch_loaders import listen, why_blind
+
+OnStep = Callable[[CheckedStep], None]
+FRESH_BATCH = "be taken on the records of one batch that was drawn for it"
+ONE_STEP_EACH = (
+    "Iterate over the loader that is accounted, compute the gradients of one whole batch of it, and take one "
+    "step with them."
+)
+
+
+def refuse_unmatched(step: CheckedStep) -> None:
+    """Raise on a step whose gradients are not those of a fresh draw."""
+    if step.verdict is StepVerdict.UNMATCHED:
+        raise InvalidSetting(
+            "step", Described(f"one of which is known: {step.why}"), FRESH_BATCH, ONE_STEP_EACH
+        )
+
+
+class TrainingWatch:
+    """Sees the batches that a loader hands out, the inputs of a model and the steps of an optimizer.
+
+    `before_step` is called with the verdict on each step before it is taken, and may refuse it by raising;
+    `refuse_unmatched` does. What was seen of all steps is the `summary`.
+    """
+
+    def __init__(self, *, before_step: OnStep | None = None) -> None:
+        self.checks = StepChecks()
+        self._before_step = before_step
+        self._tensors = HandedTensors()
+        self._finding: Finding | None = None
+
+    # what is watched
+
+    def watch_loader(self, loader: Any) -> None:
+        """See every batch that this very loader hands to the training loop, in its own process."""
+        self._finding = inspect_loader(loader)
+        self.checks.blind = why_blind(loader)
+        if not self.checks.blind:
+            listen(loader, self)
+
+    def watch_model(self, model: Any) -> None:
+        """See the inputs of each forward pass in training mode."""
+        model.register_forward_pre_hook(self.see_inputs, with_kwargs=True)
+
+    def watch_optimizer(self, optimizer: Any) -> None:
+        """Check each step of an optimizer of torch. How many gradients it holds is taken from the inputs."""
+        optimizer.register_step_pre_hook(lambda *_: self._take_plain_step())
+
+    def _take_plain_step(self) -> None:
+        self.checks.hold_gradients()
+        self.judge_step()
+        self.checks.take_step()
+
+    # what is told, by hooks or by hand
+
+    def hand_over(self, batch: HandedBatch, data: Any) -> None:
+        """The training loop gets `data`, which is `batch`."""
+        self._tensors.remember(batch, data)
+        self.checks.hand_over(batch)
+
+    def end_pass(self) -> None:
+        """The training loop asked for a batch after the last one."""
+        self.checks.end_pass()
+
+    def see_inputs(self, model: Any, *inputs: Any) -> None:
+        """A forward pass on these inputs."""
+        if model.training and torch.is_grad_enabled():
+            batch, records = self._tensors.find(inputs)
+            self.checks.see_inputs(batch, records=records)
+
+    def judge_step(self) -> CheckedStep:
+        """The verdict on the step that is about to be taken with the gradients held now."""
+        step = self.checks.judge()
+        if self._before_step is not None:
+            self._before_step(step)
+        return step
+
+    # what is known
+
+    @property
+    def summary(self) -> StepsSummary:
+        """What was seen of the steps taken so far."""
+        return self.checks.summary()
+
+    @property
+    def finding(self) -> Finding:
+        """How the batches that were trained on were drawn: known only if every step was seen."""
+        if self._finding is None:
+            raise InvalidSetting("loader", None, "be watched", "Call watch_loader(loader) before training.")
+        return apply_steps(self._finding, self.summary)
+
+
+def watch_training(
+    *, loader: Any, model: Any, optimizer: Any, before_step: OnStep | None = refuse_unmatched
+) -> TrainingWatch:
+    """Watch a plain torch loop. By default a step on anything but a fresh batch of `loader` is refused.
+
+    >>> from torch import nn, optim, zeros
+    >>> from torch.utils.data import TensorDataset
+    >>> from tightrope.samplers import PoissonSampler
+    >>> from tightrope.samplers.torch import data_loader
+    >>> loader = data_loader(TensorDataset(zeros(100, 2)), PoissonSampler(records=100, rate=0.1, steps=5))
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
+    >>> watch = watch_training(loader=loader, model=model, optimizer=optimizer)
+    >>> for (points,) in loader:
+    ...     optimizer.zero_grad()
+    ...     model(points).sum().backward()  # in earnest: clip each gradient, add noise to the sum
+    ...     optimizer.step()
+    >>> print(watch.summary.sentence)
+    Each of the 5 steps was seen to use the records of one fresh batch of the loader.
+    """
+    watch = TrainingWatch(before_step=before_step)
+    watch.watch_loader(loader)
+    watch.watch_model(model)
+    watch.watch_optimizer(optimizer)
+    return watch
