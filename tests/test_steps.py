@@ -4,7 +4,7 @@ import pytest
 
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme
-from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
+from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepTally, StepVerdict
 from tightrope.audit.steps.draws import DrawCounter, HandedBatch
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 
@@ -42,7 +42,7 @@ def test_a_step_on_the_batch_at_hand_matches() -> None:
         loop.compute(batch, size)
         step = loop.step()
         assert (step.verdict, step.draws) == (RECORDS, (batch.draw,))
-    assert loop.checks.summary() == StepsSummary(records=3, passes=1)
+    assert loop.checks.summary() == StepsSummary(records=3, epochs=1)
     assert loop.checks.summary().is_proof
 
 
@@ -87,7 +87,7 @@ def test_inputs_that_cannot_be_told_are_presumed_to_be_the_last_batch() -> None:
     loop.get(4)
     loop.compute(None, None)
     assert loop.step().verdict is UNSEEN
-    assert loop.checks.summary() == StepsSummary(sizes=2, unseen=1, passes=1)
+    assert loop.checks.summary() == StepsSummary(sizes=2, unseen=1, epochs=1)
     assert not loop.checks.summary().is_proof
 
 
@@ -214,15 +214,25 @@ def test_passes_are_counted_where_steps_were_taken() -> None:
         loop.get(2)
     loop.loader_pass = loop.counter.begin_pass()
     loop.get(2)
-    assert loop.checks.summary().passes == 3
+    assert loop.checks.summary().epochs == 3
+
+
+def test_a_pass_of_several_epochs_is_counted_as_such() -> None:
+    loop, tally = Loop(), StepTally()
+    for place in range(7):
+        batch = loop.get(2)
+        if place != 3:
+            loop.compute(batch, 2)
+            tally.count(loop.step(), epoch=2)
+    assert tally.summary().epochs == 4
 
 
 # --- summaries
 
 
 def test_summaries_add_up_and_keep_the_first_reason() -> None:
-    good, bad = StepsSummary(records=3, passes=1), StepsSummary(unmatched=2, why="first")
-    assert good + bad == StepsSummary(records=3, unmatched=2, passes=1, why="first")
+    good, bad = StepsSummary(records=3, epochs=1), StepsSummary(unmatched=2, why="first")
+    assert good + bad == StepsSummary(records=3, unmatched=2, epochs=1, why="first")
     assert (bad + StepsSummary(unmatched=1, why="second")).why == "first"
     assert (StepsSummary(unseen=1, why="dark") + bad).why == "first"
     assert StepsSummary.from_plain((good + bad).plain()) == good + bad

@@ -20,19 +20,17 @@ from tightrope.integrations.torch_inputs import HandedTensors
 from tightrope.integrations.torch_loaders import listen, why_blind
 
 OnStep = Callable[[CheckedStep], None]
-FRESH_BATCH = "be taken on the records of one batch that was drawn for it"
+FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
 ONE_STEP_EACH = (
-    "Iterate over the loader that is accounted, compute the gradients of one whole batch of it, and take one "
-    "step with them."
+    "Iterate over that loader, the one that make_private returned if there is an engine, and take one step "
+    "for each of its batches."
 )
 
 
 def refuse_unmatched(step: CheckedStep) -> None:
     """Raise on a step whose gradients are not those of a fresh draw."""
     if step.verdict is StepVerdict.UNMATCHED:
-        raise InvalidSetting(
-            "step", Described(f"one of which is known: {step.why}"), FRESH_BATCH, ONE_STEP_EACH
-        )
+        raise InvalidSetting("step", Described(f"another: {step.why}"), FRESH_BATCH, ONE_STEP_EACH)
 
 
 class TrainingWatch:
@@ -53,6 +51,10 @@ class TrainingWatch:
     def watch_loader(self, loader: Any) -> None:
         """See every batch that this very loader hands to the training loop, in its own process."""
         self._finding = inspect_loader(loader)
+        self.listen_to(loader)
+
+    def listen_to(self, loader: Any) -> None:
+        """The same without a look at how the loader draws."""
         self.checks.blind = why_blind(loader)
         if not self.checks.blind:
             listen(loader, self)

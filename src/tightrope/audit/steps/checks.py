@@ -38,13 +38,14 @@ class StepTally:
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(StepVerdict, 0)
-        self._passes: set[LoaderPass] = set()
+        self._epochs: set[tuple[LoaderPass, int]] = set()
         self._why = ""
 
-    def count(self, step: CheckedStep) -> None:
-        """One more step."""
+    def count(self, step: CheckedStep, *, epoch: int | None = None) -> None:
+        """One more step. `epoch` is the number of draws in an epoch, where a pass may be several epochs."""
         self._counts[step.verdict] += 1
-        self._passes.update(draw.loader_pass for draw in step.draws)
+        for draw in step.draws:
+            self._epochs.add((draw.loader_pass, draw.place // epoch if epoch else 0))
         is_first = step.verdict is StepVerdict.UNMATCHED and self._counts[step.verdict] == 1
         if is_first or not self._why:
             self._why = step.why
@@ -56,7 +57,7 @@ class StepTally:
             sizes=self._counts[StepVerdict.SIZES_MATCH],
             unseen=self._counts[StepVerdict.UNSEEN],
             unmatched=self._counts[StepVerdict.UNMATCHED],
-            passes=len(self._passes),
+            epochs=len(self._epochs),
             why=self._why,
         )
 

@@ -9,28 +9,30 @@ from tightrope.numerics import check
 
 @final
 class LoaderPass:
-    """One pass over a loader."""
+    """One pass over a loader, and the number of draws that were made in it."""
 
-    __slots__ = ("number",)
+    __slots__ = ("draws", "number")
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self.number, self.draws = number, 0
 
 
 @final
 class Draw:
     """One draw of a loader: `size` records (on this rank), which one step may use once.
 
-    `number` counts the draws of the loader from 0; `indices` are the records, where they are known. Two draws
-    are never equal: each is a token that the step which uses it stamps.
+    `number` counts the draws of the loader from 0, and `place` those of its pass; `indices` are the records,
+    where they are known. Two draws are never equal: each is a token that the step which uses it stamps.
     """
 
-    __slots__ = ("indices", "is_used", "loader_pass", "number", "size")
+    __slots__ = ("indices", "is_used", "loader_pass", "number", "place", "size")
 
     def __init__(
         self, *, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
     ) -> None:
         self.number, self.loader_pass, self.indices = number, loader_pass, indices
+        self.place = loader_pass.draws
+        loader_pass.draws += 1
         self.size = check.whole(remedy="It is the number of records that were drawn.", size=size)
         self.is_used = False
 

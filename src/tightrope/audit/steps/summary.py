@@ -15,14 +15,14 @@ class StepsSummary:
     * `sizes`: only their number was seen;
     * `unseen`: neither was;
     * `unmatched`: they were not those of a fresh draw, the first of them for the reason `why`;
-    * `passes`: in how many passes over the loader steps were taken.
+    * `epochs`: in how many epochs of the loader steps were taken; a pass that was broken off is one, too.
     """
 
     records: int = 0
     sizes: int = 0
     unseen: int = 0
     unmatched: int = 0
-    passes: int = 0
+    epochs: int = 0
     why: str = ""
 
     @property
