@@ -26,7 +26,7 @@ from opacus_training import (
     RECORDS,
     USUAL_WARNINGS,
     asked,
-    dataset,
+    engine_and_parts,
     module_and_optimizer,
     poisson,
     shuffled,
@@ -42,15 +42,6 @@ from tightrope.integrations.opacus.engine import _count_ranks
 pytestmark = USUAL_WARNINGS
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SMALL = ["--records", "300", "--batch", "30", "--epochs", "1"]
-
-
-def engine_and_parts(
-    sampler: Any, relation: tr.Relation = tr.ADD_OR_REMOVE, **options: Any
-) -> tuple[TightropeEngine, Any, Any, Any]:
-    engine = TightropeEngine(relation=relation)
-    common = {"dataset": dataset(), "sampler": sampler, "noise_multiplier": NOISE, "max_grad_norm": 1.0}
-    module, optimizer, loader = engine.make_private(**module_and_optimizer(), **{**common, **options})
-    return engine, module, optimizer, loader
 
 
 @pytest.mark.parametrize("make", [poisson, without_replacement])

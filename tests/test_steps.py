@@ -205,6 +205,17 @@ def test_who_is_blind_says_why() -> None:
     )
 
 
+def test_a_caveat_takes_the_proof_but_not_the_faults() -> None:
+    loop = Loop()
+    loop.checks.caveat = "the other rank was not seen"
+    batch = loop.get(3)
+    loop.compute(batch, 3)
+    step = loop.step()
+    assert (step.verdict, step.draws, step.why) == (UNSEEN, (batch.draw,), "the other rank was not seen")
+    loop.compute(batch, 3)
+    assert loop.step().verdict is UNMATCHED
+
+
 def test_passes_are_counted_where_steps_were_taken() -> None:
     loop = Loop()
     for _ in range(3):
@@ -249,7 +260,7 @@ def test_summaries_add_up_and_keep_the_first_reason() -> None:
         (StepsSummary(records=2, sizes=1), "In 1 of 3 steps the numbers of gradients and of records"),
         (StepsSummary(sizes=1, unseen=4), "What 4 of 5 steps were taken on was not seen."),
         (StepsSummary(records=1, unmatched=1, why="x"), "1 of 2 steps was not taken on one fresh batch"),
-        (StepsSummary(unmatched=2, why="it was used"), "the loader: of the first it was used."),
+        (StepsSummary(unmatched=2, why="it was used"), "the loader. Of the first is known: it was used."),
     ],
 )
 def test_a_summary_says_what_was_seen(summary: StepsSummary, said: str) -> None:

@@ -45,6 +45,8 @@ class TrainingWatch:
         self._before_step = before_step
         self._tensors = HandedTensors()
         self._finding: Finding | None = None
+        self._handles: list[Any] = []
+        self._depth = 0  # of calls of the model that have not returned
 
     # what is watched
 
@@ -60,17 +62,26 @@ class TrainingWatch:
             listen(loader, self)
 
     def watch_model(self, model: Any) -> None:
-        """See the inputs of each forward pass in training mode."""
-        model.register_forward_pre_hook(self.see_inputs, with_kwargs=True)
+        """See the inputs of each forward pass in training mode, and parts that are called by themselves."""
+        self._handles += [
+            model.register_forward_pre_hook(self._enter, with_kwargs=True),
+            model.register_forward_hook(self._leave, always_call=True),
+            *(
+                part.register_forward_pre_hook(self._see_part)
+                for part in model.modules()
+                if next(part.parameters(recurse=False), None) is not None
+            ),
+        ]
 
     def watch_optimizer(self, optimizer: Any) -> None:
         """Check each step of an optimizer of torch. How many gradients it holds is taken from the inputs."""
-        optimizer.register_step_pre_hook(lambda *_: self._take_plain_step())
+        self._handles.append(optimizer.register_step_pre_hook(self._take_plain_step))
 
-    def _take_plain_step(self) -> None:
-        self.checks.hold_gradients()
-        self.judge_step()
-        self.checks.take_step()
+    def close(self) -> None:
+        """See and check nothing from now on."""
+        while self._handles:
+            self._handles.pop().remove()
+        self.checks.blind = "it was no longer watched"
 
     # what is told, by hooks or by hand
 
@@ -83,11 +94,10 @@ class TrainingWatch:
         """The training loop asked for a batch after the last one."""
         self.checks.end_pass()
 
-    def see_inputs(self, model: Any, *inputs: Any) -> None:
-        """A forward pass on these inputs."""
-        if model.training and torch.is_grad_enabled():
-            batch, records = self._tensors.find(inputs)
-            self.checks.see_inputs(batch, records=records)
+    def see_inputs(self, inputs: Any) -> None:
+        """A forward pass on these inputs, for training."""
+        batch, records = self._tensors.find(inputs)
+        self.checks.see_inputs(batch, records=records)
 
     def judge_step(self) -> CheckedStep:
         """The verdict on the step that is about to be taken with the gradients held now."""
@@ -95,6 +105,31 @@ class TrainingWatch:
         if self._before_step is not None:
             self._before_step(step)
         return step
+
+    # hooks
+
+    def _enter(self, model: Any, *inputs: Any) -> None:
+        self._depth += 1
+        if self._depth == 1 and model.training and torch.is_grad_enabled():
+            self._forget_stale_inputs()
+            self.see_inputs(inputs)
+
+    def _leave(self, *_: Any) -> None:
+        self._depth -= 1
+
+    def _see_part(self, part: Any, _: Any) -> None:
+        """A part of the model that is called by itself has inputs of which nothing is known."""
+        if not self._depth and part.training and torch.is_grad_enabled() and not _is_in_backward():
+            self._forget_stale_inputs()
+            self.checks.see_inputs(None)
+
+    def _forget_stale_inputs(self) -> None:
+        """Forget inputs that are known to have led to no gradients that are still there."""
+
+    def _take_plain_step(self, *_: Any) -> None:
+        self.checks.hold_gradients()
+        self.judge_step()
+        self.checks.take_step()
 
     # what is known
 
@@ -109,6 +144,11 @@ class TrainingWatch:
         if self._finding is None:
             raise InvalidSetting("loader", None, "be watched", "Call watch_loader(loader) before training.")
         return apply_steps(self._finding, self.summary)
+
+
+def _is_in_backward() -> bool:
+    """Whether a forward pass is done once more for the sake of a backward pass, to save memory."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def watch_training(

@@ -103,6 +103,7 @@ class StepChecks:
 
     def __init__(self) -> None:
         self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
+        self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
         self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
         self._inputs: list[_Inputs] = []
         self._held: list[_Gradients] = []
@@ -152,6 +153,10 @@ class StepChecks:
         self._held.clear()
         self._judged = None
 
+    def fail(self, why: str) -> None:
+        """The next step cannot match, whatever gradients are held."""
+        self._judged = CheckedStep(verdict=StepVerdict.UNMATCHED, why=why)
+
     def judge(self) -> CheckedStep:
         """The verdict on a step with the gradients held now; nothing changes."""
         if self._judged is None:
@@ -187,6 +192,8 @@ class StepChecks:
         why = _find_fault(inputs, draws, gradients)
         if why:
             return CheckedStep(verdict=StepVerdict.UNMATCHED, draws=draws, why=why)
+        if self.caveat:
+            return CheckedStep(verdict=StepVerdict.UNSEEN, draws=draws, why=self.caveat)
         if all(one.seen for one in inputs):
             return CheckedStep(verdict=StepVerdict.RECORDS_MATCH, draws=draws)
         verdict = StepVerdict.UNSEEN if gradients is None else StepVerdict.SIZES_MATCH

@@ -42,10 +42,10 @@ class StepsSummary:
         if not steps:
             return "No step was taken."
         if self.unmatched:
-            some = f"{self.unmatched:,} of {steps:,} steps"
-            was = "was" if self.unmatched == 1 else "were"
-            which = "" if self.unmatched == 1 else "of the first "
-            return f"{some} {was} not taken on one fresh batch of the loader: {which}{self.why}."
+            off = "not taken on one fresh batch of the loader"
+            if self.unmatched == 1:
+                return f"1 of {steps:,} steps was {off}: {self.why}."
+            return f"{self.unmatched:,} of {steps:,} steps were {off}. Of the first is known: {self.why}."
         if self.unseen:
             because = f": {self.why}" if self.why else ""
             return f"What {self.unseen:,} of {steps:,} steps were taken on was not seen{because}."

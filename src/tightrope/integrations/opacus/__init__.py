@@ -40,7 +40,9 @@ from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.integrations.opacus.mismatch import SamplerMismatch
 from tightrope.integrations.opacus.statement import audit_training
 from tightrope.integrations.opacus.steps import PrivateWatch
+from tightrope.integrations.ranks import compare_ranks
 from tightrope.integrations.torch_loaders import listen_to_parts
+from tightrope.samplers.sampler import Passes
 
 __all__ = [
     "OpacusAccountant",
@@ -111,7 +113,10 @@ def _make_private_and_watch(make_private: Any, engine: Any, *given: Any, **optio
     made = make_private(engine, *given, **options)
     if hasattr(engine.accountant, "see_loader"):
         module, optimizer, *_, loader = made
-        PrivateWatch().watch_private(module=module, optimizer=optimizer, loader=loader)
+        watch = PrivateWatch()
+        drawn_by = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+        watch.checks.caveat = compare_ranks(drawn_by) if isinstance(drawn_by, Passes) else ""
+        watch.watch_private(module=module, optimizer=optimizer, loader=loader)
     return made
 
 

@@ -20,12 +20,11 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.mismatch import warn, warn_in_a_box
 from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, read_state
-from tightrope.integrations.opacus.steps import watch_of
+from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
     BY_HAND,
     KIND_IN_WORDS,
-    NOT_WATCHED,
     ONE_STEP_EACH,
     REMEDIES,
     UNTIL_THEN,
@@ -122,12 +121,12 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            step = _check_step(optimizer)
-            draws = max(optimizer.accumulated_iterations, len(step.draws))
+            step = check_step(optimizer)
+            draws = count_draws(optimizer, step)
             self._shared_noise |= draws > 1
             is_off = step.verdict is StepVerdict.UNMATCHED
             first_off = next(filter(is_off_the_loader, self._drawn), None) if is_off else None
-            drawn = ADAPTIVE_CLIPPING if _clips_adaptively(optimizer) else finding
+            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
             if is_off:
                 drawn = first_off or find_step(step)
             self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
@@ -169,6 +168,11 @@ class OpacusAccountant(IAccountant):
     def findings(self) -> tuple[Finding | None, ...]:
         """What was found of the loader, for each entry of the history; None where none was seen."""
         return tuple(self._align_findings())
+
+    @property
+    def loader(self) -> Finding | None:
+        """What was found of the loader of the steps to come."""
+        return self._found
 
     @property
     def run(self) -> Run:
@@ -361,18 +365,6 @@ class OpacusAccountant(IAccountant):
         self._starts += state.starts  # what resumes begins with a new pass
         self._tally, self._resumed_from, self._tallied = StepTally(), state.steps, len(self)
         self._answered_for = None
-
-
-def _check_step(optimizer: Any) -> CheckedStep:
-    watch = watch_of(optimizer)
-    if watch is None:
-        return CheckedStep(verdict=StepVerdict.UNSEEN, why=NOT_WATCHED)
-    return watch.checks.judge()
-
-
-def _clips_adaptively(optimizer: Any) -> bool:
-    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
-    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
 
 
 def _subclass(

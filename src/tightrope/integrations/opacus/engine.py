@@ -16,7 +16,8 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.states import read_steps
-from tightrope.integrations.opacus.steps import PrivateWatch
+from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
+from tightrope.integrations.ranks import compare_ranks
 from tightrope.integrations.training import refuse_unmatched
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
@@ -86,7 +87,7 @@ class LedgerAccountant(IAccountant):
 
         def record(optimizer: Any) -> None:
             step = watch.checks.judge()
-            draws = max(optimizer.accumulated_iterations, len(step.draws))
+            draws = count_draws(optimizer, step)
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
             self.tally.count(step)
@@ -206,6 +207,7 @@ class TightropeEngine(PrivacyEngine):
         ranks = _count_ranks(private_optimizer, sampler)
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
         watch = PrivateWatch(before_step=refuse_unmatched)
+        watch.checks.caveat = compare_ranks(sampler)
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )

@@ -40,16 +40,16 @@ def _read_accountant(accountant: OpacusAccountant) -> Finding:
     if len(seen) > 1:
         remedy = "State each part by itself, or ask accountant.epsilon(delta) for what is proved of all."
         raise InvalidSetting("loaders", len(seen), "all draw in one way", remedy)
-    found = next(iter(seen), None) or declare(Scheme.UNKNOWN)
-    if not accountant.steps.is_proof and found.scheme is not Scheme.UNKNOWN:
-        return apply_steps(found, accountant.steps)
-    if accountant.only_bounds:
+    found = next(iter(seen), accountant.loader) or declare(Scheme.UNKNOWN)
+    if found.scheme is Scheme.UNKNOWN:
+        return found
+    if accountant.steps.is_proof and accountant.only_bounds:
         raise NoTheorem(
             "the accountant recorded bounds of what was run: batches accumulated into one step, rates given "
-            "by hand, or training that was resumed with a loader without a sampling",
+            "by hand, or passes over a loader without a sampling that were broken off",
             "Ask accountant.epsilon(delta) for what is proved.",
         )
-    return found
+    return apply_steps(found, accountant.steps)
 
 
 def _read_engine(engine: TightropeEngine) -> Finding:

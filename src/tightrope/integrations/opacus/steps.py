@@ -1,21 +1,23 @@
 """The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
 
-from collections.abc import Callable
 from typing import Any
 
-from tightrope.audit.steps.checks import CheckedStep
-from tightrope.integrations.training import TrainingWatch
+from tightrope.audit.steps.checks import CheckedStep, StepVerdict
+from tightrope.integrations.training import OnStep, TrainingWatch
 
 WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
+BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
+NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
 
 
 class PrivateWatch(TrainingWatch):
     """A training by Opacus, watched: per-sample gradients are counted, and skipped steps are added up."""
 
-    def __init__(self, *, before_step: Callable[[CheckedStep], None] | None = None) -> None:
+    def __init__(self, *, before_step: OnStep | None = None) -> None:
         super().__init__(before_step=before_step)
-        self._first_parameter: Any = None
-        self._drops_inputs = False
+        self._parameters: list[Any] = []
+        self._is_prepared = False  # whether the step to come has been clipped and made noisy
+        self._counts_passes = False
 
     def watch_private(self, *, module: Any, optimizer: Any, loader: Any) -> None:
         """Watch what `make_private` returned."""
@@ -24,35 +26,46 @@ class PrivateWatch(TrainingWatch):
         self.watch_model(getattr(module, "_module", module))
         self.watch_optimizer(optimizer)
         # Modules with hooks count, for each parameter, the forward passes that have no backward pass yet.
-        self._drops_inputs = hasattr(module, "capture_backprops_hook")
+        self._counts_passes = hasattr(module, "capture_backprops_hook")
 
     def watch_optimizer(self, optimizer: Any) -> None:
         """Count the gradients of each step, also of those that only accumulate, and judge it in time."""
-        prepare = optimizer.pre_step
-        self._first_parameter = next(iter(optimizer.params), None)
+        inside, prepare = optimizer.original_optimizer, optimizer.pre_step
+        earlier = getattr(inside, WATCH, None)
+        if earlier is not None:
+            earlier.close()  # it was made private before, and is made so anew
+        self._parameters = list(optimizer.params)
 
         def count_and_prepare(closure: Any = None) -> Any:
             self._hold_gradients(optimizer)
             if optimizer._check_skip_next_step(pop_next=False):
                 return prepare(closure)
             self._judge_or_give_back(optimizer)
-            is_taken = prepare(closure)
-            if is_taken:
+            self._is_prepared = prepare(closure)
+            if self._is_prepared:
                 self.checks.take_step()
-            return is_taken
+            return self._is_prepared
 
         optimizer.pre_step = count_and_prepare
-        setattr(optimizer, WATCH, self)
+        self._handles.append(inside.register_step_pre_hook(lambda *_: self._notice_bypass(optimizer)))
+        for watched in (optimizer, inside):
+            setattr(watched, WATCH, self)
 
-    def see_inputs(self, model: Any, *inputs: Any) -> None:
-        """A forward pass on these inputs."""
-        first = self._first_parameter
-        if self._drops_inputs and _has_no_gradients(first):
-            self.checks.forget_inputs()  # what was computed before was cleared by zero_grad
-        super().see_inputs(model, *inputs)
+    def _forget_stale_inputs(self) -> None:
+        if self._counts_passes and not any(map(_has_gradients, self._parameters)):
+            self.checks.forget_inputs()  # zero_grad has cleared what came of them
+
+    def _notice_bypass(self, optimizer: Any) -> None:
+        if not self._is_prepared:
+            self.checks.fail(BYPASS)
+            self.judge_step()
+            if optimizer.step_hook is not None:
+                optimizer.step_hook(optimizer)
+            self.checks.take_step()
+        self._is_prepared = False
 
     def _hold_gradients(self, optimizer: Any) -> None:
-        first = self._first_parameter
+        first = next(iter(self._parameters), None)
         if _summed_gradient(optimizer, first) is None:
             self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
         self.checks.hold_gradients(*_count_gradients(first))
@@ -67,15 +80,30 @@ class PrivateWatch(TrainingWatch):
             raise
 
 
-def watch_of(optimizer: Any) -> PrivateWatch | None:
-    """Who watches this optimizer."""
-    found = getattr(optimizer, WATCH, None)
-    return found if isinstance(found, PrivateWatch) else None
+def check_step(optimizer: Any) -> CheckedStep:
+    """The verdict on the step that an optimizer is about to take."""
+    watch = getattr(optimizer, WATCH, None)
+    if not isinstance(watch, PrivateWatch):
+        return CheckedStep(verdict=StepVerdict.UNSEEN, why=NOT_WATCHED)
+    return watch.checks.judge()
 
 
-def _has_no_gradients(parameter: Any) -> bool:
-    computing = getattr(parameter, "_forward_counter", 0)
-    return not computing and getattr(parameter, "grad_sample", None) is None
+def clips_adaptively(optimizer: Any) -> bool:
+    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
+    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+
+
+def count_draws(optimizer: Any, step: CheckedStep) -> int:
+    """How many draws share the noise of a step; 1 where the step is none on draws of the loader."""
+    if step.verdict is StepVerdict.UNMATCHED:
+        return 1
+    accumulated: int = optimizer.accumulated_iterations
+    return max(accumulated, len(step.draws))
+
+
+def _has_gradients(parameter: Any) -> bool:
+    """Whether a parameter has per-sample gradients, or a forward pass that may still lead to some."""
+    return parameter.grad_sample is not None or parameter._forward_counter > 0
 
 
 def _summed_gradient(optimizer: Any, parameter: Any) -> Any:
