@@ -1,88 +1,97 @@
 """The tensors that reach a model, as the batch of the loader that they are, if they are one."""
 
 import weakref
-from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from tightrope.audit.steps.draws import HandedBatch
 
-AT_HAND = 2  # batches kept alive: the one trained on, and one that a loop reads ahead
-ALIVE = 64  # batches known as long as someone else keeps them alive, in a queue for example
+MOST_ALIVE = 1024  # tensors of earlier batches that are known as long as someone keeps them alive
 SAMPLE = 4096  # values compared where a batch was copied, to another device or type
 
 
-def list_tensors(value: Any, depth: int = 4) -> Iterator[Tensor]:
+def list_tensors(value: Any, depth: int = 4) -> list[Tensor]:
     """The tensors in nested lists, tuples and mappings that have a batch dimension."""
     if isinstance(value, Tensor):
-        if value.ndim:
-            yield value
-    elif depth and isinstance(value, Mapping):
-        for entry in value.values():
-            yield from list_tensors(entry, depth - 1)
-    elif depth and isinstance(value, list | tuple):
-        for entry in value:
-            yield from list_tensors(entry, depth - 1)
+        return [value] if value.ndim else []
+    if isinstance(value, list | tuple):
+        parts: Iterable[Any] = value
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        return []
+    found: list[Tensor] = []
+    for part in parts:
+        if isinstance(part, Tensor):
+            if part.ndim:
+                found.append(part)
+        elif depth:
+            found += list_tensors(part, depth - 1)
+    return found
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(NamedTuple):
     """A batch, and its tensors with their versions: a tensor that was written to is another one."""
 
     batch: HandedBatch
-    tensors: tuple[tuple[Tensor, int], ...]
+    tensors: list[Tensor]
+    versions: list[int]
 
 
 class HandedTensors:
     """The tensors of the batches that were handed to a training loop, so as to know them again."""
 
     def __init__(self) -> None:
-        self._at_hand: deque[_Kept] = deque(maxlen=AT_HAND)
-        self._by_id: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
-        self._order: deque[tuple[int, ...]] = deque()
+        self._latest: _Kept | None = None
+        self._before: _Kept | None = None
+        self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        tensors = tuple((tensor, _version(tensor)) for tensor in list_tensors(data))
-        self._at_hand.append(_Kept(batch, tensors))
-        for tensor, version in tensors:
-            self._by_id[id(tensor)] = (weakref.ref(tensor), version, batch)
-        self._order.append(tuple(id(tensor) for tensor, _ in tensors))
-        if len(self._order) > ALIVE:
-            for one in self._order.popleft():
-                self._forget(one)
+        tensors = list_tensors(data)
+        if self._before is not None and not self._before.batch.draw.is_used:
+            self._keep_while_alive(self._before)
+        self._before, self._latest = self._latest, _Kept(batch, tensors, [_version(one) for one in tensors])
 
-    def _forget(self, one: int) -> None:
-        # the address may belong to a tensor of a later batch by now
-        if one in self._by_id and not any(one in later for later in self._order):
-            del self._by_id[one]
+    def _keep_while_alive(self, kept: _Kept) -> None:
+        """Know a batch that others keep, in a queue for example, as long as they do."""
+        for tensor, version in zip(kept.tensors, kept.versions, strict=True):
+            self._alive[id(tensor)] = (weakref.ref(tensor), version, kept.batch)
+        while len(self._alive) > MOST_ALIVE:
+            del self._alive[next(iter(self._alive))]
 
     def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
         """The batch, or the part of one, that all of these inputs are; and the length of the first."""
-        batches: set[HandedBatch] = set()
-        records = None
-        for tensor in list_tensors(inputs):
-            records = len(tensor) if records is None else records
-            found = self._find_tensor(tensor)
-            if found is None:
-                return None, records
-            batches.add(found)
-        return (batches.pop() if len(batches) == 1 else None), records
+        tensors = list_tensors(inputs)
+        if not tensors:
+            return None, None
+        found = self._find_tensor(tensors[0])
+        for other in tensors[1:]:
+            if found is None or self._find_tensor(other) != found:
+                return None, len(tensors[0])
+        return found, len(tensors[0])
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        known = self._by_id.get(id(tensor))
+        kept_ones = [kept for kept in (self._latest, self._before) if kept is not None]
+        for kept in kept_ones:
+            for one, version in zip(kept.tensors, kept.versions, strict=True):
+                if one is tensor:
+                    return kept.batch if _version(tensor) == version else None
+        known = self._alive.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[2] if known[1] == _version(tensor) else None
         try:
-            for kept in reversed(self._at_hand):
-                for other, version in kept.tensors:
-                    if _version(other) == version and (found := _compare(tensor, other, kept.batch)):
-                        return found
+            return self._find_copy(tensor, kept_ones)
         except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
             return None
+
+    def _find_copy(self, tensor: Tensor, kept_ones: list[_Kept]) -> HandedBatch | None:
+        for kept in kept_ones:
+            for one, version in zip(kept.tensors, kept.versions, strict=True):
+                if _version(one) == version and (found := _compare(tensor, one, kept.batch)):
+                    return found
         return None
 
 

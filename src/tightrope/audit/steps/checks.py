@@ -1,7 +1,9 @@
 """What a training loop does, told as it happens, as a verdict on each step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from tightrope.audit.steps.draws import Draw, HandedBatch, LoaderPass
 from tightrope.audit.steps.summary import StepsSummary
@@ -62,8 +64,7 @@ class StepTally:
         )
 
 
-@dataclass(frozen=True)
-class _Inputs:
+class _Inputs(NamedTuple):
     """One forward pass: the batch it was on, and whether that was seen or is only presumed."""
 
     batch: HandedBatch | None
@@ -71,8 +72,7 @@ class _Inputs:
     records: int | None
 
 
-@dataclass(frozen=True)
-class _Gradients:
+class _Gradients(NamedTuple):
     """Gradients that the next step will hold, and the forward passes that they came from."""
 
     inputs: tuple[_Inputs, ...]
@@ -141,7 +141,7 @@ class StepChecks:
         nothing where that is not known.
         """
         inputs = tuple(self._inputs) or self._presume(max(len(records), 1))
-        total = None if not records or None in records else sum(count or 0 for count in records)
+        total = _add(records) if records else None
         if total is None and len(inputs) == 1:
             total = inputs[0].records
         self._held.append(_Gradients(inputs, total))
@@ -187,48 +187,58 @@ class StepChecks:
         if self.blind:
             return CheckedStep(verdict=StepVerdict.UNSEEN, why=self.blind)
         inputs = [one for held in self._held for one in held.inputs]
-        draws = tuple(dict.fromkeys(one.batch.draw for one in inputs if one.batch is not None))
+        draws = tuple(dict.fromkeys([one.batch.draw for one in inputs if one.batch is not None]))
         gradients = _add([held.records for held in self._held])
-        why = _find_fault(inputs, draws, gradients)
+        is_seen = all([one.seen for one in inputs])
+        why = _find_fault(inputs, draws, gradients, is_seen)
         if why:
             return CheckedStep(verdict=StepVerdict.UNMATCHED, draws=draws, why=why)
         if self.caveat:
             return CheckedStep(verdict=StepVerdict.UNSEEN, draws=draws, why=self.caveat)
-        if all(one.seen for one in inputs):
+        if is_seen:
             return CheckedStep(verdict=StepVerdict.RECORDS_MATCH, draws=draws)
         verdict = StepVerdict.UNSEEN if gradients is None else StepVerdict.SIZES_MATCH
         return CheckedStep(verdict=verdict, draws=draws)
 
 
-def _find_fault(inputs: list[_Inputs], draws: tuple[Draw, ...], gradients: int | None) -> str:
+# Lists where generators would do: this runs in every step of a training, and builds them in half the time.
+
+
+def _find_fault(inputs: list[_Inputs], draws: tuple[Draw, ...], gradients: int | None, is_seen: bool) -> str:
     """Why gradients are not those of fresh draws; empty if nothing speaks against it."""
-    if not inputs or any(one.batch is None for one in inputs):
+    if not inputs or None in [one.batch for one in inputs]:
         return "no batch of the loader had been handed out for it"
-    used = next((draw for draw in draws if draw.is_used), None)
-    if used is not None:
-        return f"draw {used.number} of the loader was stepped on before"
-    size = sum(draw.size for draw in draws)
+    size = 0
+    for draw in draws:
+        if draw.is_used:
+            return f"draw {draw.number} of the loader was stepped on before"
+        size += draw.size
     if gradients is not None and gradients != size:
         return f"it holds {_count(gradients, 'gradient')} where the loader drew {_count(size, 'record')}"
-    if all(one.seen for one in inputs) and (missing := size - _count_records(inputs)):
+    if is_seen and (missing := size - _count_records(inputs)):
         return f"{_count(missing, 'record')} of the draw never reached the model"
     return ""
 
 
 def _count_records(inputs: list[_Inputs]) -> int:
     """How many records of their draws the forward passes were on, each counted once."""
-    places = sorted((b.draw.number, b.start, b.records) for one in inputs if (b := one.batch) is not None)
+    places = [(b.draw.number, b.start, b.records) for one in inputs if (b := one.batch) is not None]
     total, draw, end = 0, -1, 0
-    for number, start, records in places:
+    for number, start, records in sorted(places):
         end = end if number == draw else 0
         total += max(0, start + records - max(start, end))
         draw, end = number, max(end, start + records)
     return total
 
 
-def _add(counts: list[int | None]) -> int | None:
+def _add(counts: Sequence[int | None]) -> int | None:
     """The sum, if all are known."""
-    return None if None in counts else sum(count or 0 for count in counts)
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,10 +1,7 @@
 """Tokens: what one draw of a loader is, wherever its records travel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
-
-from tightrope.numerics import check
+from typing import NamedTuple, final
 
 
 @final
@@ -30,10 +27,9 @@ class Draw:
     def __init__(
         self, *, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
     ) -> None:
-        self.number, self.loader_pass, self.indices = number, loader_pass, indices
-        self.place = loader_pass.draws
+        self.number, self.size, self.indices = number, size, indices
+        self.loader_pass, self.place = loader_pass, loader_pass.draws
         loader_pass.draws += 1
-        self.size = check.whole(remedy="It is the number of records that were drawn.", size=size)
         self.is_used = False
 
     def __repr__(self) -> str:
@@ -41,8 +37,7 @@ class Draw:
         return f"Draw(number={self.number}, size={self.size}{used})"
 
 
-@dataclass(frozen=True)
-class HandedBatch:
+class HandedBatch(NamedTuple):  # one for each batch, and made in a third of the time of a dataclass
     """What reached the training loop: `records` records of one draw, from its record `start` on."""
 
     draw: Draw

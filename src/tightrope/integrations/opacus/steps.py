@@ -16,6 +16,7 @@ class PrivateWatch(TrainingWatch):
     def __init__(self, *, before_step: OnStep | None = None) -> None:
         super().__init__(before_step=before_step)
         self._parameters: list[Any] = []
+        self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
         self._is_prepared = False  # whether the step to come has been clipped and made noisy
         self._counts_passes = False
 
@@ -35,9 +36,10 @@ class PrivateWatch(TrainingWatch):
         if earlier is not None:
             earlier.close()  # it was made private before, and is made so anew
         self._parameters = list(optimizer.params)
+        self._sums = getattr(optimizer, "grad_state", None)
 
         def count_and_prepare(closure: Any = None) -> Any:
-            self._hold_gradients(optimizer)
+            self._hold_gradients()
             if optimizer._check_skip_next_step(pop_next=False):
                 return prepare(closure)
             self._judge_or_give_back(optimizer)
@@ -64,9 +66,10 @@ class PrivateWatch(TrainingWatch):
             self.checks.take_step()
         self._is_prepared = False
 
-    def _hold_gradients(self, optimizer: Any) -> None:
-        first = next(iter(self._parameters), None)
-        if _summed_gradient(optimizer, first) is None:
+    def _hold_gradients(self) -> None:
+        first = self._parameters[0] if self._parameters else None
+        summed = self._sums[first]["summed_grad"] if self._sums else getattr(first, "summed_grad", None)
+        if summed is None:
             self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
         self.checks.hold_gradients(*_count_gradients(first))
 
@@ -104,12 +107,6 @@ def count_draws(optimizer: Any, step: CheckedStep) -> int:
 def _has_gradients(parameter: Any) -> bool:
     """Whether a parameter has per-sample gradients, or a forward pass that may still lead to some."""
     return parameter.grad_sample is not None or parameter._forward_counter > 0
-
-
-def _summed_gradient(optimizer: Any, parameter: Any) -> Any:
-    """The clipped gradients that skipped steps left for this one."""
-    states = getattr(optimizer, "grad_state", None)
-    return states[parameter]["summed_grad"] if states else getattr(parameter, "summed_grad", None)
 
 
 def _count_gradients(parameter: Any) -> list[int]:
