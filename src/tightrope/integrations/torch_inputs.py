@@ -1,7 +1,7 @@
 """The tensors that reach a model, as the batch of the loader that they are, if they are one."""
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -16,23 +16,17 @@ def list_tensors(value: Any, depth: int = 4) -> list[Tensor]:
     """The tensors in nested lists, tuples and mappings that have a batch dimension."""
     if isinstance(value, Tensor):
         return [value] if value.ndim else []
-    if isinstance(value, list | tuple):
-        parts: Iterable[Any] = value
-    elif isinstance(value, Mapping):
-        parts = value.values()
-    else:
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):  # a union would be built anew for each batch
         return []
-    found: list[Tensor] = []
-    for part in parts:
-        if isinstance(part, Tensor):
-            if part.ndim:
-                found.append(part)
-        elif depth:
-            found += list_tensors(part, depth - 1)
-    return found
+    return [one for part in value for one in list_tensors(part, depth - 1)] if depth else []
 
 
-class _Kept(NamedTuple):
+_FLAT = (list, tuple)
+
+
+class KeptTensors(NamedTuple):
     """A batch, and its tensors with their versions: a tensor that was written to is another one."""
 
     batch: HandedBatch
@@ -44,23 +38,33 @@ class HandedTensors:
     """The tensors of the batches that were handed to a training loop, so as to know them again."""
 
     def __init__(self) -> None:
-        self._latest: _Kept | None = None
-        self._before: _Kept | None = None
+        self.latest: KeptTensors | None = None
+        self.before: KeptTensors | None = None
         self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        tensors = list_tensors(data)
-        if self._before is not None and not self._before.batch.draw.is_used:
-            self._keep_while_alive(self._before)
-        self._before, self._latest = self._latest, _Kept(batch, tensors, [_version(one) for one in tensors])
+        before = self.before
+        if before is not None and not before.batch.draw.is_used:
+            self._keep_while_alive(before)
+        is_flat = type(data) in _FLAT and {Tensor}.issuperset(map(type, data))
+        tensors = [one for one in data if one.ndim] if is_flat else list_tensors(data)
+        self.before = self.latest
+        self.latest = KeptTensors(batch, tensors, [_version(one) for one in tensors])
 
-    def _keep_while_alive(self, kept: _Kept) -> None:
+    def _keep_while_alive(self, kept: KeptTensors) -> None:
         """Know a batch that others keep, in a queue for example, as long as they do."""
         for tensor, version in zip(kept.tensors, kept.versions, strict=True):
             self._alive[id(tensor)] = (weakref.ref(tensor), version, kept.batch)
         while len(self._alive) > MOST_ALIVE:
             del self._alive[next(iter(self._alive))]
+
+    def find_latest(self, args: tuple[Any, ...]) -> HandedBatch | None:
+        """The batch handed over last, if its first tensor, untouched, is the only one of `args`."""
+        kept = self.latest
+        if kept is None or len(args) != 1 or not kept.tensors or args[0] is not kept.tensors[0]:
+            return None
+        return kept.batch if _version(args[0]) == kept.versions[0] else None
 
     def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
         """The batch, or the part of one, that all of these inputs are; and the length of the first."""
@@ -74,7 +78,7 @@ class HandedTensors:
         return found, len(tensors[0])
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        kept_ones = [kept for kept in (self._latest, self._before) if kept is not None]
+        kept_ones = [kept for kept in (self.latest, self.before) if kept is not None]
         for kept in kept_ones:
             for one, version in zip(kept.tensors, kept.versions, strict=True):
                 if one is tensor:
@@ -87,7 +91,7 @@ class HandedTensors:
         except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
             return None
 
-    def _find_copy(self, tensor: Tensor, kept_ones: list[_Kept]) -> HandedBatch | None:
+    def _find_copy(self, tensor: Tensor, kept_ones: list[KeptTensors]) -> HandedBatch | None:
         for kept in kept_ones:
             for one, version in zip(kept.tensors, kept.versions, strict=True):
                 if _version(one) == version and (found := _compare(tensor, one, kept.batch)):
@@ -96,7 +100,12 @@ class HandedTensors:
 
 
 def _version(tensor: Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+    """How often a tensor was written to."""
+    try:
+        version: int = tensor._version
+        return version
+    except RuntimeError:  # nobody counts in inference mode
+        return -1
 
 
 def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:

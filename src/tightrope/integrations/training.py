@@ -44,6 +44,7 @@ class TrainingWatch:
         self.checks = StepChecks()
         self._before_step = before_step
         self._tensors = HandedTensors()
+        self._whole: HandedBatch | None = None  # the batch of the only forward pass since the last gradients
         self._finding: Finding | None = None
         self._handles: list[Any] = []
         self._depth = 0  # of calls of the model that have not returned
@@ -94,8 +95,9 @@ class TrainingWatch:
         """The training loop asked for a batch after the last one."""
         self.checks.end_pass()
 
-    def see_inputs(self, inputs: Any) -> None:
+    def see_inputs(self, *inputs: Any) -> None:
         """A forward pass on these inputs, for training."""
+        self._look_again()
         batch, records = self._tensors.find(inputs)
         self.checks.see_inputs(batch, records=records)
 
@@ -108,11 +110,16 @@ class TrainingWatch:
 
     # hooks
 
-    def _enter(self, model: Any, *inputs: Any) -> None:
+    def _enter(self, model: Any, args: Any, kwargs: Any) -> None:
         self._depth += 1
         if self._depth == 1 and model.training and torch.is_grad_enabled():
-            self._forget_stale_inputs()
-            self.see_inputs(inputs)
+            batch = (
+                None if kwargs or self._whole or self.checks.has_inputs else self._tensors.find_latest(args)
+            )
+            if batch is None:
+                self.see_inputs(args, kwargs)
+            else:
+                self._whole = batch
 
     def _leave(self, *_: Any) -> None:
         self._depth -= 1
@@ -120,13 +127,23 @@ class TrainingWatch:
     def _see_part(self, part: Any, _: Any) -> None:
         """A part of the model that is called by itself has inputs of which nothing is known."""
         if not self._depth and part.training and torch.is_grad_enabled() and not _is_in_backward():
-            self._forget_stale_inputs()
+            self._look_again()
             self.checks.see_inputs(None)
 
-    def _forget_stale_inputs(self) -> None:
-        """Forget inputs that are known to have led to no gradients that are still there."""
+    def _look_again(self) -> None:
+        """The step to come is not the usual one: tell the checks of the forward pass there was."""
+        whole, self._whole = self._whole, None
+        if self._has_stale_inputs():
+            self.checks.forget_inputs()
+        elif whole is not None:
+            self.checks.see_inputs(whole)
+
+    def _has_stale_inputs(self) -> bool:
+        """Whether the forward passes so far are known to have led to no gradients that are still there."""
+        return False
 
     def _take_plain_step(self, *_: Any) -> None:
+        self._look_again()
         self.checks.hold_gradients()
         self.judge_step()
         self.checks.take_step()

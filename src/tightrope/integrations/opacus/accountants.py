@@ -25,6 +25,7 @@ from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
     BY_HAND,
     KIND_IN_WORDS,
+    NOT_WATCHED,
     ONE_STEP_EACH,
     REMEDIES,
     UNTIL_THEN,
@@ -65,8 +66,9 @@ class OpacusAccountant(IAccountant):
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
         self._starts = 0  # how often training began with a new pass over a loader
-        self._tally, self._resumed_from = StepTally(), StepsSummary()
-        self._tallied = 0  # steps of the history that are in one of the two
+        self._tallies = [StepTally()]  # the first of steps that nobody watched, then one for each loader
+        self._resumed_from = StepsSummary()
+        self._tallied = 0  # steps of the history that are in one of these
         self._answered_for: object = None
         self._answers: dict[tuple[float, Certified], ProvedBound] = {}
 
@@ -107,7 +109,8 @@ class OpacusAccountant(IAccountant):
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step on one freshly drawn batch, which nobody saw."""
         self._record(float(noise_multiplier), float(sample_rate), 1, self._found)
-        self._count(CheckedStep(verdict=StepVerdict.UNSEEN, why=BY_HAND), 1, self._found)
+        self._tallies[0].count(CheckedStep(StepVerdict.UNSEEN, why=BY_HAND))
+        self._tallied += 1
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What Opacus calls at each step, when the gradients are clipped and noisy.
@@ -121,7 +124,7 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            step = check_step(optimizer)
+            step = check_step(optimizer) or self._count_unwatched()
             draws = count_draws(optimizer, step)
             self._shared_noise |= draws > 1
             is_off = step.verdict is StepVerdict.UNMATCHED
@@ -130,22 +133,28 @@ class OpacusAccountant(IAccountant):
             if is_off:
                 drawn = first_off or find_step(step)
             self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-            self._count(step, draws, finding)
+            self._tallied += draws
             if is_off and drawn is not None and first_off is None:
                 warn_in_a_box(self._say_mismatch(drawn), ONE_STEP_EACH)
 
         return record
 
-    def _count(self, step: CheckedStep, draws: int, finding: Finding | None) -> None:
-        self._tally.count(step, epoch=None if finding is None else finding.epoch)
-        self._tallied += draws
+    def tally_steps(self) -> StepTally:
+        """Where the steps on the loader that was seen last are counted by those who watch them."""
+        self._tallies.append(StepTally(None if self._found is None else self._found.epoch))
+        return self._tallies[-1]
+
+    def _count_unwatched(self) -> CheckedStep:
+        step = CheckedStep(StepVerdict.UNSEEN, why=NOT_WATCHED)
+        self._tallies[0].count(step)
+        return step
 
     @property
     def steps(self) -> StepsSummary:
         """What was seen of the steps: whether each was taken on a fresh batch of the loader."""
         by_hand = abs(len(self) - self._tallied)  # the history was overwritten
         unseen = StepsSummary(unseen=by_hand, why=BY_HAND if by_hand else "")
-        return self._resumed_from + self._tally.summary() + unseen
+        return sum((tally.summary() for tally in self._tallies), self._resumed_from) + unseen
 
     def _record(self, noise: float, rate: float, steps: int, finding: Finding | None) -> None:
         drawn = self._align_findings()
@@ -363,7 +372,9 @@ class OpacusAccountant(IAccountant):
         self._drawn = list(state.drawn)
         self._shared_noise = state.shared_noise
         self._starts += state.starts  # what resumes begins with a new pass
-        self._tally, self._resumed_from, self._tallied = StepTally(), state.steps, len(self)
+        self._resumed_from, self._tallied = state.steps, len(self)
+        for tally in self._tallies:
+            tally.clear()
         self._answered_for = None
 
 

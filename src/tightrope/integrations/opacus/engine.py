@@ -47,7 +47,7 @@ class LedgerAccountant(IAccountant):
         self.ledger = ledger
         # whether draws of some step shared its noise: then the ledger only bounds it
         self.shared_noise = False
-        self.tally, self.resumed_from = StepTally(), StepsSummary()
+        self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
 
     @classmethod
     def mechanism(cls) -> str:
@@ -90,7 +90,6 @@ class LedgerAccountant(IAccountant):
             draws = count_draws(optimizer, step)
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
-            self.tally.count(step)
 
         return record
 
@@ -126,7 +125,8 @@ class LedgerAccountant(IAccountant):
         ledger.record(run_of(ours, "parts"))
         steps = read_steps(ours.entries.get("steps"), ledger.steps)
         self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
-        self.tally, self.resumed_from = StepTally(), steps
+        self.tally.clear()
+        self.resumed_from = steps
 
 
 class TightropeEngine(PrivacyEngine):
@@ -207,7 +207,7 @@ class TightropeEngine(PrivacyEngine):
         ranks = _count_ranks(private_optimizer, sampler)
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
         watch = PrivateWatch(before_step=refuse_unmatched)
-        watch.checks.caveat = compare_ranks(sampler)
+        watch.checks.tally, watch.checks.caveat = self.accountant.tally, compare_ranks(sampler)
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )
@@ -258,8 +258,9 @@ class TightropeEngine(PrivacyEngine):
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
         """Load all of it; the sampler of `make_private` goes on with the batch after the last one drawn."""
-        ours = ("ledger", "shared_noise", "tally", "resumed_from")
-        before = {name: getattr(self.accountant, name) for name in ours}
+        accountant = self.accountant
+        before = {"ledger": accountant.ledger, "shared_noise": accountant.shared_noise}
+        steps = accountant.steps
         try:
             checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
             state = checkpoint.pop(SAMPLER_KEY, None)
@@ -270,7 +271,9 @@ class TightropeEngine(PrivacyEngine):
                 self._sampler.load_state_dict(state)
         except BaseException:  # what was spent stays on record when a checkpoint is refused
             for name, value in before.items():
-                setattr(self.accountant, name, value)
+                setattr(accountant, name, value)
+            accountant.tally.clear()
+            accountant.resumed_from = steps
             raise
         return checkpoint
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from torch import Tensor
+
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
 from tightrope.integrations.training import OnStep, TrainingWatch
 
 WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
-NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
 
 
 class PrivateWatch(TrainingWatch):
@@ -40,7 +41,8 @@ class PrivateWatch(TrainingWatch):
 
         def count_and_prepare(closure: Any = None) -> Any:
             self._hold_gradients()
-            if optimizer._check_skip_next_step(pop_next=False):
+            skips = optimizer._step_skip_queue
+            if skips and skips[0]:
                 return prepare(closure)
             self._judge_or_give_back(optimizer)
             self._is_prepared = prepare(closure)
@@ -48,29 +50,39 @@ class PrivateWatch(TrainingWatch):
                 self.checks.take_step()
             return self._is_prepared
 
+        def notice_bypass(*_: Any) -> None:
+            if not self._is_prepared:
+                self._take_bypassing_step(optimizer)
+            self._is_prepared = False
+
         optimizer.pre_step = count_and_prepare
-        self._handles.append(inside.register_step_pre_hook(lambda *_: self._notice_bypass(optimizer)))
+        self._handles.append(inside.register_step_pre_hook(notice_bypass))
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
 
-    def _forget_stale_inputs(self) -> None:
-        if self._counts_passes and not any(map(_has_gradients, self._parameters)):
-            self.checks.forget_inputs()  # zero_grad has cleared what came of them
+    def _has_stale_inputs(self) -> bool:
+        # zero_grad clears gradients, and so what came of the forward passes before
+        return self._counts_passes and not any(map(_has_gradients, self._parameters))
 
-    def _notice_bypass(self, optimizer: Any) -> None:
-        if not self._is_prepared:
-            self.checks.fail(BYPASS)
-            self.judge_step()
-            if optimizer.step_hook is not None:
-                optimizer.step_hook(optimizer)
-            self.checks.take_step()
-        self._is_prepared = False
+    def _take_bypassing_step(self, optimizer: Any) -> None:
+        self.checks.fail(BYPASS)
+        self.judge_step()
+        if optimizer.step_hook is not None:
+            optimizer.step_hook(optimizer)
+        self.checks.take_step()
 
     def _hold_gradients(self) -> None:
-        first = self._parameters[0] if self._parameters else None
-        summed = self._sums[first]["summed_grad"] if self._sums else getattr(first, "summed_grad", None)
+        first = self._parameters[0]
+        summed = first.summed_grad if self._sums is None else self._sums[first]["summed_grad"]
         if summed is None:
             self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
+        whole, self._whole = self._whole, None
+        gradients = first.grad_sample
+        if whole is not None and type(gradients) is Tensor:
+            self.checks.hold_whole_batch(whole, gradients.size(0))
+            return
+        if whole is not None:
+            self.checks.see_inputs(whole)
         self.checks.hold_gradients(*_count_gradients(first))
 
     def _judge_or_give_back(self, optimizer: Any) -> None:
@@ -83,12 +95,10 @@ class PrivateWatch(TrainingWatch):
             raise
 
 
-def check_step(optimizer: Any) -> CheckedStep:
-    """The verdict on the step that an optimizer is about to take."""
+def check_step(optimizer: Any) -> CheckedStep | None:
+    """The verdict on the step that an optimizer is about to take; None if nobody watches it."""
     watch = getattr(optimizer, WATCH, None)
-    if not isinstance(watch, PrivateWatch):
-        return CheckedStep(verdict=StepVerdict.UNSEEN, why=NOT_WATCHED)
-    return watch.checks.judge()
+    return watch.checks.judge() if isinstance(watch, PrivateWatch) else None
 
 
 def clips_adaptively(optimizer: Any) -> bool:
@@ -98,6 +108,8 @@ def clips_adaptively(optimizer: Any) -> bool:
 
 def count_draws(optimizer: Any, step: CheckedStep) -> int:
     """How many draws share the noise of a step; 1 where the step is none on draws of the loader."""
+    if step.verdict is StepVerdict.RECORDS_MATCH:
+        return len(step.draws)
     if step.verdict is StepVerdict.UNMATCHED:
         return 1
     accumulated: int = optimizer.accumulated_iterations
@@ -114,6 +126,6 @@ def _count_gradients(parameter: Any) -> list[int]:
     gradients = getattr(parameter, "grad_sample", None)
     if gradients is None:
         gradients = getattr(parameter, "_norm_sample", None)  # ghost clipping keeps their norms only
-    if gradients is None:
-        return []
-    return [len(one) for one in gradients] if isinstance(gradients, list) else [len(gradients)]
+        if gradients is None:
+            return []
+    return [one.shape[0] for one in gradients] if isinstance(gradients, list) else [gradients.shape[0]]
