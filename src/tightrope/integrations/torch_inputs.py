@@ -1,8 +1,9 @@
 """The tensors that reach a model, as the batch of the loader that they are, if they are one."""
 
+import operator
 import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
@@ -23,15 +24,8 @@ def list_tensors(value: Any, depth: int = 4) -> list[Tensor]:
     return [one for part in value for one in list_tensors(part, depth - 1)] if depth else []
 
 
-_FLAT = (list, tuple)
-
-
-class KeptTensors(NamedTuple):
-    """A batch, and its tensors with their versions: a tensor that was written to is another one."""
-
-    batch: HandedBatch
-    tensors: list[Tensor]
-    versions: list[int]
+# A batch, its tensors, and how often each had been written to: a tensor that is written to is another one.
+KeptTensors = tuple[HandedBatch, list[Tensor], list[int]]
 
 
 class HandedTensors:
@@ -39,32 +33,30 @@ class HandedTensors:
 
     def __init__(self) -> None:
         self.latest: KeptTensors | None = None
-        self.before: KeptTensors | None = None
+        self._before: KeptTensors | None = None
         self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        before = self.before
-        if before is not None and not before.batch.draw.is_used:
+        before = self._before
+        if before is not None and not before[0].draw.is_used:
             self._keep_while_alive(before)
-        is_flat = type(data) in _FLAT and {Tensor}.issuperset(map(type, data))
-        tensors = [one for one in data if one.ndim] if is_flat else list_tensors(data)
-        self.before = self.latest
-        self.latest = KeptTensors(batch, tensors, [_version(one) for one in tensors])
+        self._before = self.latest
+        try:  # the usual batch is a list of tensors
+            self.latest = batch, data, list(map(_read_version, data if type(data) is list else ()))
+        except (AttributeError, RuntimeError):
+            self.latest = None
+        if self.latest is None or type(data) is not list:
+            tensors = list_tensors(data)
+            self.latest = batch, tensors, list(map(_version, tensors))
 
     def _keep_while_alive(self, kept: KeptTensors) -> None:
         """Know a batch that others keep, in a queue for example, as long as they do."""
-        for tensor, version in zip(kept.tensors, kept.versions, strict=True):
-            self._alive[id(tensor)] = (weakref.ref(tensor), version, kept.batch)
+        batch, tensors, versions = kept
+        for tensor, version in zip(tensors, versions, strict=True):
+            self._alive[id(tensor)] = (weakref.ref(tensor), version, batch)
         while len(self._alive) > MOST_ALIVE:
             del self._alive[next(iter(self._alive))]
-
-    def find_latest(self, args: tuple[Any, ...]) -> HandedBatch | None:
-        """The batch handed over last, if its first tensor, untouched, is the only one of `args`."""
-        kept = self.latest
-        if kept is None or len(args) != 1 or not kept.tensors or args[0] is not kept.tensors[0]:
-            return None
-        return kept.batch if _version(args[0]) == kept.versions[0] else None
 
     def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
         """The batch, or the part of one, that all of these inputs are; and the length of the first."""
@@ -78,25 +70,29 @@ class HandedTensors:
         return found, len(tensors[0])
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        kept_ones = [kept for kept in (self.latest, self.before) if kept is not None]
-        for kept in kept_ones:
-            for one, version in zip(kept.tensors, kept.versions, strict=True):
+        at_hand = [kept for kept in (self.latest, self._before) if kept is not None]
+        for batch, tensors, versions in at_hand:
+            for one, version in zip(tensors, versions, strict=True):
                 if one is tensor:
-                    return kept.batch if _version(tensor) == version else None
+                    return batch if _version(tensor) == version else None
         known = self._alive.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[2] if known[1] == _version(tensor) else None
         try:
-            return self._find_copy(tensor, kept_ones)
+            return _find_copy(tensor, at_hand)
         except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
             return None
 
-    def _find_copy(self, tensor: Tensor, kept_ones: list[KeptTensors]) -> HandedBatch | None:
-        for kept in kept_ones:
-            for one, version in zip(kept.tensors, kept.versions, strict=True):
-                if _version(one) == version and (found := _compare(tensor, one, kept.batch)):
-                    return found
-        return None
+
+def _find_copy(tensor: Tensor, at_hand: list[KeptTensors]) -> HandedBatch | None:
+    for batch, tensors, versions in at_hand:
+        for one, version in zip(tensors, versions, strict=True):
+            if one.ndim and _version(one) == version and (found := _compare(tensor, one, batch)):
+                return found
+    return None
+
+
+_read_version = operator.attrgetter("_version")
 
 
 def _version(tensor: Tensor) -> int:

@@ -18,7 +18,6 @@ from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
 from tightrope.integrations.ranks import compare_ranks
-from tightrope.integrations.training import refuse_unmatched
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -44,7 +43,8 @@ class LedgerAccountant(IAccountant):
     """What Opacus takes for an accountant, in front of a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+        self._ledger = ledger
+        self._waiting: list[Any] = [None, 0]  # the step taken last, and how often it is still to be recorded
         # whether draws of some step shared its noise: then the ledger only bounds it
         self.shared_noise = False
         self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
@@ -53,6 +53,19 @@ class LedgerAccountant(IAccountant):
     def mechanism(cls) -> str:
         """What checkpoints are marked with."""
         return "tightrope-ledger"
+
+    @property
+    def ledger(self) -> Ledger:
+        """All steps. To record one takes microseconds, so the usual ones wait until someone asks."""
+        step, times = self._waiting
+        if times:
+            self._ledger.count(step, times)
+            self._waiting = [None, 0]
+        return self._ledger
+
+    @ledger.setter
+    def ledger(self, ledger: Ledger) -> None:
+        self._ledger, self._waiting = ledger, [None, 0]
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -86,8 +99,15 @@ class LedgerAccountant(IAccountant):
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
-            step = watch.checks.judge()
-            draws = count_draws(optimizer, step)
+            if watch.checks.usual is not None:
+                step = make_step(optimizer.noise_multiplier, 1)
+                if self._waiting[0] is step:
+                    self._waiting[1] += 1
+                else:
+                    self.ledger.count(step, 0)  # record those that wait
+                    self._waiting = [step, 1]
+                return
+            draws = count_draws(optimizer, watch.checks.judge())
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
 
@@ -206,7 +226,7 @@ class TightropeEngine(PrivacyEngine):
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
         ranks = _count_ranks(private_optimizer, sampler)
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
-        watch = PrivateWatch(before_step=refuse_unmatched)
+        watch = PrivateWatch(refuses=True)
         watch.checks.tally, watch.checks.caveat = self.accountant.tally, compare_ranks(sampler)
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]

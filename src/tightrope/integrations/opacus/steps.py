@@ -1,5 +1,6 @@
 """The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -14,8 +15,8 @@ BYPASS = "the optimizer inside the private one was stepped by itself, without cl
 class PrivateWatch(TrainingWatch):
     """A training by Opacus, watched: per-sample gradients are counted, and skipped steps are added up."""
 
-    def __init__(self, *, before_step: OnStep | None = None) -> None:
-        super().__init__(before_step=before_step)
+    def __init__(self, *, refuses: bool = False, on_step: OnStep | None = None) -> None:
+        super().__init__(refuses=refuses, on_step=on_step)
         self._parameters: list[Any] = []
         self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
         self._is_prepared = False  # whether the step to come has been clipped and made noisy
@@ -38,17 +39,22 @@ class PrivateWatch(TrainingWatch):
             earlier.close()  # it was made private before, and is made so anew
         self._parameters = list(optimizer.params)
         self._sums = getattr(optimizer, "grad_state", None)
+        first, checks = self._parameters[0], self.checks
 
         def count_and_prepare(closure: Any = None) -> Any:
-            self._hold_gradients()
-            skips = optimizer._step_skip_queue
-            if skips and skips[0]:
-                return prepare(closure)
-            self._judge_or_give_back(optimizer)
-            self._is_prepared = prepare(closure)
-            if self._is_prepared:
-                self.checks.take_step()
-            return self._is_prepared
+            whole, gradients = self._whole, first.grad_sample
+            # Is it the usual step, with one gradient for each record of the only batch that the model saw?
+            if whole is None or type(gradients) is not Tensor or first.summed_grad is not None:
+                return self._prepare_step(optimizer, prepare, closure)
+            if optimizer._step_skip_queue or not checks.match_usual(whole, gradients.size(0)):
+                return self._prepare_step(optimizer, prepare, closure)
+            self._whole = None
+            if self.on_step is not None:
+                self.judge_step()
+            is_taken = self._is_prepared = prepare(closure)
+            if is_taken:
+                checks.take_usual_step()
+            return is_taken
 
         def notice_bypass(*_: Any) -> None:
             if not self._is_prepared:
@@ -59,6 +65,16 @@ class PrivateWatch(TrainingWatch):
         self._handles.append(inside.register_step_pre_hook(notice_bypass))
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
+
+    def _prepare_step(self, optimizer: Any, prepare: Callable[[Any], Any], closure: Any) -> Any:
+        self._hold_gradients()
+        if optimizer._check_skip_next_step(pop_next=False):
+            return prepare(closure)
+        self._judge_or_give_back(optimizer)
+        self._is_prepared = prepare(closure)
+        if self._is_prepared:
+            self.checks.take_step()
+        return self._is_prepared
 
     def _has_stale_inputs(self) -> bool:
         # zero_grad clears gradients, and so what came of the forward passes before
@@ -77,10 +93,6 @@ class PrivateWatch(TrainingWatch):
         if summed is None:
             self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
         whole, self._whole = self._whole, None
-        gradients = first.grad_sample
-        if whole is not None and type(gradients) is Tensor:
-            self.checks.hold_whole_batch(whole, gradients.size(0))
-            return
         if whole is not None:
             self.checks.see_inputs(whole)
         self.checks.hold_gradients(*_count_gradients(first))
@@ -101,9 +113,17 @@ def check_step(optimizer: Any) -> CheckedStep | None:
     return watch.checks.judge() if isinstance(watch, PrivateWatch) else None
 
 
+def is_usual(optimizer: Any) -> bool:
+    """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
+    known = vars(optimizer)
+    watch = known.get(WATCH)
+    return watch is not None and watch.checks.usual is not None and not clips_adaptively(optimizer)
+
+
 def clips_adaptively(optimizer: Any) -> bool:
     """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
-    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+    known = vars(optimizer)
+    return "unclipped_num_std" in known or "_adjusted_noise_multiplier" in known
 
 
 def count_draws(optimizer: Any, step: CheckedStep) -> int:
