@@ -155,7 +155,7 @@ def assert_within(
 ) -> None:
     found = [arb(0)] * size
     for label, mass in exact.items():
-        found[label % size] += mass * (ball(tilt) * label * ball(spacing)).exp()
+        found[label % size] += mass * (ball(tilt) * (label - side.origin) * ball(spacing)).exp()
     scale, slip = ball(side.log_scale).exp(), ball(side.scale_abs_error)
     total = sum(found, arb(0)) / scale
     for place, truth in enumerate(found):
