@@ -117,7 +117,7 @@ class LatticeStep:
     def spectra(
         self, tilt: float, size: int, *, dual: bool, rarity: float
     ) -> tuple[Spectrum, Spectrum | None, float]:
-        """The transforms of the calm and the wild part, over e^log_scale, and that scale; tilted from `origin`.
+        """The transforms of the calm and the wild part, tilted from `origin`, over e^log_scale; that scale.
 
         `dual` gives Q's masses times e^label instead of P's. Whatever rounding can have done to a weight is
         added to it, or taken from it where P's masses are wanted BELOW.
@@ -239,11 +239,11 @@ class LatticeSide:
     def divergence_above(self, epsilon: float, tilt: float, spacing: float) -> tuple[float, float]:
         """ln of a bound on the divergence of finite losses ABOVE, and of the rounding error charged in it.
 
-        A mass at the place y was tilted by e^{c y}, up to a constant, and is wrapped to y - m period. What it is worth, g(y -
-        epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it counts there. g
-        rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and for m > 0 where
-        it counts at x >= x*. Nearer to epsilon every mass counts at least as much as one at the period, or at
-        x* if that is longer.
+        A mass at the place y was tilted by e^{c y}, up to a constant, and is wrapped to y - m period. What it
+        is worth, g(y - epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it
+        counts there. g rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and
+        for m > 0 where it counts at x >= x*. Nearer to epsilon every mass counts at least as much as one at
+        the period, or at x* if that is longer.
         """
         # the quotient may be rounded up to a label, not beyond: no place above epsilon is before the start
         start = math.floor(epsilon / spacing)
