@@ -21,7 +21,7 @@ from tightrope.engines.transforms.transform import (
     plan,
     weigh,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import ShiftPair
@@ -57,10 +57,8 @@ class FiniteTransform(Transform):
         super().__init__()
         losses = np.array(pair.losses)
         log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
-        # logarithms of exact ratios, good to 4 u
-        self.atoms = BoundedNodes(
-            losses, log_masses, 4 * UNIT_ROUNDOFF * np.abs(losses), 4 * UNIT_ROUNDOFF * np.abs(log_masses)
-        )
+        errors = (LOG_REL_ERROR * np.abs(logs) for logs in (losses, log_masses))
+        self.atoms = BoundedNodes(losses, log_masses, *errors)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         return weigh(c, self.atoms.terms(c), Missed(), kept=math.inf)
