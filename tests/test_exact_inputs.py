@@ -87,7 +87,7 @@ def test_a_contrast_has_the_same_rate_in_every_row() -> None:
     for given, kind, other in ((fixed, tr.Poisson, poisson), (poisson, tr.WithoutReplacement, fixed)):
         ((step, _),) = tr.contrast(tr.Step(noise, given), delta=1e-6).row(kind, tr.ADD).run
         assert step.sampling == other
-    tiny = tr.contrast(tr.Step(noise, tr.Poisson(rate=5e-324)), delta=1e-6)
+    tiny = tr.contrast(tr.Step(noise, tr.Poisson(rate=1.1e-300)), delta=1e-6)
     assert "too many records" in str(tiny.row(tr.WithoutReplacement, tr.ADD).refusal)
 
 

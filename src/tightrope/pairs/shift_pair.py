@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, log_of_sum, next_down, next_up
+from tightrope.numerics.floats import (
+    LOG_REL_ERROR,
+    SMALLEST,
+    UNIT_ROUNDOFF,
+    Floats,
+    log_of_sum,
+    next_down,
+    next_up,
+)
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
@@ -143,7 +151,8 @@ class ShiftPair(Pair):
         apart = math.erf(reach / math.sqrt(8)) if self.has_normal_noise else -math.expm1(-reach / 2)
         # of rate, shift, root, quotient, product and the function, in which its argument counts at most once
         error = ELEMENTARY_REL_ERROR + 8 * UNIT_ROUNDOFF
-        return min(max(self.observed.rate, self.alternative.rate) * apart * (1 + error), 1.0)
+        # and of two products that may underflow
+        return min(max(self.observed.rate, self.alternative.rate) * apart * (1 + error) + 4 * SMALLEST, 1.0)
 
     @property
     def is_bounded(self) -> bool:
@@ -323,8 +332,9 @@ class Envelope(Pair):
         return self.remove.is_bounded
 
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """Those of `remove`, which has the same losses above 0."""
-        return self.remove.log_masses_at_top(gap)
+        """Those of `remove`, which has the same losses above 0; any loss is near a top less than `gap`."""
+        at_top, near_top = self.remove.log_masses_at_top(gap)
+        return at_top, near_top if gap <= self.loss_ceiling[0] else 0.0
 
     def loss_quantile(self, log_mass: float) -> float:
         """That of `remove`."""

@@ -57,8 +57,7 @@ class FiniteTransform(Transform):
         super().__init__()
         losses = np.array(pair.losses)
         log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
-        # logarithms of exact ratios
-        errors = LOG_REL_ERROR * np.abs(losses), LOG_REL_ERROR * np.abs(log_masses)
+        errors = (LOG_REL_ERROR * np.abs(logs) for logs in (losses, log_masses))
         self.atoms = BoundedNodes(losses, log_masses, *errors)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
