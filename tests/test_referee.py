@@ -74,6 +74,19 @@ def test_steps_that_share_no_output_have_no_finite_epsilon(steps: int) -> None:
     assert tr.epsilon(revealing * steps, delta=1e-6, relation=tr.REMOVE) == tr.Bracket(math.inf, math.inf)
 
 
+def test_a_single_finite_loss_may_come_any_number_of_times() -> None:
+    """The logarithms of 10^15 factorials were asked for, of which none is needed."""
+    rate, steps = Fraction(1, 10**18), 10**15
+    revealing = tr.Finite(observed=[1, 0], alternative=[0, 1])
+    run = tr.Step(revealing, tr.Poisson(rate=rate)) * steps
+    with mp.workdps(60):
+        stays = mp.exp(steps * mp.log1p(-mpf(rate.numerator) / rate.denominator))
+        found = tr.delta(run, epsilon=0, relation=tr.REMOVE)
+        assert found.lower <= 1 - stays <= found.upper
+        found = tr.delta(run, epsilon=1e-4, relation=tr.ADD)
+        assert found.lower <= max(1 - mp.exp(mpf(1e-4)) * stays, 0) <= found.upper
+
+
 def _envelope_tail(rate: float, shift: float, loss: float) -> mpf:
     """P(loss of the envelope > `loss`) for `loss` < 0: that of the add pair, (plain, mix)."""
     g, s = mpf(rate), mpf(shift)

@@ -118,8 +118,9 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     is proportional to the number of outcomes, whether there are many steps or many levels.
     """
     log_p = [exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels]
-    if times == 1:
-        return np.array(log_p), np.array(pair.losses), np.abs(log_p), np.abs(pair.losses)
+    if times == 1 or len(log_p) == 1:  # no orders to count: a single level may come any number of times
+        logs, losses = times * np.array(log_p), times * np.array(pair.losses)
+        return logs, losses, np.abs(logs), np.abs(losses)
     log_factorials = _log_factorials(times)
     whole = float(log_factorials[times])
     left = np.array([times])
