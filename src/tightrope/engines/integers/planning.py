@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, largest_ratio, real
+from tightrope.engines.integers.checker import GUARD, Lattice, cut, largest_ratio, real, split
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
@@ -30,7 +29,6 @@ TILTS = np.geomspace(1e-4, 1e6, 241)
 SHARE = 50  # truncation and rounding may each take this fraction of the width
 LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
-NOTHING, EVERYTHING = OutputCut(arb(0), arb(0), arb(0)), OutputCut(arb(1), arb(1), arb(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +85,7 @@ def _shape_of_noise(pair: ShiftPair) -> Shape:
     found = []
     with ctx.workprec(GRID_BITS):
         cuts = cut(pair, sorted({*_walk(pair, -1), *_walk(pair, 1), *_near_centres(pair)}))
-        for one, other in pairwise([EVERYTHING, *cuts, NOTHING]):
-            p, q = one.p - other.p, one.q - other.q
+        for _, p, q in split(cuts, 0):
             if p > 0 and q > 0:
                 found.append((float(p.log()), float((p / q).log())))
     masses, losses = (np.array(each) for each in zip(*found, strict=True))
