@@ -1,7 +1,7 @@
 """A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
 
 Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
-before the FFT, whose own errors `power.py` bounds. docs/certificates.md, section 2, has the proofs.
+before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
 """
 
 import math

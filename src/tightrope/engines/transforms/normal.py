@@ -305,7 +305,7 @@ def _log_ratio_abs_errors(law: Mixture, u: Floats, log_ratio: Floats) -> Floats:
 
 def _turn(weight: Floats, angle: Floats) -> Floats:
     """arg(1 - w + w e^{i angle})."""
-    return np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2)
+    return np.asarray(np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2))
 
 
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
