@@ -35,13 +35,15 @@ class EngineRow:
     """One line of the table: which schedules an engine applies to, and how closely it is asked.
 
     Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
-    asked again with more patience.
+    asked again with more patience. Nobody is asked after an engine that `has_the_last_word`: what a closed
+    form cannot tell in balls, no float can.
     """
 
     make: Callable[[Schedule], Engine]
     applies: Callable[[Schedule], bool]
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
+    has_the_last_word: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class Composition:
                 if found.width <= accuracy:
                     self._locals = [local, *self._locals[: KEPT_LOCALS - 1]]
                     return local
+            if row.has_the_last_word:
+                break
         if best is None:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} is out of reach of every engine",
