@@ -188,7 +188,7 @@ class ExactCurve(Curve[Bracket]):
         for _ in range(MOST_ROUNDS):
             if width <= self.width:
                 break
-            cells = [
+            could_be_finer = [
                 composition.improve(sides, place, aim, self.settings, self.progress)
                 for composition, sides in contenders.items()
             ]
@@ -197,7 +197,7 @@ class ExactCurve(Curve[Bracket]):
             place = sought.locate(ends, width)
             contenders = self._contenders(sought, ends, CLEARLY * aim)
             if aim <= self.width:
-                if self.has_theory_gap or self.settings.cells or max(cells) >= self.settings.most_cells:
+                if self.has_theory_gap or not all(could_be_finer):
                     break
                 aim *= max(min(self.width / max(width, self.width), USUAL_SHARE), LEAST_SHARE)
             aim = min(aim, self.width)

@@ -35,6 +35,7 @@ from tightrope.engines.integers.planning import (
     ExactPlan,
     Question,
     Settings,
+    count_products,
     find_target,
     make_plan,
     outputs,
@@ -76,16 +77,19 @@ class ExactComposition:
         width: float,
         settings: Settings,
         progress: Progress | None,
-    ) -> int:
-        """Add bounds on these sides where the question is, about `width` apart in epsilon: their cells."""
-        cells, kept = 0, KeptCuts()
+    ) -> bool:
+        """Add bounds on these sides where the question is, about `width` apart in epsilon.
+
+        False if finer bounds would take too long.
+        """
+        could_be_finer, kept = True, KeptCuts()
         is_known = self._end[0] <= max(question.epsilon or 0.0, 0.0)  # what nothing is left to bound
         for side in () if is_known else sides:
             schedule = join_normals(self.schedule, side)
             plan = make_plan(schedule, find_target(schedule, question), width, settings)
             self._bounds[side].append(_compose(plan, side, kept, progress))
-            cells = max(cells, plan.cells)
-        return cells
+            could_be_finer = could_be_finer and not plan.is_finest
+        return could_be_finer
 
     def above(self, epsilon: Fraction) -> arb:
         """A number that is not below delta(epsilon)."""
@@ -163,7 +167,7 @@ def _promising(bound: Bound, epsilon: Fraction) -> set[int]:
 def _compose(plan: ExactPlan, side: Side, kept: KeptCuts, progress: Progress | None) -> Bound:
     """The bound that a plan leads to."""
     parts, bits = plan.schedule.parts, plan.lattice.bits
-    products = sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+    products = count_products(plan.schedule)
     begun = 0
 
     def window(counts: list[int]) -> tuple[Fraction, Fraction]:
