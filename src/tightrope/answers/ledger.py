@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
@@ -24,13 +25,16 @@ from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Sampling
 
+PLANNED = "the steps were planned before any output was seen"
+
 
 class Ledger:
     """Records what is released and says at any time what it cost, to the last bit as `tr.epsilon` does.
 
     Recording takes microseconds however many steps there are. Answers are kept until the next step is
     recorded. A ledger records even steps that no theorem covers; only the question is refused then, so ask
-    once before training.
+    once before training. With more than one kind of step, answers hold only if later steps were not chosen
+    after looking at the outputs of earlier ones: `conditions` says so, and every answer prints it.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -123,6 +127,11 @@ class Ledger:
         """Who answers."""
         return self._by
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must be true for the answers to hold, and is not in the ledger."""
+        return (PLANNED,) if len(self._times) > 1 else ()
+
     def curve(self) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
         return self._by.curve(self.run, self._relation)
@@ -139,7 +148,7 @@ class Ledger:
         # Each question gets a new curve: a curve refines itself when asked, so that its last digits depend on
         # what it was asked before.
         if (of, at) not in self._answers:
-            self._answers[of, at] = ask(self.curve(), at)
+            self._answers[of, at] = replace(ask(self.curve(), at), conditions=self.conditions)
         return self._answers[of, at]
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
@@ -250,4 +259,5 @@ class Ledger:
     def __str__(self) -> str:
         parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
         steps = f"{self.steps} step{'s' * (self.steps != 1)}"
-        return f"Ledger under {self._relation.name}: {steps}{''.join(parts)}"
+        provided = [f"\n  Answers hold if {condition}." for condition in self.conditions]
+        return f"Ledger under {self._relation.name}: {steps}{''.join(parts + provided)}"
