@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     Command(
         "tables:compare",
-        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo.",
+        "Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo.",
         f"tightrope compare {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png",
     ),

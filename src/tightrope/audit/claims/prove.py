@@ -81,10 +81,11 @@ class _Claim:
         return self.finding.epoch
 
     @property
-    def largest_noise(self) -> float:
+    def largest_noise(self) -> Fraction:
         """0 where there is no noise, or not only Gaussian noise: then the largest sum is no witness."""
-        noises = [s.mechanism.noise_multiplier for s, _ in self.run if isinstance(s.mechanism, Gaussian)]
-        return max(noises) if len(noises) == len(self.run.parts) > 0 else 0.0
+        mechanisms = [step.mechanism for step, _ in self.run]
+        noises = [each.exact_noise_multiplier for each in mechanisms if isinstance(each, Gaussian)]
+        return max(noises) if len(noises) == len(mechanisms) > 0 else Fraction(0)
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
