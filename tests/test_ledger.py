@@ -155,7 +155,7 @@ def test_answers_about_several_kinds_of_steps_say_what_they_rest_on() -> None:
     kept = ledger(STEP * 3)
     assert kept.conditions == kept.epsilon(1e-6).conditions == kept.delta(0.1).conditions == ()
     kept.record(RELEASE)
-    for found in (kept.epsilon(1e-6), kept.delta(0.1)):
+    for found in (kept.epsilon(1e-6), kept.delta(0.1), kept.curve().log_delta(0.1)):
         assert str(found).endswith("] if the steps were planned before any output was seen")
         assert repr(found).endswith("conditions=('the steps were planned before any output was seen',))")
     plain = tr.epsilon(STEP * 3 + RELEASE, delta=1e-6, relation=tr.ADD_OR_REMOVE)

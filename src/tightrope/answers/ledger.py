@@ -134,7 +134,7 @@ class Ledger:
 
     def curve(self) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return self._by.curve(self.run, self._relation)
+        return replace(self._by.curve(self.run, self._relation), conditions=self.conditions)
 
     def epsilon(self, delta: float) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
@@ -148,7 +148,7 @@ class Ledger:
         # Each question gets a new curve: a curve refines itself when asked, so that its last digits depend on
         # what it was asked before.
         if (of, at) not in self._answers:
-            self._answers[of, at] = replace(ask(self.curve(), at), conditions=self.conditions)
+            self._answers[of, at] = ask(self.curve(), at)
         return self._answers[of, at]
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
