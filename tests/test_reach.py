@@ -111,3 +111,22 @@ def test_nobody_is_asked_after_a_closed_form() -> None:
     table.append(EngineRow(make=refuse, applies=lambda schedule: True))
     with pytest.raises(tr.NotPreciseEnough, match="only to"):
         Composition(schedule, table).log_bounds(5.6e-12, 1e-3)
+
+
+def test_a_refusal_is_not_worked_out_twice() -> None:
+    """Covers, witnesses and both ends ask the same curve, and refusing takes longest."""
+    asked = []
+
+    def decline(schedule: Schedule) -> Engine:
+        asked.append(schedule)
+        raise tr.NotPreciseEnough("too hard")
+
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
+    (analysis,) = analyse(step * 2, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    composed = Composition(schedule, [EngineRow(make=decline, applies=lambda schedule: True)])
+    for _ in range(2):
+        with pytest.raises(tr.NotPreciseEnough):
+            composed.log_bounds(1.0, 1e-3)
+    assert len(asked) == 1

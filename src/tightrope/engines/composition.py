@@ -72,6 +72,7 @@ class Composition:
         self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
+        self._refusals: dict[tuple[float, float], NotPreciseEnough] = {}
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
     @property
@@ -90,6 +91,16 @@ class Composition:
                 found = local.bounds(epsilon)
                 if found.width <= accuracy:
                     return found
+        key = (epsilon, accuracy)
+        if key not in self._refusals:
+            try:
+                return self._certify(epsilon, accuracy)
+            except NotPreciseEnough as refusal:  # kept, like those of epsilon
+                self._refusals[key] = refusal
+        raise self._refusals[key]
+
+    def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds by the first engine that is close enough; or NotPreciseEnough."""
         local = self._localise(epsilon, accuracy)
         with _raising():
             found = local.bounds(epsilon)

@@ -131,7 +131,7 @@ def drop_lower_end(spent: Bracket, by: Certified) -> Bracket:
     """The upper end alone, where the accounted steps are worse than those that were run."""
     why = "the accounted steps only bound those that were run, so no datasets are known to reach a lower end"
     gap = Gap(1.0, by.accuracy, why) if 0 < spent.upper < math.inf else None
-    return Bracket(0.0, spent.upper, gap=gap)
+    return Bracket(0.0, spent.upper, gap=gap, conditions=spent.conditions)
 
 
 def resample(run: Run, sampling: Sampling) -> Run:

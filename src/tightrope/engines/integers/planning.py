@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.integers.checker import GUARD, Lattice, cut, largest_ratio, real, split
+from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, largest_ratio, real, split
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
@@ -27,6 +27,7 @@ LEAST_LOG_DELTA = -3000.0  # deltas below are bounded, and not told closely
 AROUND = 120  # quarters of a noise scale
 NEGLIGIBLE = -1e4  # ln of a mass that matters to no delta that a float can state
 TILTS = np.geomspace(1e-4, 1e6, 241)
+KEPT_SHAPES = 1024  # of some 30 kB; runs of many different steps ask for each again and again
 SHARE = 50  # truncation and rounding may each take this fraction of the width
 LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
@@ -68,7 +69,7 @@ class Shape:
         return float(weights @ each / weights.sum())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=KEPT_SHAPES)
 def shape_of(pair: Pair) -> Shape:
     """The shape of a pair."""
     if isinstance(pair, FinitePair):
@@ -85,10 +86,15 @@ def shape_of(pair: Pair) -> Shape:
     return Shape(np.concatenate([mirrored, middle, masses]), np.concatenate([-losses[::-1], [0.0], losses]))
 
 
+@lru_cache(maxsize=KEPT_SHAPES)
+def _cut_shape(pair: Pair, log_negligible: int) -> Shape:
+    return shape_of(pair).cut_off(log_negligible)
+
+
 def _shape_of_noise(pair: ShiftPair) -> Shape:
     found = []
     with ctx.workprec(GRID_BITS):
-        cuts = cut(pair, sorted({*_walk(pair, -1), *_walk(pair, 1), *_near_centres(pair)}))
+        cuts = [*_walk(pair, -1), *_walk(pair, 1), *cut(pair, _near_centres(pair))]
         for _, p, q in split(cuts, 0):
             if p > 0 and q > 0:
                 found.append((float(p.log()), float((p / q).log())))
@@ -104,18 +110,18 @@ def _near_centres(pair: ShiftPair) -> Iterator[arb]:
                 yield real(centre + Fraction(step, 4)).mid()
 
 
-def _walk(pair: ShiftPair, sign: int) -> Iterator[arb]:
-    """Outputs whose losses have one sign and grow geometrically, until next to nothing lies beyond."""
+def _walk(pair: ShiftPair, sign: int) -> Iterator[OutputCut]:
+    """Cuts at losses of one sign that grow geometrically, until next to nothing lies beyond."""
     end, loss = abs(pair.loss_range[sign > 0]), LEAST_LOSS
     while loss < end:
-        (x,) = outputs(pair, [arb(sign * loss)])
-        yield x
-        (here,) = cut(pair, [x])
+        (here,) = cut(pair, outputs(pair, [arb(sign * loss)]))
+        yield here
         rest = here.p if sign > 0 else 1 - here.p
         if not rest > 0 or float(rest.log()) < NEGLIGIBLE:
             return
         loss *= GROWTH
-    yield from outputs(pair, [sign * arb(end) * (1 - arb(2) ** -40)])  # an atom at the end is alone
+    # an atom at the end is alone
+    yield from cut(pair, outputs(pair, [sign * arb(end) * (1 - arb(2) ** -40)]))
 
 
 def outputs(pair: ShiftPair, losses: Iterable[arb]) -> list[arb]:
@@ -175,16 +181,16 @@ class LossOutline:
     def of(schedule: Schedule, log_negligible: float) -> "LossOutline":
         """The outline of a schedule."""
         log_each = log_negligible - math.log(2 * schedule.steps)
-        shapes = tuple(shape_of(pair).cut_off(log_each) for pair, _ in schedule)
+        shapes = tuple(_cut_shape(pair, math.floor(log_each)) for pair, _ in schedule)
         return LossOutline(shapes, tuple(times for _, times in schedule), log_negligible)
 
     def log_moments(self, counts: Sequence[int], *, down: bool = False) -> Floats:
         """ln E e^{c loss}, or with -c, of so many steps of each shape."""
-        total = np.zeros_like(TILTS)
-        for shape, count in zip(self.shapes, counts, strict=True):
-            if count:
-                total = total + count * shape.log_moments[down]
-        return total
+        return np.asarray(np.array(counts, dtype=float) @ self._moments[down])
+
+    @cached_property
+    def _moments(self) -> list[Floats]:
+        return [np.array([shape.log_moments[down] for shape in self.shapes]) for down in (False, True)]
 
     def point(self, epsilon: float | None, log_delta: float | None) -> CurvePoint:
         """About the point of the curve at this epsilon or delta, by the best bound from one moment."""
