@@ -159,7 +159,8 @@ def _check_scheme(implemented: Implemented) -> Iterator[InvalidSetting]:
     """The scheme, and the range of its rate, against the sampling that is said to be implemented."""
     scheme, sampling = str(implemented.scheme), implemented.sampling
     kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
-    if kind != (expected if expected in SAMPLING_SPELLINGS else None):
+    is_accounted = expected in SAMPLING_SPELLINGS and (implemented.copies or 1) == 1
+    if kind != (expected if is_accounted else None):
         clash = f"contradicts implemented.sampling = {kind!r}"
         remedy = "The schemes that are accounted have their own sampling, and the others have none."
         yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)
