@@ -14,6 +14,7 @@ from scipy.stats import binom, hypergeom, norm
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme, Verdict, audit, prove_bound
 from tightrope.errors import NoTheorem
+from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import Facts, state_audit, verify
 from tightrope.theorems.repeated_records import bound_one_by_one
 
@@ -74,7 +75,7 @@ def test_the_exact_mixture_lies_between_the_ends(drawn: str, relation: str, delt
 @pytest.mark.parametrize("relation", ["add-or-remove", "substitute"])
 def test_a_claim_for_one_record_never_matches_where_it_is_there_thrice(drawn: str, relation: str) -> None:
     finding, *_ = DRAWN[drawn]
-    samplings: dict[str, tr.Sampling] = {
+    samplings: dict[str, Sampling] = {
         "poisson": tr.Poisson(rate=0.1),
         "without replacement": tr.WithoutReplacement(batch=10, population=100),
         "every record": tr.EveryRecord(),

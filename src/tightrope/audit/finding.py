@@ -79,7 +79,7 @@ class Finding:
     a record is there more than once. Numbers that were not found, or mean nothing for the scheme, are None:
 
     * `records`: the size of the dataset that is drawn from;
-    * `copies`: how often the most frequent record is among them, as far as the structure of the dataset tells.
+    * `copies`: how often the most frequent record is among them, as far as the dataset's structure tells.
       Where it is above 1, that many records are the group that must be accounted;
     * `batch`: the size of one logical, global batch where it is fixed (the last one may be smaller);
     * `epoch`: batches per epoch, in which a record comes at most `times` times (once, unless it is padded);

@@ -14,7 +14,7 @@ from tightrope.theorems.evidence import PROVED, Evidence
 
 MOST_COPIES = 64  # looked at from below: with more copies a lower end stays true
 SMALLEST_DELTA = 1e-290  # asked of a curve
-HALVINGS = 24  # of the logarithm of a delta
+HALVINGS = 24  # of an interval of logarithms of delta
 LOG_ABS_ERROR = 1e-9  # far above what sums of a few logarithms below 1e3 round by, about 1e-12
 
 _PROOF = "proofs/repeated_records.md"
@@ -41,8 +41,8 @@ REPEATED_RECORD_THEOREMS = (COPIES_ONE_BY_ONE, COPIES_TOGETHER)
 def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, delta: float) -> float:
     """epsilon at `delta` for `copies` records in a row; `epsilon_above` bounds that of one at any delta.
 
-    (epsilon, d) for one gives (m epsilon, m e^((m-1) epsilon) d) for m. Any d is sound that makes this at most
-    delta; its logarithm is halved down to the largest such d.
+    (epsilon, d) for one gives (m epsilon, m e^((m-1) epsilon) d) for m. Any d that makes this at most delta is
+    sound; the largest is looked for by bisection.
     """
     target = math.log(delta) - math.log(copies) - LOG_ABS_ERROR
 
@@ -96,7 +96,9 @@ def _with(run: Run, sampling: Sampling, scale: Fraction) -> Run:
     parts = []
     for step, times in run:
         if not isinstance(step.mechanism, Gaussian):
-            raise NoTheorem("copies of a record that move a sum together have a theorem for Gaussian noise only")
+            raise NoTheorem(
+                "copies of a record that move a sum together have a theorem for Gaussian noise only"
+            )
         noise = step.mechanism.exact_noise_multiplier * scale
         parts.append((Step(Gaussian(noise_multiplier=noise), sampling), times))
     return Run(tuple(parts))

@@ -140,8 +140,8 @@ def audit(
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader (it is inspected), a batch selection strategy of jax_privacy (with the number
-    of `records` it draws from), the path of a recording (it is watched), or a `Finding`.
+    `loader` is a torch DataLoader (it is inspected), a batch selection strategy of jax_privacy (likewise; say
+    from how many `records` it draws), the path of a recording (it is watched), or a `Finding`.
     The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr

@@ -292,7 +292,7 @@ def _list_samplings(finding: Finding) -> dict[Scheme, Sampling]:
     return found
 
 
-def _reach_copies(claim: _Claim, sampling: Sampling) -> float:
+def _reach_copies(claim: _Claim, sampling: Poisson | WithoutReplacement) -> float:
     """The epsilon that datasets with copies reach; 0 where that is known for no such noise."""
     fixed, substitutes = isinstance(sampling, WithoutReplacement), claim.relation is SUBSTITUTE
     if not claim.largest_noise or (fixed and not substitutes and not _leaves_a_batch(claim)):
@@ -357,9 +357,7 @@ def _conclude(
     return ProvedBound(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
 
 
-def _give_up(
-    why_not: str, lower: float = 0.0, of: tuple[Evidence, ...] = (LARGEST_SUM,)
-) -> ProvedBound:
+def _give_up(why_not: str, lower: float = 0.0, of: tuple[Evidence, ...] = (LARGEST_SUM,)) -> ProvedBound:
     because = of if lower else ()
     return ProvedBound(epsilon=Bracket(lower, math.inf), because=because, why_not=why_not.removesuffix("."))
 

@@ -23,6 +23,6 @@ def tell_collate(collate_fn: Any) -> str | None:
         return None
     name = getattr(collate_fn, "__qualname__", "").split(".")[-1] or name_class(collate_fn)
     return (
-        f"Cannot be seen: whether the collate_fn, {name}, mixes records, as mixup and cutmix do. Then a record "
-        "moves more gradients than its own, and what is clipped is not its share."
+        f"Cannot be seen: whether the collate_fn, {name}, mixes records, as mixup and cutmix do. Then a "
+        "record moves more gradients than its own, and what is clipped is not its share."
     )

@@ -79,6 +79,11 @@ def as_indices(named: Any) -> range | Indices:
     return found.astype(np.int64, copy=False)
 
 
+def as_array(indices: range | Indices) -> Indices:
+    """Indices as an array; numpy would read a range number by number."""
+    return np.arange(indices.start, indices.stop, indices.step) if isinstance(indices, range) else indices
+
+
 class _Numbering:
     """Numbers for the records of datasets, the same one for a record however it is reached."""
 
@@ -169,8 +174,8 @@ def _list_held(dataset: Any) -> list[Any]:
 
 def _is_dataset(value: object) -> bool:
     modules = (sys.modules.get("torch.utils.data"), sys.modules.get("datasets"))
-    kinds = tuple(module.Dataset for module in modules if hasattr(module, "Dataset"))
-    return isinstance(value, kinds) and _gives_records(value)
+    kinds = [getattr(module, "Dataset", None) for module in modules]
+    return isinstance(value, tuple(filter(None, kinds))) and _gives_records(value)
 
 
 def _gives_records(value: object) -> bool:
@@ -182,7 +187,7 @@ def _size(numbers: Numbers) -> int:
 
 
 def _flatten(numbers: Numbers) -> Indices:
-    arrays = [np.arange(p.start, p.stop, p.step) if isinstance(p, range) else p for p in numbers]
+    arrays = list(map(as_array, numbers))
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
@@ -203,7 +208,7 @@ def _pick(numbers: Numbers, named: Any, *, of: Any) -> Numbers:
         if isinstance(indices, range):
             return (range(one[indices[0]], one[indices[-1]] + indices.step, indices.step),)
         return (indices + one.start if one.start else indices,)
-    return (_flatten(numbers)[np.asarray(indices)],)
+    return (_flatten(numbers)[as_array(indices)],)
 
 
 def _find_ends(indices: range | Indices) -> tuple[int, int]:

@@ -31,9 +31,9 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
 
     Loaders of torch, Opacus (also a `BatchMemoryManager`) and Accelerate are read, and nothing is drawn from
     them. A class that is not known, such as a subclass that may override `__iter__`, gives `Scheme.UNKNOWN`
-    and never a guess. Records that are there several times are counted. Not seen from here: a dataset class of
-    your own that gives one record under two indices, a `collate_fn` that mixes records, a training loop that
-    stops early, and other processes that draw on their own.
+    and never a guess. Records that are there several times are counted. Not seen from here: a dataset class
+    of your own that gives one record under two indices, a `collate_fn` that mixes records, a training loop
+    that stops early, and other processes that draw on their own.
 
     A batch selection strategy of jax_privacy is read too. It holds no dataset: `records` says how many
     examples its `batch_iterator` is given.
@@ -41,6 +41,8 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     strategy = STRATEGIES.get(kind_of(loader))
     if strategy:
         return strategy(loader, _check_records(records))
+    if hasattr(loader, "batch_iterator") and not isinstance(loader, type):
+        return tell_unread(loader, role="strategy", records=records)
     if records is not None:
         raise InvalidSetting("records", records, "be left out", "The dataset of the loader tells it.")
     reader = LOADERS.get(kind_of(loader))
@@ -48,8 +50,8 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
         return reader(loader)
     if not _looks_like_a_loader(loader):
         remedy = (
-            "Pass the DataLoader that the training iterates over, or what watch(batches, records=...) finds "
-            "in the index batches."
+            "Pass the DataLoader that the training iterates over, a strategy of jax_privacy, or what "
+            "watch(batches, records=...) finds in the index batches."
         )
         raise refuse("be a torch DataLoader", name_class(loader), remedy)
     return tell_unread(loader, role="loader")
@@ -180,8 +182,8 @@ def tell_copies(finding: Finding, copies: RecordCopies) -> Finding:
     if copies.most is None or copies.most == 1:
         return replace(finding, copies=copies.most)
     repeats = (
-        f"But its dataset gives only {copies.distinct:,} different records, one of them {copies.most:,} times: "
-        f"what is accounted for one record must hold for {copies.most:,} that come and go together."
+        f"But its dataset gives only {copies.distinct:,} different records, one of them {copies.most:,} times"
+        f": what is accounted for one record must hold for {copies.most:,} that come and go together."
     )
     return replace(finding, sampling=None, copies=copies.most, sentence=f"{finding.sentence} {repeats}")
 

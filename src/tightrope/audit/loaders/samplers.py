@@ -11,7 +11,7 @@ import numpy as np
 
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream
-from tightrope.audit.loaders.datasets import UnreadableDataset, as_indices
+from tightrope.audit.loaders.datasets import UnreadableDataset, as_array, as_indices
 from tightrope.audit.loaders.words import (
     check_size,
     count,
@@ -76,9 +76,9 @@ def _read_seedable(sampler: Any, records: int) -> Stream:
 
 def _read_subset(sampler: Any, records: int) -> Stream | Finding:
     try:
-        indices = np.asarray(as_indices(sampler.indices))
-    except UnreadableDataset as reason:
-        return tell_unknown(f"The SubsetRandomSampler cannot be read, since {reason}", records=records)
+        indices = as_array(as_indices(sampler.indices))
+    except UnreadableDataset as refusal:
+        return tell_unknown(f"The SubsetRandomSampler cannot be read, since {refusal}", records=records)
     if not len(indices):
         found = "a SubsetRandomSampler without indices"
         raise refuse("yield a batch", found, "Give the sampler at least one index.")
@@ -111,7 +111,7 @@ def _largest_share(weights: list[float], total: float) -> float:
 
 
 def _read_weighted(sampler: Any, records: int) -> Stream:
-    weights = [float(weight) for weight in sampler.weights.tolist()]
+    weights: list[float] = sampler.weights.double().tolist()
     check_size(sampler, len(weights), records)
     total = math.fsum(weights)
     if not (min(weights) >= 0 and 0 < total < math.inf):

@@ -1,8 +1,8 @@
 """The batch selection strategies of jax_privacy, read as findings.
 
 They hold no dataset and no random numbers: `batch_iterator(num_examples, rng)` is given both. numpy draws the
-size of a Poisson batch from the binomial law, then that many records without replacement: each record joins on
-its own (arXiv 2406.17298v3, lemma 1).
+size of a Poisson batch from the binomial law, then that many records without replacement: each record joins
+on its own (arXiv 2406.17298v3, lemma 1).
 """
 
 from collections.abc import Callable
@@ -43,16 +43,17 @@ def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
         found = f"{groups:,} groups of {count(records, 'record')}, so that some are empty"
         raise refuse("have a record in each group", found, "Take a shorter cycle_length.")
     notes = _tell_iterator(strategy)
-    # a group is at most all records, so that a larger limit is never reached
-    if truncated is not None and truncated < records:
+    # groups that records choose by themselves may hold all of them; a limit that large is never reached
+    largest = records // groups if strategy.partition_type.name == "EQUAL_SPLIT" else records
+    if truncated is not None and truncated < largest:
         return _tell_truncated(strategy, records, notes)
     if groups == 1:
         return tell_poisson(sampling, records, notes, by="This strategy")
     if sampling.exact_rate == 1:
         return _find_cycle(strategy, records, notes)
     reason = (
-        f"This strategy assigns the {count(records, 'record')} to {groups} groups once and draws Poisson batches "
-        f"at rate {sampling.rate:.10g} from one group after another: a record can come in every "
+        f"This strategy assigns the {count(records, 'record')} to {groups} groups once and draws Poisson "
+        f"batches at rate {sampling.rate:.10g} from one group after another: a record can come in every "
         f"{_ordinal(groups)} batch only. That is not Poisson sampling from all records, and no theorem here "
         "covers it"
     )
@@ -66,12 +67,12 @@ def _ordinal(number: int) -> str:
 
 def _tell_truncated(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
     limit, groups = int(strategy.truncated_batch_size), int(strategy.cycle_length)
-    largest = records // groups
-    often = float(bdtrc(limit, largest, float(strategy.sampling_prob))) if 0 <= limit < largest else 0.0
+    group = records // groups
+    often = float(bdtrc(limit, group, float(strategy.sampling_prob))) if 0 <= limit < group else 0.0
     cut = f" (a batch is cut with probability about {often:.2g})" if often else ""
     reason = (
-        f"This strategy draws Poisson batches at rate {float(strategy.sampling_prob):.10g} and cuts those of more "
-        f"than {limit:,} records down to that size{cut}: then a record pushes another out. That is not "
+        f"This strategy draws Poisson batches at rate {float(strategy.sampling_prob):.10g} and cuts those "
+        f"of more than {limit:,} records down to that size{cut}: then a record pushes another out. That is not "
         "plain Poisson sampling, and no theorem here covers it"
     )
     return _tell_uncovered(reason, records, notes)
@@ -164,8 +165,8 @@ def _read_fixed_batch(strategy: Any, records: int) -> Finding:
 
 def _read_separated(strategy: Any, records: int) -> Finding:
     reason = (
-        f"This strategy draws each record with probability {float(strategy.sampling_prob):.10g} unless it came in "
-        f"one of the last {count(int(strategy.min_sep) - 1, 'batch')}, so batches depend on earlier ones. No "
+        f"This strategy draws each record with probability {float(strategy.sampling_prob):.10g} unless it came "
+        f"in one of the last {count(int(strategy.min_sep) - 1, 'batch')}, so batches depend on earlier ones. No "
         "theorem here covers it"
     )
     return _tell_uncovered(reason, records, _tell_iterator(strategy))
@@ -175,7 +176,9 @@ def _read_users(strategy: Any, records: int) -> Finding:
     base = strategy.base_strategy
     reader = STRATEGIES.get(kind_of(base))
     if reader is None or reader is _read_users:
-        return tell_unknown(f"Its base_strategy is {name_class(base)}, whose way of drawing is not known here")
+        return tell_unknown(
+            f"Its base_strategy is {name_class(base)}, whose way of drawing is not known here"
+        )
     each = _count(examples_per_user_per_batch=strategy.examples_per_user_per_batch or 1)
     finding = reader(base, records)
     if each > 1 and finding.scheme is not Scheme.UNKNOWN:
