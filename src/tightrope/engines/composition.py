@@ -27,6 +27,7 @@ KEPT_LOCALS = 8
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
+SAME_PLACE = 0.003  # relative to epsilon, and to what is left to the largest loss
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -83,9 +84,9 @@ class Composition:
         if settled is not None:
             return settled
         for local in self._locals:
-            found = local.bounds(epsilon)
-            if found.width <= accuracy:
-                return found
+            kept = _bounds_or_none(local, epsilon)
+            if kept is not None and kept.width <= accuracy:
+                return kept
         found = self._localise(epsilon, accuracy).bounds(epsilon)
         if found.width > accuracy:
             raise NotPreciseEnough(
@@ -191,7 +192,11 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
-            guess = _next_guess(found, guess, tried, self._highest)
+            last, guess = guess, _next_guess(found, guess, tried, self._highest)
+            # the same place, asked as closely as before, would say the same
+            near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
+            if wanted <= accuracy and near and found.width < math.inf:
+                break
             tried.add(guess)
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
@@ -247,6 +252,15 @@ class Composition:
         # a bound can also jump past delta, which leaves the crossing open
         jumped = -math.expm1(min(found.upper - least_log, 0.0))
         return Crossing(low, high, max(found.width, jumped))
+
+
+def _bounds_or_none(local: LocalBounds, epsilon: float) -> LogBounds | None:
+    """What bounds that were placed elsewhere say here; far away their arithmetic may overflow."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            return local.bounds(epsilon)
+    except (EngineDeclines, ArithmeticError, ValueError):
+        return None
 
 
 def _union_bound(schedule: Schedule) -> float:
