@@ -17,7 +17,8 @@ def gamma(count: int) -> float:
     """What n roundings in a row can do, relative: n u / (1 - n u), rounded up (Higham 2002, lemma 3.1)."""
     if count >= 2**51:
         raise ArithmeticError(f"{count} roundings in a row leave no digit")
-    return math.nextafter(count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF), math.inf)
+    # the product is exact; the difference and the quotient are rounded once each
+    return next_up(next_up(count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF)))
 
 
 def next_up(x: float) -> float:

@@ -211,7 +211,7 @@ class ShiftPair(Pair):
         """The output with the given loss; -inf and +inf at and beyond the ends of the range of losses."""
         p, q = self.observed, self.alternative
         low, high = self.loss_range
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # at and beyond the ends, where no output is
             if p.is_pure and q.is_pure:
                 tilt = np.asarray(loss, dtype=float)
                 x = self._unshift(tilt, p.shift, q.shift)

@@ -116,7 +116,7 @@ class LaplaceTransform(Transform):
         sizes = self.gap + 1 + np.abs(log_weights) + np.abs(losses[2:])
         inner = node_abs_error + loss_abs_errors[2:] + 12 * UNIT_ROUNDOFF * sizes
         # An atom has the mass of a tail of the mixture: logaddexp (12 u, and 1 u of the result) of sums of
-        # ln weight (4 u of it) and ln of a tail of the noise: -d - ln 2 or log1p(-e^-d / 2); 3 u d + 20 u.
+        # ln weight (6 u of it) and ln of a tail of the noise: -d - ln 2 or log1p(-e^-d / 2); 3 u d + 20 u.
         logs = 0.0 if self.law.is_pure else abs(self.law.log_rate) + abs(self.law.log_rest)
         outer_abs_error = UNIT_ROUNDOFF * (64 + 8 * (self.gap + logs + float(np.abs(log_masses[:2]).max())))
         log_mass_abs_errors = np.concatenate([np.full(2, outer_abs_error), inner])
