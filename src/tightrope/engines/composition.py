@@ -27,6 +27,7 @@ KEPT_LOCALS = 8
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
+SAME_PLACE = 0.003  # relative to epsilon, and to what is left to the largest loss
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -210,7 +211,11 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
-            guess = _next_guess(found, guess, tried, self._highest)
+            last, guess = guess, _next_guess(found, guess, tried, self._highest)
+            # the same place, asked as closely as before, would say the same
+            near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
+            if wanted <= accuracy and near and found.width < math.inf:
+                break
             tried.add(guess)
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
