@@ -71,6 +71,17 @@ def test_mass_wrapped_to_just_above_epsilon_counts_in_full() -> None:
     assert truth <= math.exp(upper)
 
 
+@pytest.mark.parametrize("tilt", [0.5, 2.0])
+def test_mass_wrapped_to_just_below_epsilon_counts_in_full(tilt: float) -> None:
+    """The first place of the window is at or below epsilon: what is wrapped there lies less than a period
+    above epsilon."""
+    spacing, size = 0.5, 64
+    side = wrapped([-3, size], [0.5, 0.5], size, spacing, tilt)
+    epsilon = 0.999 * spacing
+    upper, _ = side.divergence_above(epsilon, tilt, spacing)
+    assert ball(0.5) * -(ball(epsilon) - size * ball(spacing)).expm1() <= ball(upper).exp()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_wrapping_only_adds_above(seed: int) -> None:
     rng = random.Random(seed)
@@ -88,6 +99,20 @@ def test_wrapping_only_adds_above(seed: int) -> None:
         upper, _ = side.divergence_above(epsilon, tilt, spacing)
         # logarithms of the masses were rounded on their way in
         assert truth * (1 - 40 * 2.0**-53) <= ball(upper).exp()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_mass_anywhere_counts_in_full(seed: int) -> None:
+    """Alone, so that nothing else covers it, at or near whole periods above an epsilon between two places."""
+    rng = random.Random(f"alone {seed}")
+    size, spacing, tilt = rng.choice([8, 64]), rng.choice([2.0**-7, 0.5]), 10 ** rng.uniform(-1, 1)
+    for _ in range(20):
+        start, periods, near = rng.randint(-5, 5), rng.randint(0, 3), rng.randint(-2, 3)
+        epsilon, label = (start + rng.random()) * spacing, start + periods * size + near
+        side = wrapped([label], [1.0], size, spacing, tilt)
+        worth = -(ball(epsilon) - label * ball(spacing)).expm1()
+        upper, _ = side.divergence_above(epsilon, tilt, spacing)
+        assert not worth > ball(upper).exp(), (epsilon, label)
 
 
 # -- spectra, powers and jumps

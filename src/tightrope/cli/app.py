@@ -83,6 +83,11 @@ COMMANDS = (
         f"tightrope rate --noise 0.8 --sampling poisson --steps 10000 \\\n{_TARGET}",
     ),
     Command(
+        "spent:spent",
+        "Bracket the epsilon of everything that a ledger has recorded so far.",
+        "tightrope spent ledger.json --delta 1e-6",
+    ),
+    Command(
         "sweep:sweep",
         "Answer every cell of a grid into a file; a cell without an answer gets its error there.",
         "tightrope sweep examples/grid.toml --out results.csv",

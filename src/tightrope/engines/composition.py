@@ -86,9 +86,11 @@ class Composition:
         if settled is not None:
             return settled
         for local in self._locals:
-            found = local.bounds(epsilon)
-            if found.width <= accuracy:
-                return found
+            # bounds made for another epsilon may lose their way here: then they certify nothing
+            with suppress(ArithmeticError), _raising():
+                found = local.bounds(epsilon)
+                if found.width <= accuracy:
+                    return found
         key = (epsilon, accuracy)
         if key not in self._refusals:
             try:
@@ -99,7 +101,9 @@ class Composition:
 
     def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds by the first engine that is close enough; or NotPreciseEnough."""
-        found = self._localise(epsilon, accuracy).bounds(epsilon)
+        local = self._localise(epsilon, accuracy)
+        with _raising():
+            found = local.bounds(epsilon)
         if found.width > accuracy:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
@@ -147,7 +151,7 @@ class Composition:
             for tolerance in row.tolerances(accuracy):
                 try:
                     # An engine whose arithmetic overflows certifies nothing here: on to the next.
-                    with np.errstate(over="raise", invalid="raise"):
+                    with _raising():
                         local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)
                 except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
@@ -237,6 +241,10 @@ class Composition:
 
     def _solve(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded."""
+        with _raising():
+            return self._solve_for(local, guess, delta, accuracy)
+
+    def _solve_for(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         highest = self._highest
         least_log, most_log = log_ends(delta)
 
@@ -262,6 +270,11 @@ class Composition:
         # a bound can also jump past delta, which leaves the crossing open
         jumped = -math.expm1(min(found.upper - least_log, 0.0))
         return Crossing(low, high, max(found.width, jumped))
+
+
+def _raising() -> np.errstate:
+    """What overflows or is no number raises, instead of looking like a bound."""
+    return np.errstate(over="raise", invalid="raise")
 
 
 def _union_bound(schedule: Schedule) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope import __version__
-from tightrope.answers.ledger import Ledger
+from tightrope.answers.ledger import PLANNED, Ledger
 from tightrope.answers.spend import epsilon, privacy_curve
 from tightrope.audit.claims.judge import Audit, Verdict, audit
 from tightrope.audit.finding import Finding, How, Scheme
@@ -286,6 +286,8 @@ def _assumptions(found: Audit) -> Iterator[Assumption]:
     says = "Batches are drawn as accounted, or cost no more."
     yield Assumption(says=says, holds=drawn, because=found.finding.sentence)
     unchecked = dict(NOBODY_CHECKS)
+    if len(found.run.parts) > 1:
+        unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "A run does not say when its steps were chosen."
     if found.provided:
         unchecked[f"{found.provided[0].upper()}{found.provided[1:]}."] = "Nobody looked at it."
     yield from (Assumption(says=says, holds="not checked", because=why) for says, why in unchecked.items())

@@ -1,7 +1,7 @@
 """A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
 
 Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
-before the FFT, whose own errors `power.py` bounds. docs/certificates.md, section 2, has the proofs.
+before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
 """
 
 import math
@@ -242,8 +242,9 @@ class LatticeSide:
         A mass at the place y was tilted by e^{c y}, up to a constant, and is wrapped to y - m period. What it
         is worth, g(y - epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it
         counts there. g rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and
-        for m > 0 where it counts at x >= x*. Nearer to epsilon every mass counts at least as much as one at
-        the period, or at x* if that is longer.
+        for m > 0 where it counts at x >= x*. Nearer to epsilon, or at the one place below it, every mass
+        counts at least as much as one a period less a spacing above epsilon, or at x* if that is further
+        (lemma 12).
         """
         # the quotient may be rounded up to a label, not beyond: no place above epsilon is before the start
         start = math.floor(epsilon / spacing)
@@ -252,7 +253,7 @@ class LatticeSide:
         excess = np.maximum(places - epsilon, 0)
         gain = np.exp(-tilt * np.maximum(excess - slip, 0)) * -np.expm1(-(excess + slip))
         period, top = len(self.masses) * spacing, math.log1p(1 / tilt)
-        beyond = max(period, top * (1 - 8 * UNIT_ROUNDOFF))
+        beyond = max(period - spacing, top * (1 - 8 * UNIT_ROUNDOFF))
         near = int(np.searchsorted(excess, top * (1 + 16 * UNIT_ROUNDOFF), side="right"))
         gain[:near] = np.maximum(gain[:near], math.exp(-tilt * beyond) * -math.expm1(-beyond))
         # two functions, two products and two roundings of the exponent
