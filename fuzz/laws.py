@@ -124,7 +124,7 @@ def _judge_game(question: Plain) -> Verdict:
 
 def _draw_exact(rng: Random) -> Plain:
     question = _draw(rng, 1e4)
-    return {**question, "width": spread(rng, 1e-4, 0.1)}
+    return {**question, "width": spread(rng, 1e-3, 0.5)}
 
 
 def _judge_exact(question: Plain) -> Verdict:
