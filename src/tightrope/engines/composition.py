@@ -197,7 +197,7 @@ class Composition:
                 return found.lower, found.upper
         return None
 
-    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+    def _close_in(self, delta: float, accuracy: float) -> Crossing:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
@@ -217,12 +217,17 @@ class Composition:
             if wanted <= accuracy and near and found.width < math.inf:
                 break
             tried.add(guess)
+        return found
+
+    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """epsilon(delta) from where the search ends; or NotPreciseEnough."""
+        found = self._close_in(delta, accuracy)
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
         if not found.is_enough(accuracy):
             # where delta is the infinite mass up to rounding, only the largest finite loss tells more
             limit = self.schedule.loss_ceiling[1]
-            if found.lower <= limit < math.inf and log_delta <= self.schedule.log_infinite_mass[1]:
+            if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
