@@ -236,16 +236,16 @@ def _judge_noise(question: Plain) -> Verdict:
 
 
 KNOWN = {
-    "delta": Kind(_draw_delta, _judge_delta, 900),
-    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 800),
-    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 10),
-    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 12),
-    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 8),
-    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 6),
-    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 120),
-    "attack": Kind(_draw_attack, _judge_attack, 40),
-    "renyi": Kind(_draw_renyi, _judge_renyi, 24),
-    "monte carlo": Kind(_draw_simulation, _judge_simulation, 10),
-    "exact, known": Kind(_draw_exact, _judge_exact, 2),
-    "noise for one release": Kind(_draw_noise, _judge_noise, 6),
+    "delta": Kind(_draw_delta, _judge_delta, 55_000),
+    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 28_000),
+    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 300),
+    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 300),
+    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 400),
+    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 400),
+    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 8_000),
+    "attack": Kind(_draw_attack, _judge_attack, 1_500),
+    "renyi": Kind(_draw_renyi, _judge_renyi, 1_500),
+    "monte carlo": Kind(_draw_simulation, _judge_simulation, 1_500),
+    "exact, known": Kind(_draw_exact, _judge_exact, 300),
+    "noise for one release": Kind(_draw_noise, _judge_noise, 1_200),
 }
