@@ -27,7 +27,7 @@ KEPT_LOCALS = 8
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
-SAME_PLACE = 0.003  # relative to epsilon, and to what is left to the largest loss
+SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -212,9 +212,7 @@ class Composition:
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
             last, guess = guess, _next_guess(found, guess, tried, self._highest)
-            # the same place, asked as closely as before, would say the same
-            near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
-            if wanted <= accuracy and near and found.width < math.inf:
+            if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
                 break
             tried.add(guess)
         return found
@@ -232,6 +230,11 @@ class Composition:
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
         return found.lower, found.upper
+
+    def _would_repeat(self, found: Crossing, last: float, guess: float, *, is_final: bool) -> bool:
+        """Whether bounds placed for the next guess would be as wide as those placed for the last one."""
+        is_near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
+        return is_final and is_near and found.width < math.inf
 
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
