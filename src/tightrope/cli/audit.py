@@ -12,7 +12,7 @@ from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.errors import UnusableFile
-from tightrope.files import as_path, read_text, write_whole
+from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
 # audit
@@ -142,7 +142,7 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
     from tightrope.statements.make import verify as compute_anew
     from tightrope.statements.make import verify_in_integers
 
-    stated = parse_statement(read_text(as_path(file)), where=str(file))
+    stated = parse_statement(read_text(as_path(file), most=PEOPLE_SEND.size), where=str(file))
     found = compute_anew(stated)
     if exact:
         with watch_rounds("Multiplying, part") as progress:

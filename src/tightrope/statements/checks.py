@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.files import parse_json
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.validate import explain
 from tightrope.statements.model import (
@@ -33,21 +34,7 @@ T = TypeVar("T")
 
 def parse_statement(text: str, *, where: str = "statement") -> Statement:
     """The statement in a text, or a refusal that lists everything wrong with it, each with its field."""
-    try:
-        entries = json.loads(text, object_pairs_hook=_refuse_twins)
-    except (ValueError, RecursionError) as problem:
-        raise UnusableFile(where, f"must be JSON, got: {problem}", WRITTEN_BY) from None
-    return check_statement(entries, where=where)
-
-
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys all differ: of two equal keys, each reader would believe another."""
-    entries: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in entries:
-            raise ValueError(f"{key!r} stands twice in one object")
-        entries[key] = value
-    return entries
+    return check_statement(parse_json(text, where=where, remedy=WRITTEN_BY), where=where)
 
 
 def check_statement(entries: object, *, where: str = "statement") -> Statement:
