@@ -107,7 +107,9 @@ def one_of(*names: str, meaning: Mapping[str, object] | None = None) -> BeforeVa
         if not isinstance(value, str) or value not in choices:
             near = get_close_matches(str(value), choices, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            refuse(f"must be a known name, got {write_value(value)}", f"{hint}Write one of {', '.join(choices)}.")
+            refuse(
+                f"must be a known name, got {write_value(value)}", f"{hint}Write one of {', '.join(choices)}."
+            )
         return choices[value]
 
     return BeforeValidator(choose)
@@ -180,7 +182,8 @@ class PublishedRun(ClosedTable):
         kind = {"reshuffled": SHUFFLE, "last_batch": SHUFFLE, "draws": SEVERAL_DRAWS}.get(key)
         if kind and implemented is not _MISSING and implemented != kind:
             refuse(
-                f"= {write_value(value)} contradicts implemented: it describes {kind}", "Leave out what is not meant."
+                f"= {write_value(value)} contradicts implemented: it describes {kind}",
+                "Leave out what is not meant.",
             )
         return value
 
@@ -226,7 +229,9 @@ class PublishedRun(ClosedTable):
             counted = _steps_of(known["epochs"], 1 / rate, known["steps_per_epoch"], quotient)
             steps = stated or counted
         if stated and counted and not counted.least <= stated.least <= stated.most <= counted.most:
-            refuse(f"= {write_value(value)} contradicts epochs: {counted.how}", "Leave out what is not printed.")
+            refuse(
+                f"= {write_value(value)} contradicts epochs: {counted.how}", "Leave out what is not printed."
+            )
         if steps and not 1 <= steps.least <= steps.most <= MOST_STEPS:
             refuse(f"must be from 1 to {MOST_STEPS:.0e}, got {steps.how}", "Nobody runs others.")
         return steps

@@ -164,5 +164,9 @@ class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
 
 
+class RefutedClaim(TightropeError):
+    """A claim that is certainly false, which is printed only where that is asked for."""
+
+
 class WorkerDied(TightropeError):
     """The process that worked on a piece was killed or crashed, again after every retry."""

@@ -32,8 +32,8 @@ PROGRAMS_KEEP = Limits(size=2**26, tables=10**6)  # what a run has recorded must
 
 MOST_DEPTH = 32  # tables and lists within one another
 MOST_CHARACTERS = 10_000  # of one text
-MOST_BITS = 2**13  # of one whole number: below the 4,300 digits that Python prints
-MOST_DIGITS = 4000  # of one number with a point or an exponent
+MOST_DIGITS = 4000  # of one number: Python prints 4,300
+MOST_BITS = int(MOST_DIGITS / math.log10(2))
 MOST_KEYS = 64  # joined by dots: reading them takes time that grows with the square of their number
 
 _KEY = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
@@ -98,10 +98,10 @@ def read_json(path: Path, *, remedy: str) -> object:
 def parse_json(text: str, *, where: object, remedy: str, limits: Limits = PEOPLE_SEND) -> object:
     """What a text in JSON says, if every reader would take it for the same: keys once, finite numbers.
 
-    >>> parse_json('{"rate": 1e-400}', where="runs.json", remedy="Correct it there.")
+    >>> parse_json('{"a": 1, "a": 2}', where="x.json", remedy="Choose one.")
     Traceback (most recent call last):
         ...
-    tightrope.errors.UnusableFile: runs.json must be a whole JSON file, got: 1e-400, which is not 0 and nearer to it than any other float. Correct it there.
+    tightrope.errors.UnusableFile: x.json must be a whole JSON file, got: the key 'a' twice. Choose one.
     """
     if len(text) > limits.size:
         raise _too_large(where, limits.size)
@@ -116,7 +116,9 @@ def parse_json(text: str, *, where: object, remedy: str, limits: Limits = PEOPLE
 
 
 def _too_large(where: object, most: int) -> UnusableFile:
-    return UnusableFile(where, f"has more than {most:,} bytes, and no more are read", "Leave out or split it.")
+    return UnusableFile(
+        where, f"has more than {most:,} bytes, and no more are read", "Leave out or split it."
+    )
 
 
 def _refuse_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -168,9 +170,12 @@ def _list_inner(key: str, value: object) -> Iterator[tuple[str, object]]:
 
 def _check_one(key: str, value: object, limits: Limits) -> None:
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        raise ValueError(f"{len(value):,} characters under {key[:99]!r}; at most {MOST_CHARACTERS:,} are read")
+        raise ValueError(
+            f"{len(value):,} characters under {key[:99]!r}; at most {MOST_CHARACTERS:,} are read"
+        )
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise ValueError(f"a whole number of {value.bit_length():,} bits under {key[:99]!r}")
+        digits = f"{round(value.bit_length() * math.log10(2)):,} digits under {key[:99]!r}"
+        raise ValueError(f"a whole number of about {digits}; at most {MOST_DIGITS:,} are read")
     if isinstance(value, dict) and any(len(name) > MOST_CHARACTERS for name in value):
         raise ValueError(f"a key of more than {MOST_CHARACTERS:,} characters")
     if not isinstance(value, list) or len(value) <= limits.tables:

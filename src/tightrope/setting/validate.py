@@ -59,7 +59,9 @@ def _explain_one(
     if problem["type"] == "missing":
         return UnusableFile(f"{where}{place}", "is missing", remedy)
     if problem["type"] == "extra_forbidden":
-        return UnusableFile(f"{where}{place}", f"= {write_value(value)} is not a known key", _advise(str(key), owner))
+        return UnusableFile(
+            f"{where}{place}", f"= {write_value(value)} is not a known key", _advise(str(key), owner)
+        )
     if isinstance(error, InvalidSetting):  # of a validator, which names what lies below its own place
         joined = "" if not place or str(error)[:1] in "[: " else "."
         error.where = f"{where}{place}{joined}{error.where}"

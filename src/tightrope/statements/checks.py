@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
 from tightrope.files import parse_json
-from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.validate import explain
+from tightrope.statements.arithmetic import CORRECT, check_arithmetic
 from tightrope.statements.model import (
-    FORMAT,
     VERSION,
     BatchesWithoutReplacement,
     Computed,
@@ -23,12 +22,11 @@ from tightrope.statements.model import (
     Statement,
     Steps,
 )
+from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
+from tightrope.statements.words import judge_anew
 
 CLOSE = 1e-4  # relative: a rate that was rounded to a few digits, or up to a grid of floats
-SHARES_AGREE = 0.05  # relative: the size of a batch that several draws make up is known about so well
 SEE_DOCS = "docs/statements.md says what belongs there."
-CORRECT = "Correct one of them."
-WRITTEN_BY = "Pass a file written by tightrope statement."
 T = TypeVar("T")
 
 
@@ -40,8 +38,13 @@ def parse_statement(text: str, *, where: str = "statement") -> Statement:
 def check_statement(entries: object, *, where: str = "statement") -> Statement:
     """The statement that plain data hold; everything wrong with them is listed at once."""
     if not isinstance(entries, Mapping):
-        raise UnusableFile(where, f"must be an object, got {entries!r}", WRITTEN_BY)
-    _check_version(entries, where)
+        raise UnusableFile(where, f"must be an object, got {write_value(entries)}", WRITTEN_BY)
+    if read_version(entries, where) < VERSION:
+        return judge_anew(_validate(update_entries(entries, where), where))
+    return _validate(entries, where)
+
+
+def _validate(entries: Mapping[str, Any], where: str) -> Statement:
     problems: list[InvalidSetting] = []
     try:
         # JSON has no tuples and one kind of number: read as JSON, types are strict all the same
@@ -57,19 +60,6 @@ def check_statement(entries: object, *, where: str = "statement") -> Statement:
     return made
 
 
-def _check_version(entries: Mapping[str, Any], where: str) -> None:
-    """Refuse data of another format or version, which are not read at all."""
-    if entries.get("format") != FORMAT:
-        found, must = entries.get("format"), f"be {FORMAT!r}"
-        raise InvalidSetting("format", found, must, WRITTEN_BY, where=f"{where}: ")
-    stated = entries.get("version")
-    if stated == VERSION and type(stated) is int:
-        return
-    newer = isinstance(stated, int) and stated > VERSION
-    remedy = "Update tightrope to read it." if newer else "Make it anew with tightrope statement."
-    raise InvalidSetting("version", stated, f"be {VERSION}", remedy, where=f"{where}: ")
-
-
 def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
     """Numbers that cannot all be true; parts of the data that cannot be read are left out."""
     dataset = _read(Dataset, entries.get("dataset")) or Dataset()
@@ -82,11 +72,9 @@ def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
         yield from _check_sampling(f"run[{place}].sampling", part.sampling, dataset)
     yield from _check_epochs(run, dataset)
     if implemented is not None:
-        yield from _check_scheme(implemented)
+        yield from check_arithmetic(implemented, dataset)
         yield from _check_sampling("implemented.sampling", implemented.sampling, dataset)
         yield from _check_sizes(implemented, dataset)
-        yield from _check_epoch(implemented, dataset)
-        yield from _check_draws(implemented, dataset)
     for name in ("accounted", "runs") if computed is not None else ():
         ends = getattr(computed, name)
         if ends.upper is not None and ends.lower > ends.upper:
@@ -142,48 +130,8 @@ def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSet
         yield UnusableFile(f"run: {steps:g}", clash, CORRECT)
 
 
-def _check_scheme(implemented: Implemented) -> Iterator[InvalidSetting]:
-    """The scheme, and the range of its rate, against the sampling that is said to be implemented."""
-    scheme, sampling = str(implemented.scheme), implemented.sampling
-    kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
-    if kind != (expected if expected in SAMPLING_SPELLINGS else None):
-        clash = f"contradicts implemented.sampling = {kind!r}"
-        remedy = "The schemes that are accounted have their own sampling, and the others have none."
-        yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)
-    if implemented.rate_range is None:
-        return
-    low, high = implemented.rate_range
-    watched = implemented.evidence == "watched" and isinstance(sampling, PoissonBatches)
-    if not watched or not low <= getattr(sampling, "nearest_rate", -1) <= high:
-        clash = "contradicts the rest: it is the range of a rate that was watched"
-        yield UnusableFile(f"implemented.rate_range = {[low, high]}", clash, "Leave it out, or correct it.")
-
-
 def _check_sizes(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
     for key in ("records", "batch"):
         own, stated = getattr(implemented, key), getattr(dataset, key)
-        if implemented.scheme != "poisson" and None not in (own, stated) and own != stated:
+        if None not in (own, stated) and own != stated:
             yield _clash(f"implemented.{key}", own, f"dataset.{key}", stated)
-
-
-def _check_epoch(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
-    """How many batches an epoch has, and how many of them are full."""
-    size, drawn = implemented.batch or dataset.batch, implemented.records or dataset.records
-    epoch, full = implemented.epoch or 0, implemented.full or 0
-    batches, full_batches = (math.ceil(drawn / size), drawn // size) if size and drawn else (epoch, full)
-    if epoch > batches and implemented.times == 1:
-        clash = f"contradicts {drawn:g} records in batches of {size:g}"
-        yield UnusableFile(f"implemented.epoch = {epoch:g}", clash, CORRECT)
-    if full > min(epoch or full, full_batches):
-        clash = "contradicts the other numbers: no epoch has that many full batches"
-        yield UnusableFile(f"implemented.full = {full:g}", clash, "Correct it.")
-
-
-def _check_draws(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
-    draws, rate, records, batch = implemented.draws, implemented.rate, dataset.records, dataset.batch
-    if implemented.scheme != "several_draws" or not draws or rate is None:
-        return
-    expected = batch / records if records and batch else draws * rate
-    if rate == 0 or not math.isclose(draws * rate, expected, rel_tol=SHARES_AGREE):
-        clash = f"in {draws:g} draws contradicts the size of a batch"
-        yield UnusableFile(f"implemented.rate = {rate:g}", clash, CORRECT)
