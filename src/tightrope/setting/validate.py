@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_key, write_value
 
 try:
     from pydantic import BaseModel, ConfigDict, ValidationError
@@ -54,7 +54,7 @@ def _explain_one(
     owner = _find_table(model, loc[:-1])
     if owner is not None and key in owner.model_fields:
         remedy = owner.model_fields[key].description or remedy
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{write_key(part)}" for part in loc)[1:]
     value, error = problem["input"], problem.get("ctx", {}).get("error")
     if problem["type"] == "missing":
         return UnusableFile(f"{where}{place}", "is missing", remedy)

@@ -3,16 +3,21 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
 from tightrope.files import parse_json
+from tightrope.numerics.text import write_number
+from tightrope.setting.plain import read_exactly
+from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.validate import explain
-from tightrope.statements.arithmetic import CORRECT, check_arithmetic
+from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
 from tightrope.statements.model import (
     VERSION,
+    AllRecords,
     BatchesWithoutReplacement,
     Computed,
     Dataset,
@@ -25,7 +30,6 @@ from tightrope.statements.model import (
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
 from tightrope.statements.words import judge_anew
 
-CLOSE = 1e-4  # relative: a rate that was rounded to a few digits, or up to a grid of floats
 SEE_DOCS = "docs/statements.md says what belongs there."
 T = TypeVar("T")
 
@@ -90,7 +94,11 @@ def _read(kind: type[T], entries: object) -> T | None:
 
 
 def _clash(name: str, value: float, other_name: str, other: float) -> UnusableFile:
-    return UnusableFile(name, f"= {value:g} contradicts {other_name} = {other:g}", CORRECT)
+    return UnusableFile(name, f"= {_write(value)} contradicts {other_name} = {_write(other)}", CORRECT)
+
+
+def _write(value: float | Fraction) -> str:
+    return f"{float(value):.6g}" if isinstance(value, Fraction) else write_number(value)
 
 
 def _check_sampling(
@@ -99,35 +107,48 @@ def _check_sampling(
     records, batch = dataset.records, dataset.batch
     match sampling:
         case PoissonBatches() if records and batch and batch <= records:
+            rate, size = Fraction(read_exactly(sampling.rate)), Fraction(batch)
             # a loader counts whole batches, so one by their number is the rate as well
-            meant = (batch / records, 1 / math.ceil(records / batch), 1 / math.floor(records / batch))
-            if not any(math.isclose(sampling.nearest_rate, one, rel_tol=CLOSE) for one in meant):
-                expected = f"dataset.batch / dataset.records = {batch:g} / {records:g}"
-                yield _clash(f"{where}.rate", sampling.nearest_rate, expected, batch / records)
+            counts = (records / size, math.ceil(records / size), math.floor(records / size))
+            if not any(abs(rate * count - 1) <= CLOSE for count in counts):
+                expected = f"dataset.batch / dataset.records = {_write(batch)} / {records}"
+                yield _clash(f"{where}.rate", rate, expected, size / records)
         case BatchesWithoutReplacement():
             if records and sampling.population != records:
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
+        case AllRecords() if records and batch and batch != records:
+            yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
 
 
 def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSetting]:
-    rates = {
-        part.sampling.nearest_rate if isinstance(part.sampling, PoissonBatches) else None for part in run
-    }
+    rates = {_find_rate(part.sampling) for part in run}
     if dataset.records and dataset.batch:
-        rates = {dataset.batch / dataset.records}
+        rates = {Fraction(dataset.batch) / dataset.records}
     rate = rates.pop() if len(rates) == 1 else None
     if not run or not rate or not dataset.epochs:
         return
-    epochs, steps = dataset.epochs, sum(part.steps for part in run)
-    fewest, most = epochs * math.floor(1 / rate + CLOSE), epochs * math.ceil(1 / rate - CLOSE)
-    if not math.isfinite(most):
-        yield UnusableFile(f"dataset.epochs = {epochs:g}", "is no number of epochs", "Correct it.")
-    elif not math.floor(fewest) <= steps <= math.ceil(most):
-        means = f"which makes {math.floor(fewest):g} to {math.ceil(most):g} steps"
-        clash = f"steps contradict dataset.epochs = {epochs:g} at the rate {rate:.6g}, {means}"
-        yield UnusableFile(f"run: {steps:g}", clash, CORRECT)
+    epochs, steps = Fraction(dataset.epochs), sum(part.steps for part in run)
+    fewest = math.floor(epochs * math.floor(1 / rate + CLOSE))
+    most = math.ceil(epochs * math.ceil(1 / rate - CLOSE))
+    if most > 10 * MOST_STEPS:
+        yield UnusableFile(f"dataset.epochs = {_write(epochs)}", "is no number of epochs", "Correct it.")
+    elif not fewest <= steps <= most:
+        means = f"which makes {fewest} to {most} steps"
+        clash = f"steps contradict dataset.epochs = {_write(epochs)} at the rate {_write(rate)}, {means}"
+        yield UnusableFile(f"run: {steps}", clash, CORRECT)
+
+
+def _find_rate(sampling: StatedSampling) -> Fraction | None:
+    """The probability that a record is in a batch, as far as the numbers can be read."""
+    match sampling:
+        case PoissonBatches():
+            return Fraction(read_exactly(sampling.rate))
+        case BatchesWithoutReplacement():
+            return Fraction(sampling.batch, sampling.population)
+        case AllRecords():
+            return Fraction(1)
 
 
 def _check_sizes(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:

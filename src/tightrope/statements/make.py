@@ -1,6 +1,7 @@
 """From a run, its batches and a few facts to a statement."""
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +200,9 @@ def list_theorems(found: Audit) -> tuple[Theorem, ...]:
 
 
 def _write_ends(bracket: Bracket) -> CertifiedEnds:
-    return CertifiedEnds(lower=bracket.lower, upper=bracket.upper if math.isfinite(bracket.upper) else None)
+    # JSON has no infinity: where no epsilon is enough, every float is a lower end
+    lower = min(bracket.lower, sys.float_info.max)
+    return CertifiedEnds(lower=lower, upper=bracket.upper if math.isfinite(bracket.upper) else None)
 
 
 def read_history(history: Iterable[tuple[float, float, int]]) -> Run:

@@ -111,11 +111,6 @@ class PoissonBatches(ClosedTable):
     kind: Literal["poisson"]
     rate: ExactShare
 
-    @property
-    def nearest_rate(self) -> float:
-        """The rate as a float."""
-        return float(read_exactly(self.rate))
-
 
 class BatchesWithoutReplacement(ClosedTable):
     """Batches of one size, drawn afresh."""

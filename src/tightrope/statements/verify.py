@@ -141,9 +141,9 @@ def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
         at_most = round_outwards(proved.upper, 6, up=True)
         known = "no epsilon" if math.isinf(proved.upper) else f"epsilon {at_most}"
         yield f"{said} is not proved: {known} is proved for what runs."
-    yield from _compare_ends("accounted", stated.certified.accounted, found.claimed)
-    yield from _compare_ends("runs", stated.certified.runs, found.proved)
     computed = compute_ends(found)
+    yield from _compare_ends("accounted", stated.certified.accounted, computed.accounted)
+    yield from _compare_ends("runs", stated.certified.runs, computed.runs)
     for name in ("sampling_verdict", "provided", "why_not"):
         before, now = getattr(stated.certified, name), getattr(computed, name)
         if before != now:
@@ -186,13 +186,14 @@ def _list_unchecked(stated: Statement) -> Iterator[str]:
     yield from (f"{quote(one.says)} {one.because}" for one in others)
 
 
-def _compare_ends(name: str, stated: CertifiedEnds, found: Bracket) -> Iterator[str]:
-    lower, upper = stated.lower, math.inf if stated.upper is None else stated.upper
-    rows = (
-        ("lower", lower, found.lower, lower > found.upper),
-        ("upper", upper, found.upper, upper < found.lower),
-    )
+def _compare_ends(name: str, stated: CertifiedEnds, found: CertifiedEnds) -> Iterator[str]:
+    (lower, upper), (least, most) = _ends(stated), _ends(found)
+    rows = (("lower", lower, least, lower > most), ("upper", upper, most, upper < least))
     for end, before, after, certainly_false in rows:
         if certainly_false or not math.isclose(before, after, rel_tol=AGREE, abs_tol=1e-9):
-            said = "nothing" if math.isinf(before) else write_number(before)
-            yield f"certified.{name}.{end} = {said} is not what is computed now, {write_number(after)}."
+            said, now = ("nothing" if math.isinf(one) else write_number(one) for one in (before, after))
+            yield f"certified.{name}.{end} = {said} is not what is computed now, {now}."
+
+
+def _ends(certified: CertifiedEnds) -> tuple[float, float]:
+    return certified.lower, math.inf if certified.upper is None else certified.upper

@@ -23,6 +23,7 @@ from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 
+TWO_WAYS = "what draws in one way cannot have drawn all steps of {} samplings: audit each phase by itself"
 GRID = 1e-4  # relative: if torch rounds a rate up by less, it is still the rate that was meant
 
 
@@ -135,8 +136,15 @@ def audit(
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader), as_relation(relation)
     claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
-    bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
-    verdict = _judge(accounted, claimed, bound, finding)
+    agrees = all(_agrees(step.sampling, finding) for step, _ in accounted)
+    samplings = {step.sampling for step, _ in accounted}
+    if len(samplings) > 1 and not agrees and finding.scheme is not Scheme.UNKNOWN:
+        bound = ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
+    else:
+        bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
+    verdict = Verdict.MATCHES if agrees else _judge(claimed, bound, finding)
+    if finding.how is How.DECLARED and verdict.holds:
+        verdict = Verdict.DECLARED
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -171,20 +179,14 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
 
 
-def _judge(accounted: Run, claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
-    agrees = all(_agrees(step.sampling, finding) for step, _ in accounted)
-    costs_no_more = bound.epsilon.upper <= claimed.upper and finding.scheme is not Scheme.UNKNOWN
-    if finding.how is How.DECLARED and (agrees or costs_no_more):
-        return Verdict.DECLARED
-    if agrees:
-        return Verdict.MATCHES
+def _judge(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
     # a bound from watching, or with weights, takes more for granted than that every pass is run to its end
-    is_firm = finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
-    if costs_no_more and (finding.sampling is not None or is_firm):
+    is_firm = finding.how is not How.WATCHED and finding.scheme is not Scheme.WEIGHTED
+    if finding.scheme is Scheme.UNKNOWN:
+        return Verdict.UNKNOWN
+    if bound.epsilon.upper <= claimed.upper and (finding.sampling is not None or is_firm):
         return Verdict.COVERED
-    if bound.epsilon.lower > claimed.upper:
-        return Verdict.TOO_SMALL
-    return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
+    return Verdict.TOO_SMALL if bound.epsilon.lower > claimed.upper else Verdict.NOT_PROVEN
 
 
 def _draw_afresh(
