@@ -15,9 +15,9 @@ from tightrope.setting.plain import part_of, plain_run
 from tightrope.setting.tables import Table
 from tightrope.statements.checks import parse_statement
 from tightrope.statements.make import Facts, declare_as_accounted, state_run
-from tightrope.statements.verify import verify
 from tightrope.statements.model import build_schema
 from tightrope.statements.render import render_json, render_markdown
+from tightrope.statements.verify import verify
 
 FACTS = Facts(name="x", setting="local", unit="example", data_accesses="a", tuning="b", outputs="c")
 THIRD = Fraction(1, 3)

@@ -26,7 +26,7 @@ from tightrope.statements.make import (
 )
 from tightrope.statements.model import Statement, build_schema
 from tightrope.statements.render import render_json, render_latex, render_markdown, render_registry
-from tightrope.statements.verify import Outcome, verify
+from tightrope.statements.verify import verify
 
 ROOT = Path(__file__).parent.parent
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000

@@ -57,7 +57,8 @@ def test_numbers_of_an_epoch_pass_exactly_if_some_pass_over_the_records_has_them
     sizes = itertools.product(range(1, 6), range(1, 5), range(1, 6), (1, 2, 3), range(7), (False, True))
     for records, batch, epoch, times, full, alike in sizes:
         possible = is_possible(scheme, records, batch, epoch, times, full, alike)
-        numbers = dict(records=records, batch=batch, epoch=epoch, times=times, full=full, alike=alike)
+        numbers: dict[str, Any] = {"records": records, "batch": batch, "epoch": epoch, "times": times}
+        numbers |= {"full": full, "alike": alike}
         assert (problems(scheme, **numbers) == []) == possible, numbers
         seen[possible] += 1
     assert min(seen.values()) > 100
@@ -75,7 +76,7 @@ def draw_numbers(scheme: Scheme, random_: random.Random) -> dict[str, Any]:
     if scheme in (Scheme.SHUFFLE, Scheme.FIXED_PARTITION):
         full = {"full": length // batch, "alike": (epoch - 1) * batch < records - 1}
         return {"records": records, "batch": batch, "epoch": epoch, "times": 1, **full}
-    return {
+    others: dict[Scheme, dict[str, Any]] = {
         Scheme.POISSON: {"sampling": {"kind": "poisson", "rate": rate}, "records": records, "rate": rate},
         Scheme.WITHOUT_REPLACEMENT: {
             "sampling": {"kind": "without-replacement", "batch": batch, "population": records},
@@ -97,7 +98,8 @@ def draw_numbers(scheme: Scheme, random_: random.Random) -> dict[str, Any]:
         },
         Scheme.WEIGHTED: {"records": records, "batch": batch, "share": random_.uniform(2 / records, 1)},
         Scheme.SEVERAL_DRAWS: {"records": records, "draws": random_.randint(2, 8), "rate": rate},
-    }[scheme]
+    }
+    return others[scheme]
 
 
 BREAKS: dict[Scheme, dict[str, Any]] = {
@@ -246,11 +248,11 @@ def test_an_epoch_that_nobody_can_check_is_refused() -> None:
 
 
 def test_what_only_a_loader_tells_is_refused_where_batches_were_watched() -> None:
-    sizes = {"records": 100, "batch": 10, "epoch": 10, "evidence": "watched"}
+    sizes: dict[str, Any] = {"records": 100, "batch": 10, "epoch": 10, "evidence": "watched"}
     (said,) = problems(Scheme.SHUFFLE, **sizes, alike=True)
     assert "implemented.alike = true and implemented.evidence = watched contradict each other" in said
     assert problems(Scheme.SHUFFLE, **sizes) == []
-    poisson = {"sampling": {"kind": "poisson", "rate": 0.1}}
+    poisson: dict[str, Any] = {"sampling": {"kind": "poisson", "rate": 0.1}}
     (said,) = problems(Scheme.POISSON, evidence="watched", **poisson)
     assert "implemented.rate_range = nothing and implemented.evidence = watched" in said
     assert problems(Scheme.POISSON, evidence="watched", rate_range=[0.09, 0.11], **poisson) == []

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -335,6 +336,34 @@ def test_a_card_that_cannot_be_changed_safely_is_refused(card: str, said: str) -
     with pytest.raises(InvalidSetting, match="card must") as refused:
         markdown(TRAINED, card)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("x" * 2**20 + "x", "card must have at most 1,048,576 characters, got 1,048,577."),
+        (f"---\na: {'x' * 2**16}\n---\n", "front matter of the card must have at most 65,536 characters"),
+        (f"---\na: {'[' * 20_000}\n---\n", "have at most 32 lists and tables within one another"),
+        (f"---\n{'? ' * 20_000}\n---\n", "card must open with keys at the start of their lines"),
+        ("---\na: &a [*a, *a]\nb: [*a, *b]\n---\n", "card must open with keys at the start of their lines"),
+    ],
+    ids=["card", "front matter", "lists", "keys", "unknown alias"],
+)
+def test_a_card_that_would_take_minutes_is_refused_at_once(card: str, said: str) -> None:
+    before = time.process_time()
+    with pytest.raises(InvalidSetting) as refused:
+        markdown(TRAINED, card)
+    assert time.process_time() - before < 2  # measured: 0.1
+    assert said in str(refused.value)
+
+
+def test_aliases_are_not_expanded() -> None:
+    """Ten levels of nine aliases each would be three billion values."""
+    levels = "".join(f"l{i + 1}: &l{i + 1} [{', '.join([f'*l{i}'] * 9)}]\n" for i in range(10))
+    before = time.process_time()
+    made = markdown(TRAINED, f"---\nl0: &l0 lol\n{levels}---\nHi\n")
+    assert time.process_time() - before < 2  # measured: 0.02
+    assert levels in made
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6))

@@ -93,7 +93,7 @@ def _read(kind: type[T], entries: object) -> T | None:
         return None
 
 
-def _clash(name: str, value: float, other_name: str, other: float) -> UnusableFile:
+def _clash(name: str, value: float | Fraction, other_name: str, other: float | Fraction) -> UnusableFile:
     return UnusableFile(name, f"= {_write(value)} contradicts {other_name} = {_write(other)}", CORRECT)
 
 

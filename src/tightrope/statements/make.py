@@ -76,7 +76,7 @@ def declare_as_accounted(run: Run | Step) -> Finding:
     samplings = {step.sampling for step, _ in as_run(run)}
     if len(samplings) != 1:
         must = f"be stated for a run of {len(samplings)} samplings"
-        raise InvalidSetting("implemented", None, must, "Pass a Finding or an Audit.")
+        raise InvalidSetting("implemented", None, must, "State each phase by itself.")
     (sampling,) = samplings
     return declare(Scheme[spell(type(sampling)).replace("-", "_").upper()], sampling)
 

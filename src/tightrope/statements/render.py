@@ -3,9 +3,11 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from tightrope.errors import Described, InvalidSetting, RefutedClaim
+from tightrope.files import MOST_DEPTH
 from tightrope.numerics.text import write_number
 from tightrope.report.words import relation_in_words
 from tightrope.statements.model import RegistryFacts, Statement
@@ -26,6 +28,7 @@ from tightrope.statements.words import (
     name_claim,
     name_scheme,
     quote,
+    state_claim,
 )
 
 try:
@@ -34,7 +37,7 @@ except ImportError as missing:
     raise ImportError("Rendering a statement needs PyYAML: pip install 'tightrope[statement]'") from missing
 
 KEY = "differential_privacy"
-MOST_CARD, MOST_FRONT_MATTER = 2**20, 2**15  # characters; PyYAML reads them in a second at worst
+MOST_CARD, MOST_FRONT_MATTER = 2**20, 2**16  # characters; PyYAML takes three seconds at worst
 OPENS, CLOSES = "<!-- tightrope-statement -->", "<!-- /tightrope-statement -->"
 
 
@@ -151,6 +154,10 @@ def _check_length(what: str, text: str, most: int) -> None:
 def _find_keys(matter: str) -> list[Any]:
     """The keys of the front matter, each of which must open a line."""
     _check_length("front matter of the card", matter, MOST_FRONT_MATTER)
+    opened = accumulate((sign in "[{") - (sign in "]}") for sign in matter)
+    if max(opened, default=0) > MOST_DEPTH:
+        must = f"have at most {MOST_DEPTH} lists and tables within one another"
+        raise InvalidSetting("front matter of the card", Described("more"), must, "Write it flatter.")
     try:
         root = yaml.compose(matter, Loader=yaml.SafeLoader)
         keys = [key for key, _ in root.value] if root else []
@@ -308,7 +315,7 @@ def render_registry(statement: Statement, facts: RegistryFacts, *, even_if_refut
             "tier": facts.tier,
         },
     }
-    news = quote(f"{judge_claim(statement)}: {describe_claim(statement)}")
+    news = f"{judge_claim(statement)}: {quote(state_claim(statement))}"
     return f"# {news}\n{write_yaml({'url_slug': facts.slug, 'deployment': deployment})}"
 
 

@@ -53,8 +53,11 @@ def list_entries(statement: Statement) -> list[Entry]:
     numbers = f"epsilon {write_number(claim.epsilon)}, delta {write_number(claim.delta)}"
     verdict = f"{certified.sampling_verdict}: {Verdict[certified.sampling_verdict.upper()].value}"
     sizes = (f"{name} {write_number(value)}" for name, value in dataset if value is not None)
+    standing: str = judge_claim(statement)
+    if standing == "proved":
+        standing += f" if {_count_unchecked(statement)}"
     stated = [
-        ("claim", f"{judge_claim(statement)}: {numbers}, for {describe_unit_and_relation(statement)}"),
+        ("claim", f"{standing}: {numbers}, for {describe_unit_and_relation(statement)}"),
         ("why the claim is not proved", explain_claim(statement)),
         ("sampling verdict", verdict),
         ("assumptions", *describe_assumptions(statement)),
@@ -160,6 +163,12 @@ def name_claim(statement: Statement) -> str:
 
 
 def describe_claim(statement: Statement) -> str:
+    """The claim as a formal sentence, and what its words mean."""
+    neighbours = f"Neighbours: {relation_in_words(statement.neighbours)}; unit: {_describe_unit(statement)}."
+    return f"{state_claim(statement)} {neighbours}"
+
+
+def state_claim(statement: Statement) -> str:
     """The claim as a formal sentence; what speaks against it comes first."""
     claim, standing = statement.claim, judge_claim(statement)
     numbers = f"({write_number(claim.epsilon)}, {write_number(claim.delta)})"
@@ -171,8 +180,7 @@ def describe_claim(statement: Statement) -> str:
         "conjectured": f"If the conjectures below are true, and {unchecked}, {private}",
         "proved": f"If {unchecked}, {private}",
     }[standing]
-    neighbours = f"Neighbours: {relation_in_words(statement.neighbours)}; unit: {_describe_unit(statement)}."
-    return f"{opening}, for {describe_unit_and_relation(statement)}. {neighbours}"
+    return f"{opening}, for {describe_unit_and_relation(statement)}."
 
 
 def list_unchecked(statement: Statement) -> list[str]:
