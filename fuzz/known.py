@@ -228,16 +228,16 @@ def _judge_noise(question: Plain) -> Verdict:
 
 
 KNOWN = {
-    "delta": Kind(_draw_delta, _judge_delta, 34),
-    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 22),
-    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 1),
-    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 1),
-    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 4),
-    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 2),
-    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 4),
-    "attack": Kind(_draw_attack, _judge_attack, 3),
-    "renyi": Kind(_draw_renyi, _judge_renyi, 4),
-    "monte carlo": Kind(_draw_simulation, _judge_simulation, 2),
+    "delta": Kind(_draw_delta, _judge_delta, 340),
+    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 330),
+    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 40),
+    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 40),
+    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 8),
+    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 5),
+    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 60),
+    "attack": Kind(_draw_attack, _judge_attack, 40),
+    "renyi": Kind(_draw_renyi, _judge_renyi, 30),
+    "monte carlo": Kind(_draw_simulation, _judge_simulation, 10),
     "exact, known": Kind(_draw_exact, _judge_exact, 2),
-    "noise for one release": Kind(_draw_noise, _judge_noise, 3),
+    "noise for one release": Kind(_draw_noise, _judge_noise, 4),
 }

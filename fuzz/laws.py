@@ -243,13 +243,13 @@ def _judge_calibration(question: Plain) -> Verdict:
 
 
 LAWS = {
-    "accuracies": Kind(_draw, _judge_accuracies, 4),
-    "inverse": Kind(_draw, _judge_inverse, 5),
-    "add or remove": Kind(_draw, _judge_add_or_remove, 3),
-    "ledger": Kind(_draw, _judge_ledger, 1),
-    "exact": Kind(_draw_exact, _judge_exact, 2),
+    "accuracies": Kind(_draw, _judge_accuracies, 3),
+    "inverse": Kind(_draw, _judge_inverse, 6),
+    "add or remove": Kind(_draw, _judge_add_or_remove, 40),
+    "ledger": Kind(_draw, _judge_ledger, 15),
+    "exact": Kind(_draw_exact, _judge_exact, 1),
     "game": Kind(_draw_game, _judge_game, 1),
-    "more": Kind(_draw_more, _judge_more, 6),
-    "renyi bound": Kind(_draw, _judge_renyi_bound, 2),
-    "calibration": Kind(_draw_calibration, _judge_calibration, 1),
+    "more": Kind(_draw_more, _judge_more, 5),
+    "renyi bound": Kind(_draw, _judge_renyi_bound, 18),
+    "calibration": Kind(_draw_calibration, _judge_calibration, 5),
 }

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.errors import InvalidSetting, UnusableFile
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has none: there nothing keeps two writers apart
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 60.0  # seconds to wait for another writer, who needs milliseconds
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at the lock
+_OPEN_OR_MAKE = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_LONGEST_NAME = 60  # characters of a name in that of its part file: names have 255 bytes at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,27 +201,123 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
 
     `what` says in a refusal what could not be written.
     """
-    part: Path | None = None
+    with write_alone(path, what=what) as draft:
+        draft.put_in_place(content)
+
+
+@contextlib.contextmanager
+def write_alone(path: Path, *, what: str) -> "Iterator[Draft]":
+    """Be the only writer of the file until the block ends or the draft is put in its place.
+
+    Writers meet at one part file beside the target, which is both the lock and the draft. Whoever holds it
+    renames or removes it, so that nothing is left behind, and those who waited open a new one. A writer that
+    is killed leaves its part file without a lock, and the next one takes it over.
+    """
+    named = f"{what} {str(path)!r}"
+    with _refuse_what_fails(named):
+        draft = _open_draft(path.resolve(), named)  # a link goes on pointing to the file
     try:
-        target = path.resolve()  # a link goes on pointing to the file
-        mode = _mode(target)
-        part = target.with_name(f".tightrope-{secrets.token_hex(8)}.part")
-        with part.open("xb") as file:
+        yield draft
+    finally:
+        draft.discard()
+
+
+class Draft:
+    """The locked part file of a target, whose place it can take."""
+
+    def __init__(self, part: Path, target: Path, named: str) -> None:
+        self.target = target
+        self._part, self._named = part, named
+        self._descriptor = os.open(part, _OPEN_OR_MAKE, 0o666)
+        self._file = _identify(os.fstat(self._descriptor))
+        self._is_renaming = False
+
+    def lock(self, end: float) -> bool:
+        """Wait for the lock. False if the writer before has renamed or removed the part file meanwhile."""
+        pause = _SHORTEST_PAUSE
+        while fcntl is not None:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"another process has been writing it for {PATIENCE:g} s") from None
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return self._is_part()
+
+    def put_in_place(self, content: bytes) -> None:
+        """Replace the target by this content; when this returns, it is on disk."""
+        with _refuse_what_fails(self._named):
+            mode = _mode(self.target)
             if mode is not None:
-                os.chmod(part, mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
+                os.chmod(self._part, mode)
+            os.ftruncate(self._descriptor, 0)  # a writer that was killed may have left something
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+            os.fsync(self._descriptor)
+            if fcntl is None:
+                self.close()  # Windows renames no open file
+            self._is_renaming = True
+            try:
+                os.replace(self._part, self.target)
+            except OSError:
+                self._is_renaming = False
+                raise
+        _sync_folder(self.target.parent)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the draft has become the target, also if an interrupt came right before or after."""
+        return self._is_renaming and not self._is_part()
+
+    def discard(self) -> None:
+        """Remove what did not take the target's place, and let the next writer go on."""
+        with contextlib.suppress(OSError):
+            if self._is_part():  # else a part file of that name is the next writer's
+                self._part.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, which gives up the lock."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _is_part(self) -> bool:
+        try:
+            return _identify(os.lstat(self._part)) == self._file
+        except FileNotFoundError:
+            return False
+
+
+def _open_draft(target: Path, named: str) -> Draft:
+    """The part file of a target, locked; waits while another writer has it."""
+    _mode(target)  # refuses what is no file before one is made beside it
+    part, end = target.with_name(f".{target.name[:_LONGEST_NAME]}.part"), time.monotonic() + PATIENCE
+    while True:
+        draft = Draft(part, target, named)
+        try:
+            if draft.lock(end):
+                return draft
+        except BaseException:
+            draft.close()
+            raise
+        draft.close()
+
+
+@contextlib.contextmanager
+def _refuse_what_fails(named: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as problem:
         remedy = "What was there is unchanged; choose another place."
-        why = f"could not be written: {_explain(problem)}"
-        raise UnusableFile(f"{what} {str(path)!r}", why, remedy) from problem
-    finally:
-        if part is not None:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+        raise UnusableFile(named, f"could not be written: {_explain(problem)}", remedy) from problem
+
+
+def _identify(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _mode(target: Path) -> int | None:

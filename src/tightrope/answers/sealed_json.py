@@ -32,7 +32,7 @@ class SealedJson:
         }
         """
         whole = {"format": self.format, "version": self.version, **content}
-        return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps({**whole, SEAL: checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
 
     def unseal(self, path: str | Path) -> tuple[Table, int]:
         """The content of the file and its version. A damaged, edited or other file is refused."""
@@ -45,7 +45,7 @@ class SealedJson:
         remedy = "It is the checksum at the end of a saved file: restore the file from a copy."
         stated = table.text(SEAL, remedy)
         content = {key: value for key, value in table.entries.items() if key != SEAL}
-        found = _checksum(content)
+        found = checksum(content)
         if stated != found:
             remedy = "The file was damaged or edited: restore it from a copy. "
             remedy += f"If it was edited on purpose, write {found!r} there."
@@ -54,6 +54,6 @@ class SealedJson:
         return Table(content, table.where), version
 
 
-def _checksum(content: Mapping[str, object]) -> str:
+def checksum(content: Mapping[str, object]) -> str:
     """The SHA-256 of the content with sorted keys and without spaces."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

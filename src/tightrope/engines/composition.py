@@ -35,13 +35,15 @@ class EngineRow:
     """One line of the table: which schedules an engine applies to, and how closely it is asked.
 
     Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
-    asked again with more patience.
+    asked again with more patience. Nobody is asked after an engine that `has_the_last_word`: what a closed
+    form cannot tell in balls, no float can.
     """
 
     make: Callable[[Schedule], Engine]
     applies: Callable[[Schedule], bool]
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
+    has_the_last_word: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Composition:
         self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
+        self._refusals: dict[tuple[float, float], NotPreciseEnough] = {}
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
     @property
@@ -83,10 +86,24 @@ class Composition:
         if settled is not None:
             return settled
         for local in self._locals:
+            # bounds made for another epsilon may lose their way here: then they certify nothing
+            with suppress(ArithmeticError), _raising():
+                found = local.bounds(epsilon)
+                if found.width <= accuracy:
+                    return found
+        key = (epsilon, accuracy)
+        if key not in self._refusals:
+            try:
+                return self._certify(epsilon, accuracy)
+            except NotPreciseEnough as refusal:  # kept, like those of epsilon
+                self._refusals[key] = refusal
+        raise self._refusals[key]
+
+    def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds by the first engine that is close enough; or NotPreciseEnough."""
+        local = self._localise(epsilon, accuracy)
+        with _raising():
             found = local.bounds(epsilon)
-            if found.width <= accuracy:
-                return found
-        found = self._localise(epsilon, accuracy).bounds(epsilon)
         if found.width > accuracy:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
@@ -134,7 +151,7 @@ class Composition:
             for tolerance in row.tolerances(accuracy):
                 try:
                     # An engine whose arithmetic overflows certifies nothing here: on to the next.
-                    with np.errstate(over="raise", invalid="raise"):
+                    with _raising():
                         local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)
                 except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
@@ -145,6 +162,8 @@ class Composition:
                 if found.width <= accuracy:
                     self._locals = [local, *self._locals[: KEPT_LOCALS - 1]]
                     return local
+            if row.has_the_last_word:
+                break
         if best is None:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} is out of reach of every engine",
@@ -222,6 +241,10 @@ class Composition:
 
     def _solve(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded."""
+        with _raising():
+            return self._solve_for(local, guess, delta, accuracy)
+
+    def _solve_for(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         highest = self._highest
         least_log, most_log = log_ends(delta)
 
@@ -247,6 +270,11 @@ class Composition:
         # a bound can also jump past delta, which leaves the crossing open
         jumped = -math.expm1(min(found.upper - least_log, 0.0))
         return Crossing(low, high, max(found.width, jumped))
+
+
+def _raising() -> np.errstate:
+    """What overflows or is no number raises, instead of looking like a bound."""
+    return np.errstate(over="raise", invalid="raise")
 
 
 def _union_bound(schedule: Schedule) -> float:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.statements.model import Assumption, Holds, Unit
+from tightrope.answers.ledger import PLANNED
+from tightrope.audit.finding import How, Scheme
+from tightrope.statements.model import Assumption, Holds, Statement
 
 BATCHES: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
 NOBODY_CHECKS = {
@@ -13,12 +14,15 @@ NOBODY_CHECKS = {
 }
 
 
-def list_assumptions(finding: Finding, *, provided: str, unit: Unit) -> Iterator[Assumption]:
-    """Everything that the epsilon of what runs rests on, besides theorems."""
+def list_assumptions(stated: Statement, *, provided: str) -> Iterator[Assumption]:
+    """Everything that the epsilon of what runs rests on, besides theorems; `provided` is of its bound."""
+    finding, unit = stated.finding, stated.unit
     known = "not checked" if finding.scheme is Scheme.UNKNOWN else BATCHES[finding.how]
     says = f"Batches are drawn as stated: {finding.scheme.value}."
     yield Assumption(says=says, holds=known, because=finding.sentence)
     unchecked = dict(NOBODY_CHECKS)
+    if len(stated.accounted.parts) > 1:
+        unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "A run does not say when its steps were chosen."
     if unit.most_records == 1 and not unit.is_a_record:
         unchecked[f"Each {unit.protects} has at most one record."] = "It is stated."
     if provided:

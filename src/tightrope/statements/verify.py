@@ -156,9 +156,7 @@ def _find_problems(stated: Statement, found: Audit) -> Iterator[str]:
         (one.name, one.standing) for one in fresh.theorems
     ]:
         yield "theorems are not those that are found now. Make the statement anew."
-    if stated.assumptions != tuple(
-        list_assumptions(stated.finding, provided=found.provided, unit=stated.unit)
-    ):
+    if stated.assumptions != tuple(list_assumptions(stated, provided=found.provided)):
         yield "assumptions are not those that are found now. Make the statement anew."
     if stated.command != VERIFY:
         yield f"command = {quote(stated.command)!r} is not how a statement is checked, {VERIFY!r}."
@@ -185,7 +183,7 @@ def _find_notes(stated: Statement, found: Audit) -> Iterator[str]:
 
 
 def _list_unchecked(stated: Statement) -> Iterator[str]:
-    drawn, *others = list_assumptions(stated.finding, provided=stated.certified.provided, unit=stated.unit)
+    drawn, *others = list_assumptions(stated, provided=stated.certified.provided)
     rests_on = RESTS_ON[stated.implemented.evidence]
     yield f"{drawn.says} The statement says on what this rests: {rests_on}."
     yield from (f"{quote(one.says)} {one.because}" for one in others)

@@ -92,7 +92,7 @@ def list_entries(statement: Statement) -> list[Entry]:
 
 def judge_anew(statement: Statement) -> Statement:
     """The statement with the standing of its claim, and its assumptions, as its own numbers have them."""
-    assumed = list_assumptions(statement.finding, provided=statement.certified.provided, unit=statement.unit)
+    assumed = list_assumptions(statement, provided=statement.certified.provided)
     claim = statement.claim.model_copy(update={"standing": judge_claim(statement)})
     return statement.model_copy(update={"claim": claim, "assumptions": tuple(assumed)})
 

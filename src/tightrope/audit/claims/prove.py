@@ -82,10 +82,11 @@ class _Claim:
         return self.finding.epoch
 
     @property
-    def largest_noise(self) -> float:
+    def largest_noise(self) -> Fraction:
         """0 where there is no noise, or not only Gaussian noise: then the largest sum is no witness."""
-        noises = [s.mechanism.noise_multiplier for s, _ in self.run if isinstance(s.mechanism, Gaussian)]
-        return max(noises) if len(noises) == len(self.run.parts) > 0 else 0.0
+        mechanisms = [step.mechanism for step, _ in self.run]
+        noises = [each.exact_noise_multiplier for each in mechanisms if isinstance(each, Gaussian)]
+        return max(noises) if len(noises) == len(mechanisms) > 0 else Fraction(0)
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""
@@ -131,7 +132,7 @@ def drop_lower_end(spent: Bracket, by: Certified) -> Bracket:
     """The upper end alone, where the accounted steps are worse than those that were run."""
     why = "the accounted steps only bound those that were run, so no datasets are known to reach a lower end"
     gap = Gap(1.0, by.accuracy, why) if 0 < spent.upper < math.inf else None
-    return Bracket(0.0, spent.upper, gap=gap)
+    return Bracket(0.0, spent.upper, gap=gap, conditions=spent.conditions)
 
 
 def resample(run: Run, sampling: Sampling) -> Run:
