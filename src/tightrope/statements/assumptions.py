@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tightrope.answers.ledger import PLANNED
 from tightrope.audit.finding import How, Scheme
+from tightrope.setting.run import PLANNED
 from tightrope.statements.model import Assumption, Holds, Statement
 
 BATCHES: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}

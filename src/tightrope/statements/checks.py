@@ -108,9 +108,7 @@ def _check_sampling(
     match sampling:
         case PoissonBatches() if records and batch and batch <= records:
             rate, size = Fraction(read_exactly(sampling.rate)), Fraction(batch)
-            # a loader counts whole batches, so one by their number is the rate as well
-            counts = (records / size, math.ceil(records / size), math.floor(records / size))
-            if not any(abs(rate * count - 1) <= CLOSE for count in counts):
+            if not _is_rate(rate, size, records):
                 expected = f"dataset.batch / dataset.records = {_write(batch)} / {records}"
                 yield _clash(f"{where}.rate", rate, expected, size / records)
         case BatchesWithoutReplacement():
@@ -120,6 +118,12 @@ def _check_sampling(
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
         case AllRecords() if records and batch and batch != records:
             yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
+
+
+def _is_rate(rate: Fraction, batch: Fraction, records: int) -> bool:
+    # a loader counts whole batches, so one by their number is the rate as well
+    counts = (records / batch, math.ceil(records / batch), math.floor(records / batch))
+    return any(abs(rate * count - 1) <= CLOSE for count in counts)
 
 
 def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSetting]:
