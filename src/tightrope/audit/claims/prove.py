@@ -10,7 +10,7 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.floats import floor_fraction
+from tightrope.numerics.floats import ceil_fraction, floor_fraction
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
@@ -28,6 +28,7 @@ from tightrope.theorems.other_batchings import (
     split_draws,
 )
 
+MOST_DRAWS = 10**6  # in one batch: every number of them is weighed, which takes seconds and memory
 RARELY = 1e-3  # the share of delta for records that are drawn more often than L allows
 
 
@@ -214,8 +215,12 @@ def _bound_single_draws(claim: _Claim) -> ProvedBound:
     if claim.relation is not SUBSTITUTE and not finding.removal_changes_one_slot:
         return _give_up(_another_cut(claim))
     if finding.share and finding.batch is not None:
+        if finding.batch > MOST_DRAWS:
+            return _give_up(f"batches of more than {MOST_DRAWS:,} single draws are not bounded here")
         beta = RARELY * claim.delta
-        step = reveal_repeated_draws(run, batch=finding.batch, share=finding.share, beta=beta)
+        least = ceil_fraction(Fraction(1, finding.records)) if finding.records else 0.0
+        share = max(finding.share, least)  # what was declared may be the float below 1 / records
+        step = reveal_repeated_draws(run, batch=finding.batch, share=share, beta=beta)
         left = floor_fraction(Fraction(claim.delta) - Fraction(beta))
         bound = claim.by.curve(step * 1, ADD_OR_REMOVE).epsilon(left)
         return _conclude(claim, 0.0, bound.upper)
