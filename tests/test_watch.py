@@ -27,7 +27,8 @@ from draws import (
 )
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.recordings.batches import join
-from tightrope.audit.recordings.hypotheses import EVENNESS_SHARE, SHARE, BatchStatistics, Clue, combine
+from tightrope.audit.recordings.clues import EVENNESS_SHARE, LARGEST_SHARE, SHARE, SMALLEST_SHARE, Clue, combine
+from tightrope.audit.recordings.hypotheses import BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
 from tightrope.audit.recordings.recording import record
 from tightrope.audit.recordings.schemes import weigh_schemes

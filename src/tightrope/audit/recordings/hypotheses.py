@@ -9,59 +9,27 @@ moments.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import special
 
-from tightrope.audit.finding import Scheme
+from tightrope.audit.recordings import sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
+from tightrope.audit.recordings.clues import EVENNESS_SHARE, Clue
 from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
 from tightrope.audit.recordings.overlaps import (
     CountMoments,
     count_overlaps_at_lags,
     equal_draw_moments,
     equal_draw_moments_at_lags,
+    missing_moments,
     overlap_moments,
     overlap_moments_at_lags,
 )
 
 # weights of this relative standard deviation must be ruled out before draws count as uniform
 UNEVEN = 0.3
-EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights are harder to tell apart than all else
-SHARE = 1 / 36  # of the level, for each of at most nine other tests
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clue:
-    """One test: a p-value, what was seen, and its share of the level."""
-
-    p_value: float
-    saw: str
-    share: float = SHARE
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemeTest:
-    """A scheme with its p-value, the clue that weighs most against it, and the epochs that it would need."""
-
-    scheme: Scheme
-    p_value: float
-    clue: Clue
-    epochs: EpochCut | None = None
-
-
-def combine(scheme: Scheme, clues: Sequence[Clue], epochs: EpochCut | None = None) -> SchemeTest:
-    """All tests of one scheme as one p-value. Shares sum to at most 1, so it is valid if tests depend."""
-    worst = min(clues, key=lambda clue: clue.p_value / clue.share)
-    p_value = min(1.0, worst.p_value / worst.share)
-    return SchemeTest(scheme=scheme, p_value=p_value, clue=worst, epochs=epochs)
-
-
-def rule_out(scheme: Scheme, saw: str) -> SchemeTest:
-    """A scheme that never draws such batches."""
-    return SchemeTest(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
 
 
 class BatchStatistics:
@@ -138,6 +106,26 @@ class BatchStatistics:
             return Clue(p_value=1.0, saw=saw)
         each = float(special.bdtrc(most - 1, trials, min(rate, 1.0)))
         return Clue(p_value=min(1.0, self.records * each), saw=saw)
+
+    @cached_property
+    def left_out(self) -> Clue:
+        """As many records never come as chance leaves out."""
+        if self.sizes.max() > self.records - 2:
+            return Clue(p_value=1.0, saw="a batch holds nearly everything")
+        expected, never = missing_moments(self.sizes, self.records), self.records - len(self.batches.inclusions)
+        saw = f"{never:,} records never came where {expected.mean:,.3g} are expected"
+        return Clue(p_value=float(expected.p_values(never)), saw=saw)
+
+    @cached_property
+    def shared(self) -> ties.SharedRecords:
+        """What pairs of batches have in common."""
+        return ties.list_shared(self.batches)
+
+    @cached_property
+    def tied(self) -> list[Clue]:
+        """No records come together, and no batches share records, more often than by chance."""
+        by_shared = (ties.weigh_ties, ties.weigh_closest_records, ties.weigh_closest_batches)
+        return [weigh(self.shared) for weigh in by_shared]
 
     @cached_property
     def neighbours(self) -> Clue:
@@ -239,12 +227,35 @@ class BatchStatistics:
     # tests of sizes
 
     @cached_property
+    def size_law(self) -> sizes.SizeLaw:
+        """The law of the size of a Poisson batch, given the total."""
+        return sizes.find_size_law(self.sizes, self.records)
+
+    @cached_property
+    def largest(self) -> Clue:
+        """Poisson batches are not capped."""
+        return sizes.weigh_largest(self.sizes, self.size_law)
+
+    @cached_property
+    def smallest(self) -> Clue:
+        """Poisson batches are not padded, and small ones are not dropped."""
+        return sizes.weigh_smallest(self.sizes, self.size_law)
+
+    @cached_property
+    def law_of_sizes(self) -> list[Clue]:
+        """Sizes follow the whole binomial law: everywhere, at both ends, undivided and in no order."""
+        everywhere = sizes.weigh_whole_law(self.sizes, self.size_law)
+        rounded = sizes.weigh_remainders(self.sizes, self.size_law)
+        ends = [self.largest, self.smallest]
+        return [*ends, everywhere, rounded, sizes.weigh_order(self.sizes), self.equal_sizes, self.dispersion]
+
+    @cached_property
     def equal_sizes(self) -> Clue:
         """Not too many Poisson batches have the very same size."""
         n, total = float(self.records), float(self.batches.total)
         rate = total / (n * self.count)
-        mode = _log_binomial(n, math.floor((n + 1) * rate), rate)
-        return self._equal_sizes(mode, _log_binomial(n * self.count, total, rate))
+        mode = sizes.log_binomial(n, math.floor((n + 1) * rate), rate)
+        return sizes.weigh_equal_sizes(self.sizes, mode, sizes.log_binomial(n * self.count, total, rate))
 
     def equal_sizes_in(self, epochs: EpochCut) -> Clue:
         """The same for records that fall at random: given an epoch's total, sizes are like Poisson."""
@@ -252,15 +263,8 @@ class BatchStatistics:
         totals, lengths = np.bincount(segment, weights=self.sizes), np.bincount(segment)
         mean = self.batches.total / self.count
         epochs_met = ((total, length) for total, length in zip(totals, lengths, strict=True) if length)
-        log_given = sum(_log_poisson(total, mean * length) for total, length in epochs_met)
-        return self._equal_sizes(_log_poisson(math.floor(mean), mean), log_given)
-
-    def _equal_sizes(self, log_mode: float, log_given: float) -> Clue:
-        """P(m of B independent sizes equal) <= C(B, m) mode^(m-1) / (probability of the totals)."""
-        size, most = Counter(self.sizes.tolist()).most_common(1)[0]
-        log_chance = _log_choose(self.count, most) + (most - 1) * log_mode - log_given
-        how_many = f"all {most:,}" if most == self.count else f"{most:,} of {self.count:,}"
-        return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"{how_many} batches hold {size:,} records")
+        log_given = sum(sizes.log_poisson(total, mean * length) for total, length in epochs_met)
+        return sizes.weigh_equal_sizes(self.sizes, sizes.log_poisson(math.floor(mean), mean), log_given)
 
     @cached_property
     def dispersion(self) -> Clue:
@@ -289,19 +293,6 @@ class BatchStatistics:
         return Clue(p_value=float(moments.p_values(seen)) if self.unequal else 1.0, saw=saw)
 
     @cached_property
-    def empty_batches(self) -> Clue:
-        """Some batches are empty where many should be.
-
-        None is with probability at most (1 - P(empty))^B, since sizes of a given total repel each other.
-        """
-        n, count, total = float(self.records), self.count, float(self.batches.total)
-        if self.sizes.min() == 0 or total > n * (count - 1):
-            return Clue(p_value=1.0, saw="there are empty batches, or none is expected")
-        chance = math.exp(min(_log_choose(n * (count - 1), total) - _log_choose(n * count, total), 0.0))
-        saw = f"no batch is empty where about {chance * count:,.0f} are expected"
-        return Clue(p_value=(1 - chance) ** count, saw=saw)
-
-    @cached_property
     def repeats_within(self) -> Clue:
         """Draws with replacement repeat records within batches."""
         if self.within == 0:
@@ -327,15 +318,3 @@ class BatchStatistics:
         weighted = CountMoments(mean=mean, variance=variance, third=uniform.third)
         saw = f"batches share {self.pairs:,} records where weights that vary by {UNEVEN:.0%} make {mean:,.0f}"
         return Clue(p_value=float(weighted.tails(self.pairs)[0]), saw=saw, share=EVENNESS_SHARE)
-
-
-def _log_choose(n: float, k: float) -> float:
-    return float(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))
-
-
-def _log_binomial(n: float, k: float, rate: float) -> float:
-    return _log_choose(n, k) + float(special.xlogy(k, rate) + special.xlog1py(n - k, -rate))
-
-
-def _log_poisson(k: float, mean: float) -> float:
-    return float(special.xlogy(k, mean) - mean - special.gammaln(k + 1))

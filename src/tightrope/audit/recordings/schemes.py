@@ -8,7 +8,8 @@ import numpy as np
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.audit.recordings.epochs import EpochCut
-from tightrope.audit.recordings.hypotheses import BatchStatistics, Clue, SchemeTest, combine, rule_out
+from tightrope.audit.recordings.clues import Clue, SchemeTest, combine, rule_out
+from tightrope.audit.recordings.hypotheses import BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
 
 REPEATED = "a record came twice within every epoch that was tried"
@@ -32,8 +33,7 @@ def _test_poisson(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets whose sizes are binomial."""
     if stats.within:
         return rule_out(Scheme.POISSON, _tell_repeats(stats))
-    sizes = [stats.equal_sizes, stats.dispersion, stats.empty_batches]
-    return combine(Scheme.POISSON, [*sizes, *_list_independent(stats)])
+    return combine(Scheme.POISSON, [*stats.law_of_sizes, *_list_independent(stats)])
 
 
 def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
@@ -46,8 +46,9 @@ def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
 
 
 def _list_independent(stats: BatchStatistics) -> list[Clue]:
-    subsets = [stats.evenness, stats.favourite, stats.neighbours]
-    return [*subsets, stats.spread, stats.top_index, stats.recurrence, stats.repeats]
+    single = [stats.evenness, stats.favourite, stats.left_out]
+    together = [*stats.tied, stats.neighbours, stats.recurrence, stats.repeats]
+    return [*single, *together, stats.spread, stats.top_index]
 
 
 def _test_shuffle(stats: BatchStatistics) -> SchemeTest:

@@ -12,7 +12,8 @@ from scipy import special
 
 from tightrope.audit.finding import Finding, How, HypothesisTest, Scheme
 from tightrope.audit.recordings.batches import Batches, read_batches
-from tightrope.audit.recordings.hypotheses import SHARE, UNEVEN, BatchStatistics, Clue, SchemeTest
+from tightrope.audit.recordings.clues import SHARE, Clue, SchemeTest
+from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
 from tightrope.audit.recordings.recording import read_recording
 from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.errors import InvalidSetting
@@ -20,7 +21,7 @@ from tightrope.numerics.floats import ceil_fraction
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
 
-LEVEL = 1e-4  # p-values below it rule a scheme out: the true one, wrongly, once in 10,000 recordings
+LEVEL = 5e-4  # p-values below it rule a scheme out: the true one, wrongly, once in 10,000 recordings
 CONFIDENCE = 0.999
 LEFT_OUT = 0.1  # how often records must be left out to be noticed where every batch holds everything
 FEWEST = 3  # batches and records: moments of fewer say nothing
@@ -208,9 +209,9 @@ def _tell_none(stats: BatchStatistics, tested: Sequence[SchemeTest]) -> str:
     """Why no scheme fits; the likeliest reason comes first."""
     if _is_sure(stats.top_index):
         return f"{_capitalise(stats.top_index.saw)}: is that the size of the dataset that was drawn from?"
-    if _is_sure(stats.empty_batches):
+    if _is_sure(stats.smallest):
         return (
-            f"{_capitalise(stats.empty_batches.saw)}: if this is Poisson sampling, its empty batches seem "
+            f"{_capitalise(stats.smallest.saw)}: if this is Poisson sampling, its empty batches seem "
             "to be dropped. Record them too, and let them count as steps."
         )
     largest = stats.sizes.max()

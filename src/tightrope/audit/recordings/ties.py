@@ -1,0 +1,186 @@
+"""Records that come together, and batches that share too much.
+
+Given their sizes, Poisson batches and batches without replacement are independent uniform subsets. A pair of
+records that comes together in x batches is shared by C(x, 2) pairs of batches: what two batches have in common
+tells which records are tied, without a look at every pair of records.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from tightrope.audit.recordings.batches import Batches, Whole
+from tightrope.audit.recordings.clues import Clue
+from tightrope.audit.recordings.overlaps import CountMoments, sum_over_pairs
+from tightrope.numerics.floats import Floats
+
+MOST_SHARED = 1_000_000  # entries that are sorted: a tenth of a second
+BLOCK = 16  # neighbouring records that are kept or left out as one
+FEWEST_RECORDS = 64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedRecords:
+    """Entry k says that the pair of batches `pair[k]` shares record `record[k]`; sorted by pair.
+
+    Both are numbers of their own. Where there would be too many entries, they are about some of the records
+    only, in every batch: what batches hold of these are again independent uniform subsets, of the given sizes.
+    """
+
+    sizes: Whole
+    records: int
+    pair: Whole
+    record: Whole
+
+    @cached_property
+    def widths(self) -> Whole:
+        """How many records each pair of batches shares that shares any."""
+        return np.diff(np.flatnonzero(np.diff(self.pair, prepend=-1, append=-1)))
+
+    @cached_property
+    def common(self) -> Whole:
+        """A number for each pair of records that a pair of batches shares, as often as one does."""
+        found = []
+        beyond = int(self.record.max(initial=0)) + 1
+        for step in range(1, int(self.widths.max(initial=1))):
+            same = self.pair[step:] == self.pair[:-step]
+            one, other = self.record[:-step][same], self.record[step:][same]
+            found.append(np.minimum(one, other) * beyond + np.maximum(one, other))
+        return _join(found)
+
+
+def list_shared(batches: Batches) -> SharedRecords:
+    """What pairs of batches share, of as many records as can be listed."""
+    part = _keep_some(batches)
+    batch = part.batch
+    # small numbers, since indices of records may be too large to be multiplied
+    number = np.cumsum(np.diff(part.drawn, prepend=part.drawn[:1]) != 0)
+    pairs, records = [], []
+    for step in range(1, int(part.inclusions.max(initial=1))):
+        same = number[step:] == number[:-step]
+        pairs.append((batch[:-step] * part.count + batch[step:])[same])
+        records.append(number[step:][same])
+    pair, record = _join(pairs), _join(records)
+    order = np.argsort(pair)
+    return SharedRecords(sizes=part.sizes, records=part.records, pair=pair[order], record=record[order])
+
+
+def _join(found: list[Whole]) -> Whole:
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _keep_some(batches: Batches) -> Batches:
+    """Of the records, and if that is not enough of the batches, as many as MOST_SHARED allows."""
+    n, sizes = batches.records, batches.sizes.astype(float)
+    shared = sum_over_pairs(sizes) / n
+    twice = sum_over_pairs(sizes * (sizes - 1)) / (2.0 * n * max(n - 1, 1))
+    share = min(1.0, MOST_SHARED / max(shared, 1.0), math.sqrt(MOST_SHARED / max(twice, 1.0)))
+    every = min(math.ceil(1 / share), max(n // FEWEST_RECORDS, 1))
+    left = max(shared / every, twice / every**2) / MOST_SHARED
+    first = max(2, math.floor(batches.count / math.sqrt(left))) if left > 1 else batches.count
+    if every == 1 and first >= batches.count:
+        return batches
+    return batches.keep(every=every, block=BLOCK, first=first)
+
+
+def weigh_ties(shared: SharedRecords) -> Clue:
+    """Pairs of batches share pairs of records as often as independent ones do, by exact moments."""
+    expected = common_moments(shared.sizes, shared.records)
+    seen = len(shared.common)
+    saw = f"pairs of batches share {seen:,} pairs of records where {expected.mean:,.0f} are expected"
+    return Clue(p_value=float(expected.p_values(seen)), saw=saw)
+
+
+def weigh_closest_records(shared: SharedRecords) -> Clue:
+    """No two records come together far too often.
+
+    How often two given ones do is a sum of independent events of probability b (b-1) / (n (n-1)); above its mean
+    it is at most as likely to be large as a binomial count (Hoeffding 1956). There are C(n, 2) pairs.
+    """
+    numbers, times = np.unique(shared.common, return_counts=True)
+    if not len(numbers):
+        return Clue(p_value=1.0, saw="no two records came together twice")
+    most = int(np.argmax(times))
+    together = (1 + math.isqrt(1 + 8 * int(times[most]))) // 2  # C(together, 2) pairs of batches
+    p_value = chance_together(together, shared.sizes, shared.records)
+    saw = f"two records came together {together:,} times where {_expect_together(shared):.2g} are expected"
+    return Clue(p_value=p_value, saw=saw)
+
+
+def chance_together(times: int, sizes: Whole, records: int) -> float:
+    """A bound on the probability that any two records come together so often."""
+    n, b = float(records), sizes.astype(float)
+    rate = float((b * (b - 1)).mean()) / (n * (n - 1))
+    if times < len(sizes) * rate + 1:
+        return 1.0
+    return min(1.0, n * (n - 1) / 2 * float(special.bdtrc(times - 1.0, len(sizes), min(rate, 1.0))))
+
+
+def _expect_together(shared: SharedRecords) -> float:
+    n, b = float(shared.records), shared.sizes.astype(float)
+    return float((b * (b - 1)).sum()) / (n * (n - 1))
+
+
+def weigh_closest_batches(shared: SharedRecords) -> Clue:
+    """No two batches share far too much: P(any shares k records) <= sum of C(b_i, k) C(b_j, k) / C(n, k)."""
+    widest = int(shared.widths.max(initial=0))
+    if widest < 2:
+        return Clue(p_value=1.0, saw="no two batches share two records")
+    logs = _log_choose(shared.sizes.astype(float), widest)
+    scale = float(logs.max())
+    log_all = float(_log_choose(np.array([float(shared.records)]), widest)[0])
+    chance = sum_over_pairs(np.exp(logs - scale)) * math.exp(min(2 * scale - log_all, 700.0))
+    return Clue(p_value=min(1.0, chance), saw=f"two batches share {widest:,} records")
+
+
+def _log_choose(n: Floats, k: int) -> Floats:
+    logs = special.gammaln(n + 1) - special.gammaln(k + 1.0) - special.gammaln(np.maximum(n - k, 0.0) + 1)
+    return np.where(n < k, -np.inf, logs)
+
+
+def common_moments(sizes: Whole, records: int) -> CountMoments:
+    """Pairs of records in common, summed over all pairs of independent uniform subsets: three exact moments.
+
+    Two batches that share O records share X = (O)_2 / 2 pairs of them, and E (O)_k = (b_i)_k (b_j)_k / (n)_k in
+    falling powers. Sums over different pairs of batches are uncorrelated, and of the products of three only
+    triangles count: sum over e of d_e l_e(i) l_e(j) l_e(k), where l_e(i) are the eigenvalues of the covariance
+    of batch i's pairs and d_e = n - 1, n (n-3) / 2 their multiplicities (the Johnson scheme of pairs).
+
+    >>> common_moments(np.array([2, 2]), 4).mean  # one of six pairs is the same
+    0.1666...
+    """
+    n, b = float(records), sizes.astype(float)
+    powers = [_falling(b, k) for k in range(7)]
+    whole = [max(float(_falling(np.array(n), k)), 1.0) for k in range(7)]  # 1 where (b)_k is 0 as well
+
+    def add(*factors: int, coefficient: float) -> float:
+        product, scale = np.ones_like(b), 1.0
+        for k in factors:
+            product, scale = product * powers[k], scale * whole[k]
+        return coefficient * sum_over_pairs(product) / scale
+
+    square = {4: 1 / 4, 3: 1.0, 2: 1 / 2}  # X^2 in falling powers of O
+    cube = {6: 1 / 8, 5: 12 / 8, 4: 38 / 8, 3: 4.0, 2: 1 / 2}
+    mean = add(2, coefficient=1 / 2)
+    variance = sum(add(k, coefficient=c) for k, c in square.items()) + add(2, 2, coefficient=-1 / 4)
+    third = sum(add(k, coefficient=c) for k, c in cube.items()) + add(2, 2, 2, coefficient=1 / 4)
+    third += sum(add(2, k, coefficient=-1.5 * c) for k, c in square.items())
+    two, three, four = (powers[k] / whole[k] for k in (2, 3, 4))
+    along, across = two + (n - 4) * three - (n - 3) * four, two - 2 * three + four
+    third += 6 * ((n - 1) * _sum_over_triangles(along) + n * (n - 3) / 2 * _sum_over_triangles(across))
+    return CountMoments(mean=mean, variance=variance, third=third)
+
+
+def _falling(values: Floats, k: int) -> Floats:
+    result = np.ones_like(values)
+    for step in range(k):
+        result = result * np.maximum(values - step, 0.0)
+    return result
+
+
+def _sum_over_triangles(values: Floats) -> float:
+    first, second, third = values.sum(), (values**2).sum(), (values**3).sum()
+    return float(first**3 - 3 * first * second + 2 * third) / 6
