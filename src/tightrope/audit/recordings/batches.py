@@ -60,7 +60,7 @@ class Batches:
         return int(self.batch[place]), int(self.drawn[place])
 
     def keep(self, *, every: int, block: int, first: int) -> "Batches":
-        """Of every so many blocks of neighbouring records one, in the first batches; renumbered without gaps."""
+        """One of every so many blocks of neighbouring records in the first batches, numbered without gaps."""
         distance = every * block
         inside = (self.drawn % distance < block) & (self.batch < first)
         drawn, batch = self.drawn[inside], self.batch[inside]
@@ -85,6 +85,13 @@ class Batches:
     def signatures(self) -> list[bytes]:
         """A signature for each batch, equal exactly where the records are the same."""
         return [inside.tobytes() for inside in self.members]
+
+    @cached_property
+    def period(self) -> int | None:
+        """The fewest batches after which each one comes again, to the end of the recording."""
+        who = self.signatures
+        again = (later for later in range(1, len(who)) if who[later] == who[0])
+        return next((later for later in again if who[later:] == who[:-later]), None)
 
 
 def read_batches(batches: object, records: int | None, *, repeats_allowed: bool) -> Batches:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.epochs import EpochCut
 
+LEVEL = 5e-4  # p-values below it rule a scheme out: the true one, wrongly, at most once in 2,000 recordings
+SURELY = 1e-6  # a clue is named as the reason when its own p-value is below
+
 # Shares of the level; the tests of one scheme sum to at most 1. A cap two standard deviations above the mean
 # size is met by eight of 400 batches, which five of them may fail to show: only half of the level finds it.
 LARGEST_SHARE = 1 / 2

@@ -86,7 +86,7 @@ def _reach(batches: Batches) -> Whole:
 
 
 class _Cutter:
-    """Cuts of one recording. `room` is how many batches from each on hold no record twice, as far as is known."""
+    """Cuts of one recording. `room` is how many batches, from each on, surely hold no record twice."""
 
     def __init__(self, batches: Batches, reach: Whole) -> None:
         self.records, self.count, self.first_reach = batches.records, batches.count, int(reach[0])
@@ -102,7 +102,7 @@ class _Cutter:
         epochs = -(-self.count // length)
         least = self.room[: epochs * length].reshape(epochs, length).min(axis=0)
         tried = offsets[offsets <= min(self.first_reach, self.count - length)]
-        return tried[least[tried] >= length]
+        return np.asarray(tried[least[tried] >= length])
 
     def choose(self, length: int, offsets: Whole, after_short: int) -> list[EpochCut]:
         """Of offsets that fit, the outermost, whole passes over the records, and those behind a short batch.

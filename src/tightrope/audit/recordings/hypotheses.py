@@ -8,7 +8,7 @@ moments.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy import special
 
 from tightrope.audit.recordings import sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
-from tightrope.audit.recordings.clues import EVENNESS_SHARE, Clue
+from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, Clue
 from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
 from tightrope.audit.recordings.overlaps import (
     CountMoments,
@@ -27,6 +27,7 @@ from tightrope.audit.recordings.overlaps import (
     overlap_moments,
     overlap_moments_at_lags,
 )
+from tightrope.numerics.floats import Floats
 
 # weights of this relative standard deviation must be ruled out before draws count as uniform
 UNEVEN = 0.3
@@ -80,6 +81,13 @@ class BatchStatistics:
         """The same for draws that may repeat within a batch."""
         return self.compare_pairs("batches", equal_draw_moments(np.array([self.batches.total]), self.records))
 
+    @cached_property
+    def is_uneven(self) -> bool:
+        """Whether some records certainly come more often than others."""
+        clue = self.evenness_with_replacement if self.within else self.evenness
+        expected = float(overlap_moments(self.sizes, self.records).mean)
+        return clue.weighed < LEVEL and self.pairs > expected
+
     def compare_pairs(self, who: str, expected: CountMoments) -> Clue:
         """Pairs of equal draws against the number that is expected."""
         saw = f"{who} share {self.pairs:,} records where {expected.mean:,.0f} are expected"
@@ -101,7 +109,7 @@ class BatchStatistics:
 
     def _favourite(self, trials: int, rate: float) -> Clue:
         most = int(self.batches.inclusions.max())
-        saw = f"one record came {most:,} times where {trials * rate:,.2g} are expected"
+        saw = f"a record came {most:,} times where {trials * rate:,.2g} are expected"
         if most < trials * rate + 1:
             return Clue(p_value=1.0, saw=saw)
         each = float(special.bdtrc(most - 1, trials, min(rate, 1.0)))
@@ -112,7 +120,10 @@ class BatchStatistics:
         """As many records never come as chance leaves out."""
         if self.sizes.max() > self.records - 2:
             return Clue(p_value=1.0, saw="a batch holds nearly everything")
-        expected, never = missing_moments(self.sizes, self.records), self.records - len(self.batches.inclusions)
+        expected, never = (
+            missing_moments(self.sizes, self.records),
+            self.records - len(self.batches.inclusions),
+        )
         saw = f"{never:,} records never came where {expected.mean:,.3g} are expected"
         return Clue(p_value=float(expected.p_values(never)), saw=saw)
 
@@ -203,15 +214,30 @@ class BatchStatistics:
 
     @cached_property
     def recurrence(self) -> Clue:
-        """No batch comes again as a whole: a pair of size b is equal with probability 1 / C(records, b)."""
+        """No batch comes again as a whole: a pair of size b is equal with probability 1 / C(records, b).
+
+        For draws with replacement it is at most b! / records^b, which is less.
+        """
+        return self._recurrence(lambda each: special.gammaln(each + 1.0) - log_falling(self.records, each))
+
+    @cached_property
+    def recurrence_with_weights(self) -> Clue:
+        """The same where two draws are equal as often as was seen, c: at most b! c^b."""
+        equal = (self.pairs - self.within) / max(overlap_moments(self.sizes, self.records).mean, 1e-300)
+        log_equal = math.log(min(max(equal, 1e-300) / self.records, 1.0))
+        return self._recurrence(lambda each: np.minimum(special.gammaln(each + 1.0) + each * log_equal, 0.0))
+
+    def _recurrence(self, log_equal: Callable[[Whole], Floats]) -> Clue:
+        """Pairs of equal batches as large as the largest that came again or larger; it may be of any size."""
         times = Counter(self.batches.signatures)
         members = zip(self.sizes.tolist(), self.batches.signatures, strict=True)
         again = max((size for size, who in members if times[who] > 1), default=0)
         if again == 0:
-            return Clue(p_value=1.0, saw="no batch came twice")
-        sizes, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
-        log_each = special.gammaln(sizes + 1.0) - log_falling(self.records, sizes)
-        chance = float((counts * (counts - 1) / 2 * np.exp(log_each)).sum()) * len(np.unique(self.sizes))
+            return Clue(p_value=1.0, saw="no batch but empty ones came twice")
+        each, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
+        chance = float((counts * (counts - 1) / 2 * np.exp(log_equal(each))).sum()) * len(
+            np.unique(self.sizes)
+        )
         return Clue(p_value=min(1.0, chance), saw=f"a batch of {again:,} records came again as a whole")
 
     @cached_property

@@ -69,7 +69,9 @@ def overlap_moments(sizes: Whole, population: int) -> CountMoments:
     f = h * (n - 2 * b)
     first, second, third = h.sum(), (h**2).sum(), (h**3).sum()
     triangles = (first**3 - 3 * first * second + 2 * third) / 6
-    return _of_pairs(sum_over_pairs(b), sum_over_pairs(h), sum_over_pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2))
+    return _of_pairs(
+        sum_over_pairs(b), sum_over_pairs(h), sum_over_pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2)
+    )
 
 
 def overlap_moments_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> CountMoments:
@@ -100,11 +102,11 @@ def equal_draw_moments_at_lags(sizes: Whole, population: int, lags: int) -> Coun
 
 
 def missing_moments(sizes: Whole, population: int) -> CountMoments:
-    """Members of the population that are in none of independent uniform subsets, each leaving out at least two.
+    """Members of the population in none of independent uniform subsets, each of which leaves out two or more.
 
     With q = prod (1 - b/n) and n = population, the mean is n q, and two given ones are both missing with
-    probability q^2 prod (1 - b / ((n-1) (n-b))). The third moment is that of a binomial count of this mean and
-    variance.
+    probability q^2 prod (1 - b / ((n-1) (n-b))). The third moment is that of a binomial count of this
+    mean and variance.
     """
     n, b = float(population), sizes.astype(float)
     mean = n * math.exp(float(np.log1p(-b / n).sum()))

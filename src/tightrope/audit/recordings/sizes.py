@@ -1,9 +1,9 @@
 """Tests of batch sizes against their whole law.
 
-Each record joins each of B Poisson batches on its own. Given how many records came in all, S, a size is
-therefore hypergeometric: the n chances of its batch hold so many of the S hits among all n B. The unknown rate
-plays no part. Sizes of a given sum repel each other, but for many batches hardly: counts of sizes below are
-taken as binomial, which tests/test_watched_sizes.py compares with simulated recordings.
+Each record joins each of B Poisson batches on its own. Given the sum S of all sizes, one size is therefore
+hypergeometric: how many of the S hits among all n B chances fall to the n chances of its batch. The unknown
+rate plays no part. Sizes of a given sum repel each other, but hardly where batches are many: counts of sizes
+are taken as binomial below, and the p-values are compared with simulated recordings in the tests.
 """
 
 import math
@@ -28,7 +28,7 @@ FEWEST_PAIRS = 20  # of batches, for a correlation of their sizes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SizeLaw:
-    """The law of one size: `chances[k]` is the probability of `least + k`."""
+    """The law of one of `count` sizes: `chances[k]` is the probability of `least + k`."""
 
     least: int
     chances: Floats
@@ -38,6 +38,14 @@ class SizeLaw:
         """The probability of one size."""
         place = size - self.least
         return float(self.chances[place]) if 0 <= place < len(self.chances) else 0.0
+
+    def expect_above(self, size: int) -> float:
+        """How many batches should be larger."""
+        return self.count * float(self.chances[max(size - self.least + 1, 0) :].sum())
+
+    def expect_below(self, size: int) -> float:
+        """How many batches should be smaller."""
+        return self.count * float(self.chances[: max(size - self.least, 0)].sum())
 
     def place(self, sizes: Whole) -> Whole:
         """Where sizes lie in the table; those beyond it count as its last."""
@@ -52,7 +60,10 @@ def find_size_law(sizes: Whole, records: int) -> SizeLaw:
     n, count, total = records, len(sizes), int(sizes.sum())
     mean = total / count
     far = REACH * math.sqrt(mean * (1 - mean / n) + 1) + REACH
-    least, most = max(0, total - n * (count - 1), math.floor(mean - far)), min(n, total, math.ceil(mean + far))
+    least, most = (
+        max(0, total - n * (count - 1), math.floor(mean - far)),
+        min(n, total, math.ceil(mean + far)),
+    )
     x = np.arange(least, most, dtype=float)
     misses = float(n * count - total - n)  # as one number: n B alone may be beyond 2^53
     steps = np.log((total - x) * (n - x)) - np.log((x + 1) * (misses + x + 1))
@@ -126,10 +137,10 @@ def _tell_times(times: int, count: int) -> str:
 def _weigh_end(chances: Floats, place: int, times: int, count: int) -> float:
     """The p-value of the pair (M, K): the largest size, and how many batches have it.
 
-    With f and F the chance of size m and of at most m, t(m, k) = P(none beyond m, at least k at m) = F^B
-    P(Bin(B, f/F) >= k). Small is t(M, K) / w(M), with weight w = 1 where a largest size of at most m is CLEARLY
-    too small and SELDOM elsewhere. P(t(M, K) / w(M) <= s) is at most the sum over m of the smaller of P(M = m)
-    and s w(m).
+    With f and F the chances of size m and of at most m, t(m, k) = P(none beyond m, at least k at m) =
+    F^B P(Bin(B, f/F) >= k). What is small is t(M, K) / w(M), with weight w = 1 where P(M <= m) is at most
+    CLEARLY, and SELDOM elsewhere. It is at most s with probability at most the sum over m of the smaller of
+    P(M = m) and s w(m).
     """
     up_to = np.minimum(np.cumsum(chances), 1.0)
     none_beyond = up_to**count
@@ -150,9 +161,9 @@ def weigh_remainders(sizes: Whole, law: SizeLaw) -> Clue:
         tails = np.where(seen > 0, special.bdtrc(np.maximum(seen, 1) - 1.0, law.count, chance), 1.0)
         rest = int(np.argmin(tails))
         p_value = min(1.0, len(divisors) * divisor * float(tails[rest]))
-        leave = f"leave {rest}" if rest else "leave nothing"
-        expected = f"where {law.count * chance[rest]:,.0f} are expected to"
-        saw = f"divided by {divisor}, {seen[rest]:,} of {law.count:,} sizes {leave} {expected}"
+        leave = f"leave {rest} when divided by {divisor}" if rest else f"are multiples of {divisor}"
+        expected = f"where {law.count * chance[rest]:,.0f} are expected"
+        saw = f"{seen[rest]:,} of {law.count:,} sizes {leave} {expected}"
         found.append(Clue(p_value=p_value, saw=saw))
     none = Clue(p_value=1.0, saw="sizes vary too little to tell whether they are rounded")
     return min(found, key=lambda clue: clue.p_value, default=none)

@@ -1,8 +1,8 @@
 """Records that come together, and batches that share too much.
 
 Given their sizes, Poisson batches and batches without replacement are independent uniform subsets. A pair of
-records that comes together in x batches is shared by C(x, 2) pairs of batches: what two batches have in common
-tells which records are tied, without a look at every pair of records.
+records that comes together in x batches is shared by C(x, 2) pairs of batches: what two batches have in
+common tells which records are tied, without a look at every pair of records.
 """
 
 import math
@@ -27,7 +27,7 @@ class SharedRecords:
     """Entry k says that the pair of batches `pair[k]` shares record `record[k]`; sorted by pair.
 
     Both are numbers of their own. Where there would be too many entries, they are about some of the records
-    only, in every batch: what batches hold of these are again independent uniform subsets, of the given sizes.
+    only, in every batch: what batches hold of these are again independent uniform subsets, of these sizes.
     """
 
     sizes: Whole
@@ -97,30 +97,31 @@ def weigh_ties(shared: SharedRecords) -> Clue:
 def weigh_closest_records(shared: SharedRecords) -> Clue:
     """No two records come together far too often.
 
-    How often two given ones do is a sum of independent events of probability b (b-1) / (n (n-1)); above its mean
-    it is at most as likely to be large as a binomial count (Hoeffding 1956). There are C(n, 2) pairs.
+    How often two given ones do is a sum of independent events of probability b (b-1) / (n (n-1)); above its
+    mean it is at most as likely to be large as a binomial count (Hoeffding 1956). There are C(n, 2) pairs.
     """
     numbers, times = np.unique(shared.common, return_counts=True)
     if not len(numbers):
         return Clue(p_value=1.0, saw="no two records came together twice")
     most = int(np.argmax(times))
     together = (1 + math.isqrt(1 + 8 * int(times[most]))) // 2  # C(together, 2) pairs of batches
-    p_value = chance_together(together, shared.sizes, shared.records)
-    saw = f"two records came together {together:,} times where {_expect_together(shared):.2g} are expected"
+    p_value = float(chance_together(np.array(together), shared.sizes, shared.records))
+    expected = expect_together(shared.sizes, shared.records)
+    saw = f"two records came together {together:,} times where {expected:.2g} are expected"
     return Clue(p_value=p_value, saw=saw)
 
 
-def chance_together(times: int, sizes: Whole, records: int) -> float:
+def chance_together(times: Whole, sizes: Whole, records: int) -> Floats:
     """A bound on the probability that any two records come together so often."""
+    n, expected = float(records), expect_together(sizes, records)
+    rate = min(expected / len(sizes), 1.0)
+    chances = n * (n - 1) / 2 * special.bdtrc(times - 1.0, len(sizes), rate)
+    return np.where(times < expected + 1, 1.0, np.minimum(chances, 1.0))
+
+
+def expect_together(sizes: Whole, records: int) -> float:
+    """How often two given records come together on average."""
     n, b = float(records), sizes.astype(float)
-    rate = float((b * (b - 1)).mean()) / (n * (n - 1))
-    if times < len(sizes) * rate + 1:
-        return 1.0
-    return min(1.0, n * (n - 1) / 2 * float(special.bdtrc(times - 1.0, len(sizes), min(rate, 1.0))))
-
-
-def _expect_together(shared: SharedRecords) -> float:
-    n, b = float(shared.records), shared.sizes.astype(float)
     return float((b * (b - 1)).sum()) / (n * (n - 1))
 
 
@@ -144,10 +145,10 @@ def _log_choose(n: Floats, k: int) -> Floats:
 def common_moments(sizes: Whole, records: int) -> CountMoments:
     """Pairs of records in common, summed over all pairs of independent uniform subsets: three exact moments.
 
-    Two batches that share O records share X = (O)_2 / 2 pairs of them, and E (O)_k = (b_i)_k (b_j)_k / (n)_k in
-    falling powers. Sums over different pairs of batches are uncorrelated, and of the products of three only
-    triangles count: sum over e of d_e l_e(i) l_e(j) l_e(k), where l_e(i) are the eigenvalues of the covariance
-    of batch i's pairs and d_e = n - 1, n (n-3) / 2 their multiplicities (the Johnson scheme of pairs).
+    Two batches that share O records share X = (O)_2 / 2 pairs of them, and E (O)_k = (b_i)_k (b_j)_k / (n)_k
+    in falling powers. Different pairs of batches are uncorrelated, and of products of three only triangles
+    count: sum over e of d_e l_e(i) l_e(j) l_e(k), where l_e(i) are the eigenvalues of the covariance of the
+    pairs in batch i, and d_e = n - 1, n (n-3) / 2 their multiplicities (the Johnson scheme of pairs).
 
     >>> common_moments(np.array([2, 2]), 4).mean  # one of six pairs is the same
     0.1666...
