@@ -279,7 +279,7 @@ def test_moments_of_shared_records_are_exact() -> None:
 
 
 def test_shares_of_the_level_add_up_to_no_more_than_one() -> None:
-    assert LARGEST_SHARE + EVENNESS_SHARE + SMALLEST_SHARE + 16 * SHARE <= 1 + 1e-12
+    assert LARGEST_SHARE + EVENNESS_SHARE + SMALLEST_SHARE + 16 * SHARE <= 1
     halves = [Clue(p_value=0.01, saw="a", share=0.5), Clue(p_value=0.5, saw="b", share=0.5)]
     assert (combine(Scheme.POISSON, halves).p_value, combine(Scheme.POISSON, halves).clue.saw) == (0.02, "a")
 

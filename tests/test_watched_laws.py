@@ -172,9 +172,9 @@ def test_few_batches_are_not_enough_for_the_law_of_sizes() -> None:
     assert few.scheme is Scheme.UNKNOWN
     assert few.sentence == (
         "These 60 batches agree with Poisson sampling, but they are too few to test the law of their sizes: "
-        "about 79 would do."
+        "about 99 would do."
     )
-    assert watch(poisson(rng, 20_000, 1000, 79), records=20_000).scheme is Scheme.POISSON
+    assert watch(poisson(rng, 20_000, 1000, 99), records=20_000).scheme is Scheme.POISSON
 
 
 def test_what_was_tested_and_what_may_go_unnoticed_is_said() -> None:
@@ -184,7 +184,7 @@ def test_what_was_tested_and_what_may_go_unnoticed_is_said() -> None:
         "All tests share an error level of 0.0005.",
         "one record that comes 7 times as often as the others may go unnoticed",
         "A few records that always come together may go unnoticed if they came fewer than 6 times.",
-        "A cap or a floor on sizes that at most 3.1% of the batches meet may go unnoticed.",
+        "A cap or a floor on sizes that at most 3.7% of the batches meet may go unnoticed.",
     ):
         assert said in notes
     assert "Tested: how often single records come" in " ".join(watch(draw_400(subsets, 1), records=N).notes)

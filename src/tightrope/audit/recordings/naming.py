@@ -146,8 +146,11 @@ def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
 
 
 def _tell_unnoticed_ends(batches: Batches) -> str:
-    """How rarely a cap or a floor may be met and go unnoticed: one that k batches would pass weighs e^-k."""
-    share = min(1.0, -math.log(LEVEL * SMALLEST_SHARE / 10) / batches.count)
+    """How rarely a cap or a floor may be met and go unnoticed: one that k batches would pass weighs e^-k.
+
+    A factor of a hundred is for the unknown rate, and for any size being the cap.
+    """
+    share = min(1.0, -math.log(LEVEL * SMALLEST_SHARE / 100) / batches.count)
     return f"A cap or a floor on sizes that at most {share:.1%} of the batches meet may go unnoticed."
 
 

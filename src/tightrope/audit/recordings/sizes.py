@@ -20,8 +20,8 @@ from tightrope.numerics.floats import Floats
 
 REACH = 12  # standard deviations on each side of the mean that the law is tabulated for
 FEWEST_EXPECTED = 8.0  # batches per cell of the chi-square statistic
-CLEARLY = 0.005  # of recordings; an end of the sizes that fewer reach by chance is looked at first
-SELDOM = 0.02  # the weight of all other ends
+CLEARLY = 0.003  # of recordings; an end of the sizes that fewer reach by chance is looked at first
+SELDOM = 0.01  # the weight of all other ends
 DIVISORS = (*range(2, 65), 100, 128, 256, 500, 512, 1000, 1024)  # what sizes may be rounded to
 FEWEST_PAIRS = 20  # of batches, for a correlation of their sizes
 

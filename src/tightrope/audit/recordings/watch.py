@@ -20,7 +20,7 @@ from tightrope.errors import InvalidSetting
 from tightrope.setting.sampling import EveryRecord
 
 LEFT_OUT = 0.1  # how often records must be left out to be noticed where every batch holds everything
-CUT = 0.1  # caps that so many batches exceed must be noticed before sizes count as binomial
+CUT = 0.1  # a cap that so many batches are cut down to must be noticed before sizes count as binomial
 FEWEST = 3  # batches and records: moments of fewer say nothing
 UNIFORM = (Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT)
 
@@ -36,7 +36,7 @@ def watch(
 
     A scheme is the answer if its p-value is at least LEVEL and that of every other scheme is below. Draws
     count as uniform when weights with a relative standard deviation of UNEVEN are ruled out, and sizes as
-    binomial when a cap that a tenth of the batches exceed would have been noticed. The true scheme is ruled
+    binomial when a cap that a tenth of the batches are cut down to would have been noticed. The true scheme is ruled
     out with probability at most LEVEL, which all its tests share, to the accuracy of three exact moments.
 
     >>> print(watch([range(10)] * 20, records=10).sentence)
@@ -78,8 +78,11 @@ def _tells(count: int, records: int, size: float) -> bool:
 
 
 def _tells_caps(count: int) -> bool:
-    """Whether a cap that CUT of the batches should exceed is noticed: none does by chance (1 - CUT)^B."""
-    return count * math.log1p(-CUT) < math.log(LEVEL * LARGEST_SHARE)
+    """Whether a cap that CUT of the batches are cut down to is noticed: by chance none exceeds it (1 - CUT)^B.
+
+    That any size may be the cap, and that the rate is not known, costs up to a factor of ten.
+    """
+    return count * math.log1p(-CUT) < math.log(LEVEL * LARGEST_SHARE / 10)
 
 
 def _find(batches: Batches) -> Finding:
