@@ -268,7 +268,7 @@ def test_pairs_are_counted_as_one_by_one() -> None:
         by_batch[np.triu_indices(30, 1)][by_batch[np.triu_indices(30, 1)] > 0]
     )
     together = by_record[np.triu_indices(50, 1)]
-    assert len(shared.common) == (together * (together - 1) / 2).sum()
+    assert shared.common == len(shared.list_common()) == (together * (together - 1) / 2).sum()
     assert ties.weigh_closest_records(shared).saw.startswith(
         f"two records came together {together.max():.0f} times"
     )
@@ -277,14 +277,21 @@ def test_pairs_are_counted_as_one_by_one() -> None:
 def test_dense_recordings_are_looked_at_in_part_and_ties_are_still_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ties, "MOST_SHARED", 10_000)
+    monkeypatch.setattr(ties, "MOST_SHARED", 30_000)
     rng = np.random.default_rng(1)
     free, bound = poisson(rng, 4000, 800, 60), tied(rng, 4000, rng.binomial(4000, 0.2, size=60))
     for batches, is_tied in ((free, False), (bound, True)):
         stats = BatchStatistics(join(batches, 4000))
-        assert len(stats.shared.pair) < 20_000
+        assert len(stats.shared.pair) < 30_000
         assert stats.shared.records < 4000
         assert any(clue.weighed < LEVEL for clue in stats.tied) is is_tied
+
+
+def test_batches_that_are_always_the_same_do_not_fill_the_memory() -> None:
+    always = np.random.default_rng(1).choice(N, B, replace=False)
+    assert "from batch 2 on, each batch holds the same records as the one before it" in sentence_of(
+        [always] * 2000
+    )
 
 
 # time

@@ -12,10 +12,10 @@ MANY = 5  # expected batches, from which it is named that there is none
 
 def explain_none(stats: BatchStatistics, tested: Sequence[SchemeTest], outcome: str) -> str:
     """Why it came to this outcome, in which no scheme is the answer; the likeliest reason comes first."""
-    if _is_sure(stats.top_index):
-        return f"{_capitalise(stats.top_index.saw)}: is that the size of the dataset that was drawn from?"
     if _is_sure(stats.recurrence):
         return f"{outcome}: {_tell_recurrence(stats)}."
+    if _is_sure(stats.top_index):
+        return f"{_capitalise(stats.top_index.saw)}: is that the size of the dataset that was drawn from?"
     return _explain_sizes(stats, tested) or f"{outcome}. {_explain_nearest(stats, tested)}"
 
 

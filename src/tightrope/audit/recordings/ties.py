@@ -40,56 +40,62 @@ class SharedRecords:
         """How many records each pair of batches shares that shares any."""
         return np.diff(np.flatnonzero(np.diff(self.pair, prepend=-1, append=-1)))
 
-    @cached_property
-    def common(self) -> Whole:
-        """A number for each pair of records that a pair of batches shares, as often as one does."""
-        found = []
+    @property
+    def common(self) -> int:
+        """How many pairs of records pairs of batches share."""
+        return int((self.widths * (self.widths - 1) // 2).sum())
+
+    def list_common(self) -> Whole:
+        """A number for each pair of records that a pair of batches shares, as often as one does.
+
+        Where there are far too many, only those of the first pairs of batches: none comes more often by that.
+        """
+        so_far = np.cumsum(self.widths * (self.widths - 1) // 2)
+        first, second = _pair_up(self.widths[so_far <= 4 * MOST_SHARED])
+        one, other = self.record[first], self.record[second]
         beyond = int(self.record.max(initial=0)) + 1
-        for step in range(1, int(self.widths.max(initial=1))):
-            same = self.pair[step:] == self.pair[:-step]
-            one, other = self.record[:-step][same], self.record[step:][same]
-            found.append(np.minimum(one, other) * beyond + np.maximum(one, other))
-        return _join(found)
+        return np.minimum(one, other) * beyond + np.maximum(one, other)
 
 
 def list_shared(batches: Batches) -> SharedRecords:
     """What pairs of batches share, of as many records as can be listed."""
     part = _keep_some(batches)
-    batch = part.batch
+    first, second = _pair_up(part.inclusions)
+    pair = part.batch[first] * part.count + part.batch[second]
     # small numbers, since indices of records may be too large to be multiplied
-    number = np.cumsum(np.diff(part.drawn, prepend=part.drawn[:1]) != 0)
-    pairs, records = [], []
-    for step in range(1, int(part.inclusions.max(initial=1))):
-        same = number[step:] == number[:-step]
-        pairs.append((batch[:-step] * part.count + batch[step:])[same])
-        records.append(number[step:][same])
-    pair, record = _join(pairs), _join(records)
+    record = np.repeat(np.arange(len(part.inclusions)), part.inclusions)[first]
     order = np.argsort(pair)
     return SharedRecords(sizes=part.sizes, records=part.records, pair=pair[order], record=record[order])
 
 
-def _join(found: list[Whole]) -> Whole:
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+def _pair_up(groups: Whole) -> tuple[Whole, Whole]:
+    """All pairs of places in the same group, for groups of these sizes in a row."""
+    places = np.arange(int(groups.sum()))
+    later = np.repeat(np.cumsum(groups), groups) - places - 1  # in the same group
+    first = np.repeat(places, later)
+    return first, first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(later) - later, later)
 
 
 def _keep_some(batches: Batches) -> Batches:
     """Of the records, and if that is not enough of the batches, as many as MOST_SHARED allows."""
     n, sizes = batches.records, batches.sizes.astype(float)
-    shared = sum_over_pairs(sizes) / n
     twice = sum_over_pairs(sizes * (sizes - 1)) / (2.0 * n * max(n - 1, 1))
-    share = min(1.0, MOST_SHARED / max(shared, 1.0), math.sqrt(MOST_SHARED / max(twice, 1.0)))
+    share = min(1.0, MOST_SHARED / max(_count_shared(batches), 1), math.sqrt(MOST_SHARED / max(twice, 1.0)))
     every = min(math.ceil(1 / share), max(n // FEWEST_RECORDS, 1))
-    left = max(shared / every, twice / every**2) / MOST_SHARED
-    first = max(2, math.floor(batches.count / math.sqrt(left))) if left > 1 else batches.count
-    if every == 1 and first >= batches.count:
-        return batches
-    return batches.keep(every=every, block=BLOCK, first=first)
+    part = batches.keep(every=every, block=BLOCK, first=batches.count) if every > 1 else batches
+    too_many = _count_shared(part) / MOST_SHARED
+    first = max(2, math.floor(batches.count / math.sqrt(too_many))) if too_many > 1 else batches.count
+    return part.keep(every=1, block=BLOCK, first=first) if first < batches.count else part
+
+
+def _count_shared(batches: Batches) -> int:
+    return int((batches.inclusions * (batches.inclusions - 1) // 2).sum())
 
 
 def weigh_ties(shared: SharedRecords) -> Clue:
     """Pairs of batches share pairs of records as often as independent ones do, by exact moments."""
     expected = common_moments(shared.sizes, shared.records)
-    seen = len(shared.common)
+    seen = shared.common
     saw = f"pairs of batches share {seen:,} pairs of records where {expected.mean:,.0f} are expected"
     return Clue(p_value=float(expected.p_values(seen)), saw=saw)
 
@@ -100,7 +106,7 @@ def weigh_closest_records(shared: SharedRecords) -> Clue:
     How often two given ones do is a sum of independent events of probability b (b-1) / (n (n-1)); above its
     mean it is at most as likely to be large as a binomial count (Hoeffding 1956). There are C(n, 2) pairs.
     """
-    numbers, times = np.unique(shared.common, return_counts=True)
+    numbers, times = np.unique(shared.list_common(), return_counts=True)
     if not len(numbers):
         return Clue(p_value=1.0, saw="no two records came together twice")
     most = int(np.argmax(times))

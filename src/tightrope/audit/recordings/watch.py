@@ -36,8 +36,9 @@ def watch(
 
     A scheme is the answer if its p-value is at least LEVEL and that of every other scheme is below. Draws
     count as uniform when weights with a relative standard deviation of UNEVEN are ruled out, and sizes as
-    binomial when a cap that a tenth of the batches are cut down to would have been noticed. The true scheme is ruled
-    out with probability at most LEVEL, which all its tests share, to the accuracy of three exact moments.
+    binomial when a cap that a tenth of the batches are cut down to would have been noticed. The true scheme
+    is ruled out with probability at most LEVEL, which all its tests share, to the accuracy of three exact
+    moments.
 
     >>> print(watch([range(10)] * 20, records=10).sentence)
     Every batch holds all 10 records: nothing is sampled.
@@ -78,7 +79,7 @@ def _tells(count: int, records: int, size: float) -> bool:
 
 
 def _tells_caps(count: int) -> bool:
-    """Whether a cap that CUT of the batches are cut down to is noticed: by chance none exceeds it (1 - CUT)^B.
+    """Whether a cap that CUT of the batches are cut down to is noticed: (1 - CUT)^B is the chance of none.
 
     That any size may be the cap, and that the rate is not known, costs up to a factor of ten.
     """
