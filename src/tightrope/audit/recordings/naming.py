@@ -138,7 +138,7 @@ def _tell_unnoticed(batches: Batches) -> str:
 def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
     """How often two records must have come together to be noticed."""
     looked_at = stats.shared.records
-    among = "" if looked_at == stats.records else f" (looked for among {looked_at:,} of the records)"
+    among = f" (looked for among {looked_at:,} of the records)" if stats.shared.is_part else ""
     times = np.arange(2, stats.count + 1)
     told = chance_together(times, stats.shared.sizes, looked_at) < LEVEL * SHARE
     needed = f" if they came fewer than {int(times[np.argmax(told)]):,} times" if told.any() else ""

@@ -66,13 +66,15 @@ def _tell_batches(count: int) -> str:
 
 def _explain_nearest(stats: BatchStatistics, tested: Sequence[SchemeTest]) -> str:
     """What speaks against the scheme that comes to mind first."""
+    once = ""
     if stats.within:
         scheme = Scheme.WITH_REPLACEMENT
     elif _is_sure(stats.repeats):
+        once = f"{_capitalise(stats.repeats.saw)}. "
         scheme = Scheme.SHUFFLE if len(set(stats.sizes.tolist())) <= 2 else Scheme.BALLS_IN_BINS
     else:
         scheme = Scheme.POISSON if stats.unequal else Scheme.WITHOUT_REPLACEMENT
-    return f"What rules out {scheme.value}: {_clue_against(scheme, tested).saw}."
+    return f"{once}What rules out {scheme.value}: {_clue_against(scheme, tested).saw}."
 
 
 def _clue_against(scheme: Scheme, tested: Sequence[SchemeTest]) -> Clue:

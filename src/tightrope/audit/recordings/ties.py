@@ -34,6 +34,11 @@ class SharedRecords:
     records: int
     pair: Whole
     record: Whole
+    is_part: bool
+
+    def tell(self, saw: str) -> str:
+        """What was seen, with the records it is about."""
+        return f"among {self.records:,} of the records, {saw}" if self.is_part else saw
 
     @cached_property
     def widths(self) -> Whole:
@@ -65,7 +70,13 @@ def list_shared(batches: Batches) -> SharedRecords:
     # small numbers, since indices of records may be too large to be multiplied
     record = np.repeat(np.arange(len(part.inclusions)), part.inclusions)[first]
     order = np.argsort(pair)
-    return SharedRecords(sizes=part.sizes, records=part.records, pair=pair[order], record=record[order])
+    return SharedRecords(
+        sizes=part.sizes,
+        records=part.records,
+        pair=pair[order],
+        record=record[order],
+        is_part=part is not batches,
+    )
 
 
 def _pair_up(groups: Whole) -> tuple[Whole, Whole]:
@@ -97,7 +108,7 @@ def weigh_ties(shared: SharedRecords) -> Clue:
     expected = common_moments(shared.sizes, shared.records)
     seen = shared.common
     saw = f"pairs of batches share {seen:,} pairs of records where {expected.mean:,.0f} are expected"
-    return Clue(p_value=float(expected.p_values(seen)), saw=saw)
+    return Clue(p_value=float(expected.p_values(seen)), saw=shared.tell(saw))
 
 
 def weigh_closest_records(shared: SharedRecords) -> Clue:
@@ -108,13 +119,13 @@ def weigh_closest_records(shared: SharedRecords) -> Clue:
     """
     numbers, times = np.unique(shared.list_common(), return_counts=True)
     if not len(numbers):
-        return Clue(p_value=1.0, saw="no two records came together twice")
+        return Clue(p_value=1.0, saw=shared.tell("no two records came together twice"))
     most = int(np.argmax(times))
     together = (1 + math.isqrt(1 + 8 * int(times[most]))) // 2  # C(together, 2) pairs of batches
     p_value = float(chance_together(np.array(together), shared.sizes, shared.records))
     expected = expect_together(shared.sizes, shared.records)
     saw = f"two records came together {together:,} times where {expected:.2g} are expected"
-    return Clue(p_value=p_value, saw=saw)
+    return Clue(p_value=p_value, saw=shared.tell(saw))
 
 
 def chance_together(times: Whole, sizes: Whole, records: int) -> Floats:
@@ -135,12 +146,12 @@ def weigh_closest_batches(shared: SharedRecords) -> Clue:
     """No two batches share far too much: P(any shares k records) <= sum of C(b_i, k) C(b_j, k) / C(n, k)."""
     widest = int(shared.widths.max(initial=0))
     if widest < 2:
-        return Clue(p_value=1.0, saw="no two batches share two records")
+        return Clue(p_value=1.0, saw=shared.tell("no two batches share two records"))
     logs = _log_choose(shared.sizes.astype(float), widest)
     scale = float(logs.max())
     log_all = float(_log_choose(np.array([float(shared.records)]), widest)[0])
     chance = sum_over_pairs(np.exp(logs - scale)) * math.exp(min(2 * scale - log_all, 700.0))
-    return Clue(p_value=min(1.0, chance), saw=f"two batches share {widest:,} records")
+    return Clue(p_value=min(1.0, chance), saw=shared.tell(f"two batches share {widest:,} records"))
 
 
 def _log_choose(n: Floats, k: int) -> Floats:
