@@ -11,7 +11,8 @@ from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
-from tightrope.audit.recordings.watch import CONFIDENCE, watch
+from tightrope.audit.recordings.naming import CONFIDENCE
+from tightrope.audit.recordings.watch import watch
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, write_brackets
 from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough, Words
