@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from flint import arb, ctx, fmpz_poly
+from flint import arb, ctx, fmpz, fmpz_poly
 
 import tightrope as tr
 from catalogue import EVERY, Entry, batch, finite, gaussian, intersect, laplace, poisson, response
@@ -214,6 +214,34 @@ def test_rounding_and_windows_err_to_their_sides() -> None:
         assert low.infinite <= 14
 
 
+def test_cuts_in_any_order_split_the_outputs_into_disjoint_sets() -> None:
+    pair = remove(1, 0.25)
+    with ctx.workprec(200):
+        cuts = checker.cut(pair, map(arb, (0.5, -1.0, 2.0, 0.5)))
+        found = list(checker.split(cuts, 7))
+        assert [label for label, _, _ in found] == [7, 8, 9, 10, 11]
+        for mass in (p for _, *masses in found for p in masses):
+            assert not mass < 0
+        lowest, _, middle, _, _ = found
+        truth = [checker.cut(pair, [arb(x)])[0] for x in (-1.0, 0.5)]
+        assert (1 - truth[0].p).overlaps(lowest[1])
+        assert middle[1].contains(0)  # between the two cuts at 0.5
+        assert (truth[0].q - truth[1].q).overlaps(found[1][2])
+
+
+def test_shifts_round_down_whatever_the_sign() -> None:
+    for value in (-9, -8, -1, 0, 1, 7, 8, 9, -(1 << 90) - 1, (1 << 90) - 1):
+        assert fmpz(value) >> 3 == value >> 3 == math.floor(Fraction(value, 8))
+
+
+def test_a_product_loses_no_unit_to_rounding() -> None:
+    least = Law(ABOVE, 0, Fraction(0), fmpz_poly([1, 1]), fmpz_poly([1, 1]), 0)  # 2^-12 each
+    for window, kept in (((0, 2), [1, 1, 1]), ((1, 2), [2, 1]), ((3, 3), [1])):
+        found = compose(least, least, 12, *map(Fraction, window))
+        assert found.p == fmpz_poly(kept)
+    assert compose(least, least, 12, Fraction(0), Fraction(0)).infinite == 1
+
+
 def test_joined_normals_are_rounded_to_their_sides() -> None:
     schedule = Schedule([(ShiftPair.of_normals(Fraction(1, 3)), 2), (remove(1, 0.5), 1)])
     for side, sign in ((ABOVE, 1), (BELOW, -1)):
@@ -266,8 +294,7 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
     with pytest.raises(KeyboardInterrupt):
         curve.epsilon(1e-5)
     assert ctx.prec == before
-    compositions = [c for branch in curve.branches for c in branch.compositions]
-    assert all(not bounds for c in compositions for bounds in c._bounds.values())
+    assert all(not bounds for composition in curve._sides for bounds in composition._bounds.values())
 
 
 def test_what_has_no_finite_lattice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +327,6 @@ def test_the_usual_question_does_not_load_flint_for_it() -> None:
 
 
 def test_a_composition_without_bounds_says_nothing_wrong() -> None:
-    blank = ExactComposition(Schedule([(remove(1, 0.5), 2)]), {ABOVE, BELOW})
+    blank = ExactComposition(Schedule([(remove(1, 0.5), 2)]))
     assert blank.above(Fraction(1)) == 1
     assert blank.below(Fraction(1)) == 0

@@ -6,9 +6,9 @@ from typing import ClassVar
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.accountants.certified import leaves_a_gap
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.exact_curve import ExactBranch, ExactCurve
+from tightrope.curve.branches import Branch, list_theorems
+from tightrope.curve.exact_curve import ExactCurve
 from tightrope.engines.face import Progress
-from tightrope.engines.integers.checker import ABOVE, BELOW, Side
 from tightrope.engines.integers.engine import ExactComposition
 from tightrope.engines.integers.planning import Settings
 from tightrope.errors import InvalidSetting, NotPreciseEnough
@@ -19,7 +19,6 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.lookup import analyse
-from tightrope.theorems.table import Analysis
 
 LEAST_WIDTH, FEWEST_CELLS, MOST_CELLS, FEWEST_BITS, MOST_BITS = 1e-12, 16, 1 << 24, 16, 1 << 16
 MOST_STEPS = 10**6
@@ -70,20 +69,11 @@ class Exact(Accountant[ExactCurve, Bracket]):
         analyses = analyse(run, relation, QUICK)
         compositions: dict[Schedule, ExactComposition] = {}
 
-        def compose(schedule: Schedule | Game, side: Side) -> ExactComposition:
+        def compose(schedule: Schedule | Game) -> ExactComposition:
             if isinstance(schedule, Game):
                 what = "a game chooses each step from what was seen, so its losses have no finite lattice"
                 raise NotPreciseEnough(what, "Ask {Certified} with {effort=TIGHT}.")
-            found = compositions.setdefault(schedule, ExactComposition(schedule))
-            found.sides.add(side)
-            return found
-
-        def branch(analysis: Analysis) -> ExactBranch:
-            return ExactBranch(
-                analysis.branch.name,
-                tuple((tuple(compose(s, ABOVE) for s in c.schedules), c.because) for c in analysis.covers),
-                tuple((compose(w.schedule, BELOW), w.datasets) for w in analysis.witnesses),
-            )
+            return compositions.setdefault(schedule, ExactComposition(schedule))
 
         def reverse() -> ExactCurve:
             opposite = relation.opposite
@@ -91,8 +81,8 @@ class Exact(Accountant[ExactCurve, Bracket]):
 
         curve = ExactCurve(
             question=f"{run!r} under {relation.name}",
-            because=tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because)),
-            branches=tuple(map(branch, analyses)),
+            because=list_theorems(analyses),
+            branches=tuple(Branch.of(analysis, compose) for analysis in analyses),
             width=self.width,
             settings=Settings(self.cells, self.bits),
             has_theory_gap=leaves_a_gap(analyses),

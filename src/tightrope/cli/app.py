@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     Command(
         "tables:compare",
-        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo.",
+        "Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo.",
         f"tightrope compare {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png",
     ),
@@ -81,6 +81,11 @@ COMMANDS = (
         "calibrate:rate",
         "Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private.",
         f"tightrope rate --noise 0.8 --sampling poisson --steps 10000 \\\n{_TARGET}",
+    ),
+    Command(
+        "spent:spent",
+        "Bracket the epsilon of everything that a ledger has recorded so far.",
+        "tightrope spent ledger.json --delta 1e-6",
     ),
     Command(
         "sweep:sweep",
