@@ -15,12 +15,13 @@ from tightrope.answers.private_size import least_shift
 from tightrope.setting.plain import part_of, plain_run
 from tightrope.setting.tables import Table
 from tightrope.statements.checks import parse_statement
-from tightrope.statements.make import Facts, declare_as_accounted, state_run, verify
+from tightrope.statements.make import Facts, declare_as_accounted, state_run
 from tightrope.statements.model import build_schema
-from tightrope.statements.render import render_markdown
+from tightrope.statements.render import render_json, render_markdown
+from tightrope.statements.verify import verify
 from tightrope.theorems.other_batchings import reveal_moves, split_draws
 
-FACTS = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
+FACTS = Facts(name="x", setting="local", unit="example", data_accesses="a", tuning="b", outputs="c")
 THIRD = Fraction(1, 3)
 EXTENDED = np.nextafter(np.longdouble("0.1"), np.longdouble(1))  # between two floats where it is longer
 STEPS = [
@@ -72,12 +73,12 @@ def test_a_statement_says_the_fraction_and_reads_it_back(step: tr.Step) -> None:
     run, relation = step * 3, tr.ADD_OR_REMOVE
     found = declare_as_accounted(run)
     made = state_run(run, relation=relation, delta=1e-6, facts=FACTS, implemented=found)
-    read = parse_statement(made.write_json())
+    read = parse_statement(render_json(made))
     assert read == made
     assert read.accounted == run
     assert read.finding == found
     assert verify(read).holds
-    jsonschema.Draft202012Validator(build_schema()).validate(json.loads(made.write_json()))
+    jsonschema.Draft202012Validator(build_schema()).validate(json.loads(render_json(made)))
     assert "1/3" in render_markdown(made)
 
 

@@ -106,3 +106,20 @@ def test_no_loss_near_the_top_of_an_envelope_is_forgotten(rate: float, shift: fl
             assert envelope.log_masses_at_top(share * top)[1] >= truth
     assert envelope.log_masses_at_top(top / 2)[1] < 0
     assert Schedule([(envelope, 3)]).is_bounded
+
+
+# Curves that are asked many questions
+
+
+@pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.ADD])
+def test_a_kept_contour_is_not_asked_where_its_angles_overflow(relation: tr.Relation) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.7), tr.Poisson(rate=Fraction(1, 3))) * 10
+    curve = tr.privacy_curve(run, relation=relation)
+    near = curve.delta(1.0)
+    for epsilon in (1e300, 1.7e308):
+        if relation is tr.ADD:  # every loss is below 10 ln(3/2)
+            assert curve.delta(epsilon) == tr.Bracket(0.0, 0.0)
+            continue
+        with pytest.raises(tr.NotPreciseEnough):
+            curve.delta(epsilon)
+    assert curve.delta(1.0) == near

@@ -189,7 +189,7 @@ def test_without_joblib_one_worker_works_and_several_say_what_to_install(
 def test_joblib_is_not_imported_until_it_is_needed() -> None:
     script = (
         "import sys; from tightrope.sweeps.sweep import in_parallel; list(in_parallel(abs, [1], workers=1)); "
-        "print([name for name in ('joblib', 'distributed', 'pyarrow') if name in sys.modules])"
+        "print([name for name in ('joblib', 'distributed', 'ray', 'pyarrow') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -22,10 +22,8 @@ from tightrope.files import as_path, write_alone
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.run import Run, Step, as_run
+from tightrope.setting.run import PLANNED, Run, Step, as_run
 from tightrope.setting.sampling import Sampling
-
-PLANNED = "the steps were planned before any output was seen"
 
 
 class Ledger:

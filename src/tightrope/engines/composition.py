@@ -27,6 +27,7 @@ KEPT_LOCALS = 8
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
+SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -196,7 +197,7 @@ class Composition:
                 return found.lower, found.upper
         return None
 
-    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+    def _close_in(self, delta: float, accuracy: float) -> Crossing:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
@@ -210,18 +211,30 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
-            guess = _next_guess(found, guess, tried, self._highest)
+            last, guess = guess, _next_guess(found, guess, tried, self._highest)
+            if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
+                break
             tried.add(guess)
+        return found
+
+    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """epsilon(delta) from where the search ends; or NotPreciseEnough."""
+        found = self._close_in(delta, accuracy)
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
         if not found.is_enough(accuracy):
             # where delta is the infinite mass up to rounding, only the largest finite loss tells more
             limit = self.schedule.loss_ceiling[1]
-            if found.lower <= limit < math.inf and log_delta <= self.schedule.log_infinite_mass[1]:
+            if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
         return found.lower, found.upper
+
+    def _would_repeat(self, found: Crossing, last: float, guess: float, *, is_final: bool) -> bool:
+        """Whether bounds placed for the next guess would be as wide as those placed for the last one."""
+        is_near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
+        return is_final and is_near and found.width < math.inf
 
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""

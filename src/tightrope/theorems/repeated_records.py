@@ -41,8 +41,8 @@ REPEATED_RECORD_THEOREMS = (COPIES_ONE_BY_ONE, COPIES_TOGETHER)
 def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, delta: float) -> float:
     """epsilon at `delta` for `copies` records in a row; `epsilon_above` bounds that of one at any delta.
 
-    (epsilon, d) for one gives (m epsilon, m e^((m-1) epsilon) d) for m. Any d that makes this at most delta is
-    sound; the largest is looked for by bisection.
+    (epsilon, d) for one gives (m epsilon, m e^((m-1) epsilon) d) for m. Any d that makes this at most delta
+    is sound; the largest is looked for by bisection.
     """
     target = math.log(delta) - math.log(copies) - LOG_ABS_ERROR
 

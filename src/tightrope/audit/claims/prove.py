@@ -10,7 +10,7 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
-from tightrope.numerics.floats import floor_fraction
+from tightrope.numerics.floats import ceil_fraction, floor_fraction
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
@@ -35,6 +35,7 @@ from tightrope.theorems.repeated_records import (
     witness_copies,
 )
 
+MOST_DRAWS = 10**6  # in one batch: every number of them is weighed, which takes seconds and memory
 RARELY = 1e-3  # the share of delta for records that are drawn more often than L allows
 
 
@@ -62,6 +63,7 @@ class _Claim:
     relation: Relation
     by: Certified
     starts: int
+    epochs: int | None
 
     @property
     def copies(self) -> int:
@@ -75,6 +77,8 @@ class _Claim:
         A run begins with a pass over its loader. Batches that were watched may begin anywhere in an epoch.
         """
         epoch, steps = self._epoch, self.run.steps
+        if self.epochs is not None:
+            return self.epochs * self.finding.times
         begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
         return (begun + self.starts - 1) * self.finding.times  # each further start may cut one epoch in two
 
@@ -82,6 +86,10 @@ class _Claim:
     def whole_epochs(self) -> int:
         """How many whole epochs the run surely holds, each in a new order; 1 where orders may repeat."""
         epoch, steps = self._epoch, self.run.steps
+        if self.epochs is not None:
+            missing = self.epochs * epoch - steps  # each missing step cuts at most one epoch
+            whole = max(self.epochs - max(missing, 0), 0)
+            return whole if self.finding.reshuffles else min(whole, 1)
         whole = steps // epoch if self.finding.how is How.INSPECTED else max(steps - epoch + 1, 0) // epoch
         whole = max(whole - (self.starts - 1), 0)
         return whole if self.finding.reshuffles else min(whole, 1)
@@ -91,6 +99,13 @@ class _Claim:
         if self.finding.epoch is None:
             raise NoTheorem("how many batches make an epoch is not known")
         return self.finding.epoch
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some pass over the loader may have ended before its last batch, other than the last."""
+        if self.epochs is None:
+            return self.starts > 1
+        return self.epochs > -(-self.run.steps // self._epoch)
 
     @property
     def largest_noise(self) -> Fraction:
@@ -117,11 +132,14 @@ def prove_bound(
     relation: Relation | str,
     by: Certified = BY_DEFAULT,
     starts: int = 1,
+    epochs: int | None = None,
 ) -> ProvedBound:
     """What is proved about `run`'s epsilon if its batches are drawn as found, or why nothing is.
 
     Of the run only mechanisms and steps count; the sampling it states is not believed. `starts` says how
     often training began with a new pass over the loader: more than once where it was interrupted and resumed.
+    `epochs` is the number of epochs that steps were taken in, where they were counted while training: then
+    nothing is taken for granted about passes that were broken off.
     """
     claim = _Claim(
         run=run,
@@ -130,6 +148,7 @@ def prove_bound(
         relation=as_relation(relation),
         by=check_certified(by),
         starts=check.whole(least=1, starts=starts),
+        epochs=None if epochs is None else check.whole(least=1, epochs=epochs),
     )
     try:
         if claim.copies > 1:
@@ -216,7 +235,7 @@ def _bound_fixed_partition(claim: _Claim) -> ProvedBound:
         if not finding.removal_changes_one_slot:
             return _give_up(_another_cut(claim))
         return _conclude(claim, 0.0, claim.bound(reveal_moves(run)).upper)
-    uncut = finding.times == 1 and claim.starts == 1
+    uncut = finding.times == 1 and not claim.is_cut
     # wherever the run begins, the records of one batch come in ceil(steps / epoch) steps, none in more
     visits = -(-run.steps // finding.epoch) if uncut and finding.epoch else claim.visits
     found = claim.bound(reveal_visits(run, visits=visits))
@@ -228,8 +247,12 @@ def _bound_single_draws(claim: _Claim) -> ProvedBound:
     if claim.relation is not SUBSTITUTE and not finding.removal_changes_one_slot:
         return _give_up(_another_cut(claim))
     if finding.share and finding.batch is not None:
+        if finding.batch > MOST_DRAWS:
+            return _give_up(f"batches of more than {MOST_DRAWS:,} single draws are not bounded here")
         beta = RARELY * claim.delta
-        step = reveal_repeated_draws(run, batch=finding.batch, share=finding.share, beta=beta)
+        least = ceil_fraction(Fraction(1, finding.records)) if finding.records else 0.0
+        share = max(finding.share, least)  # what was declared may be the float below 1 / records
+        step = reveal_repeated_draws(run, batch=finding.batch, share=share, beta=beta)
         left = floor_fraction(Fraction(claim.delta) - Fraction(beta))
         bound = claim.by.curve(step * 1, ADD_OR_REMOVE).epsilon(left)
         return _conclude(claim, 0.0, bound.upper)
@@ -336,7 +359,7 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     # without the record the first batches are still full, but perhaps not the last of them
     missing = 0 if claim.relation is SUBSTITUTE else claim.copies
     seen, epochs = min(full, max(records - missing, 0) // batch), claim.whole_epochs
-    if finding.how is How.INSPECTED and claim.starts == 1 and steps < epoch:
+    if finding.how is How.INSPECTED and not claim.is_cut and steps < epoch:
         seen, epochs = min(seen, steps), 1  # part of one epoch, from its first batch on
     weight = Fraction(seen * batch, records)
     return LargestSum(epochs=epochs, batches=seen, weight=weight, with_record=2.0, without=0.0, noise=noise)
@@ -347,7 +370,7 @@ def _conclude(
 ) -> ProvedBound:
     finding = claim.finding
     assumed = []
-    if finding.epoch is not None:
+    if finding.epoch is not None and claim.epochs is None:
         assumed.append("every pass over the loader is run to its end")
     if finding.scheme is Scheme.WEIGHTED:
         assumed.append("the weights do not depend on the records")

@@ -72,8 +72,8 @@ def _tell_truncated(strategy: Any, records: int, notes: tuple[str, ...]) -> Find
     cut = f" (a batch is cut with probability about {often:.2g})" if often else ""
     reason = (
         f"This strategy draws Poisson batches at rate {float(strategy.sampling_prob):.10g} and cuts those "
-        f"of more than {limit:,} records down to that size{cut}: then a record pushes another out. That is not "
-        "plain Poisson sampling, and no theorem here covers it"
+        f"of more than {limit:,} records down to that size{cut}: then a record pushes another out. That is "
+        "not plain Poisson sampling, and no theorem here covers it"
     )
     return _tell_uncovered(reason, records, notes)
 
@@ -118,7 +118,6 @@ def _find_balls_in_bins(strategy: Any, records: int, notes: tuple[str, ...]) -> 
         sentence=f"This strategy {throws}: it comes in that batch of every cycle.",
         records=records,
         epoch=batches,
-        removal_changes_one_slot=True,
         reshuffles=False,
         notes=notes,
     )
@@ -165,9 +164,9 @@ def _read_fixed_batch(strategy: Any, records: int) -> Finding:
 
 def _read_separated(strategy: Any, records: int) -> Finding:
     reason = (
-        f"This strategy draws each record with probability {float(strategy.sampling_prob):.10g} unless it came "
-        f"in one of the last {count(int(strategy.min_sep) - 1, 'batch')}, so batches depend on earlier ones. No "
-        "theorem here covers it"
+        f"This strategy draws each record with probability {float(strategy.sampling_prob):.10g} unless it "
+        f"came in one of the last {count(int(strategy.min_sep) - 1, 'batch')}, so batches depend on earlier "
+        "ones. No theorem here covers it"
     )
     return _tell_uncovered(reason, records, _tell_iterator(strategy))
 
