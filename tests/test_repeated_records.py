@@ -13,9 +13,10 @@ from scipy.stats import binom, hypergeom, norm
 
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme, Verdict, audit, prove_bound
-from tightrope.errors import NoTheorem
+from tightrope.errors import NoTheorem, UnusableFile
 from tightrope.setting.sampling import Sampling
-from tightrope.statements.make import Facts, state_audit, verify
+from tightrope.statements.make import Facts, state_audit
+from tightrope.statements.verify import verify
 from tightrope.theorems.repeated_records import bound_one_by_one
 
 GAUSSIAN = tr.Gaussian(noise_multiplier=1)
@@ -151,5 +152,8 @@ def test_a_statement_keeps_the_copies() -> None:
     result = audit(POISSON, run, delta=1e-5, relation="add-or-remove")
     for epsilon, holds in ((result.claimed.upper, False), (None, True)):  # None: what is proved
         made = state_audit(result, facts=facts, epsilon=epsilon)
-        assert (made.implemented.copies, made.certified.verdict) == (3, "too_small")
+        assert (made.implemented.copies, made.certified.sampling_verdict) == (3, "too_small")
         assert verify(made).holds is holds
+    impossible = audit(replace(POISSON, copies=101), run, delta=1e-5, relation="add-or-remove")
+    with pytest.raises(UnusableFile, match="so copies <= records"):
+        state_audit(impossible, facts=facts)
