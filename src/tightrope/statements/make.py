@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope import __version__
+from tightrope.accountants.exact import Exact
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import epsilon, privacy_curve
 from tightrope.audit.claims.judge import Audit, Verdict, audit
@@ -207,8 +208,6 @@ def verify_in_integers(found: Verification, progress: Progress | None = None) ->
     Both brackets must overlap, and neither the stated upper end nor, where what runs is what was accounted,
     the claim may be below what exact integers reach.
     """
-    from tightrope.accountants.exact import Exact  # and flint
-
     stated, claimed = found.statement, found.audit.claimed
     asked: Any = {"delta": stated.claim.delta, "relation": stated.neighbours, "progress": progress}
     exact = epsilon(stated.accounted, by=Exact(), **asked)
