@@ -13,7 +13,7 @@ from scipy.stats import binom, hypergeom, norm
 
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme, Verdict, audit, prove_bound
-from tightrope.errors import NoTheorem, UnusableFile
+from tightrope.errors import NoTheorem, SeveralProblems
 from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import Facts, state_audit
 from tightrope.statements.verify import verify
@@ -163,5 +163,5 @@ def test_a_statement_keeps_the_copies() -> None:
         assert (made.implemented.copies, made.certified.sampling_verdict) == (3, "too_small")
         assert verify(made).holds is holds
     impossible = audit(replace(POISSON, copies=101), run, delta=1e-5, relation="add-or-remove")
-    with pytest.raises(UnusableFile, match="so copies <= records"):
+    with pytest.raises(SeveralProblems, match="so copies <= records"):
         state_audit(impossible, facts=facts, epsilon=1.0)
