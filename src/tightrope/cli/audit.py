@@ -11,7 +11,7 @@ from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.errors import UnusableFile
+from tightrope.errors import NotPreciseEnough, UnusableFile
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
@@ -143,10 +143,13 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
     from tightrope.statements.make import verify_in_integers
 
     stated = parse_statement(read_text(as_path(file)), where=str(file))
-    found = compute_anew(stated)
+    found, refusal = compute_anew(stated), None
     if exact:
-        with watch_rounds("Multiplying, part") as progress:
-            found = verify_in_integers(found, progress)
+        try:
+            with watch_rounds("Multiplying, part") as progress:
+                found = verify_in_integers(found, progress)
+        except NotPreciseEnough as refused:  # what is known is said first
+            refusal = refused
     if json:
         show.print_json(
             {
@@ -162,6 +165,8 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
         )
     else:
         print(found)
+    if found.holds and refusal is not None:
+        raise refusal
     return ExitCode.FINE if found.holds else ExitCode.NOT_MET
 
 
