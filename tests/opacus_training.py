@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import tightrope as tr
-from tightrope.integrations.opacus import OpacusAccountant
+from tightrope.integrations.opacus import OpacusAccountant, TightropeEngine
 from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler
 from tightrope.samplers.torch import data_loader
 
@@ -91,3 +91,12 @@ def trained(name: str, loader: Any, **options: Any) -> OpacusAccountant:
     accountant = engine.accountant
     assert isinstance(accountant, OpacusAccountant)
     return accountant
+
+
+def engine_and_parts(
+    sampler: Any, relation: tr.Relation = tr.ADD_OR_REMOVE, **options: Any
+) -> tuple[TightropeEngine, Any, Any, Any]:
+    engine = TightropeEngine(relation=relation)
+    common = {"dataset": dataset(), "sampler": sampler, "noise_multiplier": NOISE, "max_grad_norm": 1.0}
+    module, optimizer, loader = engine.make_private(**module_and_optimizer(), **{**common, **options})
+    return engine, module, optimizer, loader

@@ -109,6 +109,7 @@ def test_importing_tightrope_loads_no_outer_library() -> None:
         "rich",
         "joblib",
         "distributed",
+        "ray",
         "pyarrow",
         "torch",
         "scipy.stats",

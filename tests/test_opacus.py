@@ -362,8 +362,10 @@ def test_states_without_our_part_are_believed_and_damaged_ones_are_not() -> None
     accountant.load_state_dict({"history": [[1.0, 0.25, 3]], "mechanism": "tightrope"})
     assert accountant.run == tr.Step(tr.Gaussian(noise_multiplier=1.0), tr.Poisson(rate=0.25)) * 3
     state = accountant.state_dict()
-    with pytest.raises(InvalidSetting, match="version must be 1 in the state"):
-        accountant.load_state_dict({**state, "tightrope": {"version": 2}})
+    with pytest.raises(InvalidSetting, match="version must be 1 or 2 in the state"):
+        accountant.load_state_dict({**state, "tightrope": {"version": 3}})
+    with pytest.raises(InvalidSetting, match="the state must count steps"):
+        accountant.load_state_dict({**state, "tightrope": {**state["tightrope"], "steps": {"records": -1}}})
     with pytest.raises(InvalidSetting, match="the state must hold findings"):
         accountant.load_state_dict(
             {**state, "tightrope": {**state["tightrope"], "drawn": [{"scheme": "TEA_LEAVES"}]}}

@@ -137,7 +137,7 @@ def compare(
     plot: opt.Picture = None,
     json: opt.Json = False,
 ) -> None:
-    """Set the certified bracket beside the exact one, the Rényi bound, the Gaussian limit and Monte Carlo."""
+    """Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo."""
     target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
     certified = question.certified(effort)
     by: Any = certified

@@ -35,7 +35,7 @@ class PrivacyCurve(Curve[Bracket]):
     `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Use
     `log_delta` for deltas below about 1e-308: there the lower end of `delta` is 0 and the upper end the
     smallest float. `explain_gap(relative_width, delta)` says why theory keeps the ends apart; it is None
-    where theory is tight.
+    where theory is tight. `conditions` are those of every bracket.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -52,6 +52,7 @@ class PrivacyCurve(Curve[Bracket]):
     accuracy: float
     reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
     explain_gap: Callable[[float, float | None], Gap] | None = field(default=None, repr=False)
+    conditions: tuple[str, ...] = ()
 
     @property
     def leaves_a_gap(self) -> bool:
@@ -116,8 +117,7 @@ class PrivacyCurve(Curve[Bracket]):
         found = []
         for ends in map(self._log_ends, epsilons):
             width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
-            gap = self._gap(width, None)
-            found.append(Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=gap))
+            found.append(self._state(ends.lower, ends.upper, ends.decision, self._gap(width, None)))
         return found
 
     def _log_ends(self, epsilon: float) -> DecidedEnds[float]:
@@ -170,7 +170,10 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
         gap = self._gap(Bracket(lower, upper).relative_width, delta)
-        return Bracket(lower, upper, decided_by=decision, gap=gap)
+        return self._state(lower, upper, decision, gap)
+
+    def _state(self, lower: float, upper: float, decision: Decision, gap: Gap | None) -> Bracket:
+        return Bracket(lower, upper, decided_by=decision, gap=gap, conditions=self.conditions)
 
     def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
         if relative_width <= self.accuracy:

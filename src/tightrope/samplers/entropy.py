@@ -1,5 +1,6 @@
 """Uniform random bytes: from the operating system, or a pure function of a seed and a batch number."""
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable
@@ -35,6 +36,18 @@ def check_seed(seed: object) -> int | None:
         length = Described(f"a number of {value.bit_length()} bits")
         raise InvalidSetting("seed", length, f"be below 2^{SEED_BITS}", "Use fresh_seed(), which fits.")
     return value
+
+
+def digest_seed(seed: int | None) -> str:
+    """A short digest by which two seeds can be told apart; empty without a seed.
+
+    A `fresh_seed()` cannot be found from it. A small number that someone made up can be, by trying.
+    """
+    if seed is None:
+        return ""
+    return hashlib.blake2b(
+        seed.to_bytes(SEED_BITS // 8, "little"), digest_size=16, person=b"tightrope"
+    ).hexdigest()
 
 
 def system_bytes(count: int) -> Bytes:

@@ -8,7 +8,7 @@ from typing import final
 from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
-from tightrope.samplers.entropy import ByteSource, check_seed, seeded_bytes, system_bytes
+from tightrope.samplers.entropy import ByteSource, check_seed, digest_seed, seeded_bytes, system_bytes
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.run import MOST_STEPS, Run, Step
@@ -23,6 +23,17 @@ class Piece:
 
     indices: Indices
     ends_step: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """A sampler or a share as other ranks may see it: the seed as a digest that says nothing about it."""
+
+    scheme: str
+    seed: str
+    drawn: int
+    rank: int
+    ranks: int
 
 
 class Passes(ABC):
@@ -80,6 +91,10 @@ class Passes(ABC):
         The length of a pass may differ, and the next pass is a whole one. Going back is refused: batches
         would be handed out twice and counted once. So forget what was computed after the state was taken.
         """
+
+    @abstractmethod
+    def fingerprint(self) -> "Fingerprint":
+        """What ranks that train together must agree about; it does not tell the seed."""
 
     @abstractmethod
     def _hand_out(self) -> Indices:
@@ -184,6 +199,14 @@ class Sampler(Passes):
             self._ranks = ranks
         return self._shares[rank]
 
+    def fingerprint(self) -> Fingerprint:
+        """The global draw, as the one rank that makes it alone."""
+        return self._fingerprint(drawn=self.drawn, rank=0, ranks=1)
+
+    def _fingerprint(self, *, drawn: int, rank: int, ranks: int) -> Fingerprint:
+        scheme = ", ".join(f"{name}={value}" for name, value in self._scheme.items())
+        return Fingerprint(scheme=scheme, seed=digest_seed(self._seed), drawn=drawn, rank=rank, ranks=ranks)
+
     def state_dict(self) -> dict[str, object]:
         """Scheme, seed and count. With a seed it is a secret."""
         return self._state(self.drawn)
@@ -279,6 +302,10 @@ class Share(Passes):
     def batch_at(self, number: int) -> Indices:
         """The part of batch `number` for this rank, counted from 0. It does not count as drawn."""
         return self._sampler.batch_at(number)[self._rank :: self._ranks]
+
+    def fingerprint(self) -> Fingerprint:
+        """The global draw, and which part of it this is."""
+        return self._sampler._fingerprint(drawn=self._next, rank=self._rank, ranks=self._ranks)
 
     def state_dict(self) -> dict[str, object]:
         """The state of the global draw, the same on every rank. It holds the seed."""

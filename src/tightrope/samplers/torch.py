@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
 
 Collate = Callable[[list[Any]], Any]
 
-_DECIDED_BY_THE_SAMPLER = ("batch_size", "shuffle", "batch_sampler", "drop_last")
+_DECIDED_BY_THE_SAMPLER = ("batch_size", "shuffle", "batch_sampler", "drop_last", "in_order")
 
 
 class BatchSampler(TorchSampler[list[int]]):
@@ -93,7 +93,9 @@ def data_loader(
     """
     for name in _DECIDED_BY_THE_SAMPLER:
         if name in loader_options:
-            remedy = "The sampler alone decides the batches: others have another rate than accounted."
+            remedy = (
+                "The sampler alone decides the batches and their order: others are not what is accounted."
+            )
             raise InvalidSetting(name, loader_options[name], "be left out", remedy)
     if isinstance(dataset, IterableDataset):
         kind = Described(f"the iterable {type(dataset).__name__}")

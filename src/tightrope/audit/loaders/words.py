@@ -51,7 +51,7 @@ def tell_unknown(reason: str, *, records: int | None = None, notes: tuple[str, .
 
 def tell_unread(value: object, *, role: str, records: int | None = None) -> Finding:
     """The finding about an object of a class whose way of drawing is not known here."""
-    libraries = ("torch.", "opacus.", "accelerate.")
+    libraries = ("torch.", "opacus.", "accelerate.", "jax_privacy.")
     bases = [base.__name__ for base in type(value).__mro__[1:] if base.__module__.startswith(libraries)]
     why = (
         f"derived from {bases[0]} but free to draw otherwise"

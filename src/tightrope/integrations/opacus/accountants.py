@@ -11,12 +11,26 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certifi
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.prove import ProvedBound, drop_lower_end, prove_bound
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.finding import Finding
 from tightrope.audit.loaders.samplers import float32_rate, rate_torch_runs
+from tightrope.audit.steps.checks import CheckedStep, StepTally, StepVerdict
+from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.errors import InvalidSetting
 from tightrope.integrations.opacus.mismatch import warn, warn_in_a_box
+from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, read_state
+from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws
+from tightrope.integrations.opacus.words import (
+    ADAPTIVE_CLIPPING,
+    BY_HAND,
+    KIND_IN_WORDS,
+    ONE_STEP_EACH,
+    REMEDIES,
+    UNTIL_THEN,
+    find_step,
+    is_off_the_loader,
+)
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
@@ -25,34 +39,9 @@ from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutRe
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import SPLIT_NOISE, split_noise
 
-STATE_KEY, STATE_VERSION = "tightrope", 1
 ANY_DELTA = 1e-6  # which theorems a bound rests on does not depend on it
 # Relative: a rate below the one Opacus takes is on the safe side, and worth a word only from here on.
 UNACCOUNTED_RATE = 0.01
-REMEDIES: dict[type[Sampling], str] = {
-    Poisson: (
-        "leave out poisson_sampling=False and rand_on_empty=True, so that Opacus draws plain Poisson "
-        "batches, or use TightropeEngine with a PoissonSampler."
-    ),
-    WithoutReplacement: (
-        "use TightropeEngine with a WithoutReplacementSampler, or pass poisson_sampling=False with a loader "
-        "that draws every batch afresh."
-    ),
-}
-UNTIL_THEN = "Until then get_epsilon returns only what is proved for this loader, which may be infinite."
-KIND_IN_WORDS: dict[type[Sampling], str] = {
-    Poisson: Scheme.POISSON.value,
-    WithoutReplacement: Scheme.WITHOUT_REPLACEMENT.value,
-}
-
-ADAPTIVE_CLIPPING = Finding(
-    scheme=Scheme.UNKNOWN,
-    how=How.INSPECTED,
-    sentence=(
-        "Adaptive clipping moves the clipping norm by the share of gradients that were not clipped, and "
-        "divides by the size of the batch that was drawn, which is released without noise."
-    ),
-)
 
 
 class OpacusAccountant(IAccountant):
@@ -61,8 +50,9 @@ class OpacusAccountant(IAccountant):
     The subclasses at the end of this module fix `kind`, how batches are taken to be drawn, and `relation`,
     who counts as a neighbour. `history` is what Opacus keeps: (noise multiplier, rate, steps). Where the
     loader is known, its own sampling is accounted, also where that is not of this `kind`; each answer says so
-    then. Where nothing is proved about the loader, epsilon is infinite. Without a loader the history is
-    believed; Poisson rates are then those that torch really draws, if these are larger.
+    then. Where nothing is proved about the loader, or a step was not taken on a fresh batch of it, epsilon is
+    infinite. Without a loader the history is believed; Poisson rates are then those that torch really draws,
+    if these are larger.
     """
 
     name: ClassVar[str]
@@ -75,6 +65,8 @@ class OpacusAccountant(IAccountant):
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
         self._starts = 0  # how often training began with a new pass over a loader
+        self._tally, self._resumed_from = StepTally(), StepsSummary()
+        self._tallied = 0  # steps of the history that are in one of the two
         self._answered_for: object = None
         self._answers: dict[tuple[float, Certified], ProvedBound] = {}
 
@@ -113,26 +105,47 @@ class OpacusAccountant(IAccountant):
                 )
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Record one step on one freshly drawn batch."""
+        """Record one step on one freshly drawn batch, which nobody saw."""
         self._record(float(noise_multiplier), float(sample_rate), 1, self._found)
+        self._count(CheckedStep(verdict=StepVerdict.UNSEEN, why=BY_HAND), 1, self._found)
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """What Opacus calls after each step.
+        """What Opacus calls at each step, when the gradients are clipped and noisy.
 
         A step over several accumulated draws is bounded by as many steps that share its noise. Opacus itself
-        would multiply the rate instead, as if no record could be drawn twice.
+        would multiply the rate instead, as if no record could be drawn twice. After a step that was not taken
+        on a fresh batch of the loader nothing is proved.
         """
         finding = self._found
         sampling = None if finding is None else finding.sampling
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            draws = optimizer.accumulated_iterations
+            step = check_step(optimizer)
+            draws = count_draws(optimizer, step)
             self._shared_noise |= draws > 1
-            drawn = ADAPTIVE_CLIPPING if _clips_adaptively(optimizer) else finding
+            is_off = step.verdict is StepVerdict.UNMATCHED
+            first_off = next(filter(is_off_the_loader, self._drawn), None) if is_off else None
+            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
+            if is_off:
+                drawn = first_off or find_step(step)
             self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
+            self._count(step, draws, finding)
+            if is_off and drawn is not None and first_off is None:
+                warn_in_a_box(self._say_mismatch(drawn), ONE_STEP_EACH)
 
         return record
+
+    def _count(self, step: CheckedStep, draws: int, finding: Finding | None) -> None:
+        self._tally.count(step, epoch=None if finding is None else finding.epoch)
+        self._tallied += draws
+
+    @property
+    def steps(self) -> StepsSummary:
+        """What was seen of the steps: whether each was taken on a fresh batch of the loader."""
+        by_hand = abs(len(self) - self._tallied)  # the history was overwritten
+        unseen = StepsSummary(unseen=by_hand, why=BY_HAND if by_hand else "")
+        return self._resumed_from + self._tally.summary() + unseen
 
     def _record(self, noise: float, rate: float, steps: int, finding: Finding | None) -> None:
         drawn = self._align_findings()
@@ -155,6 +168,11 @@ class OpacusAccountant(IAccountant):
     def findings(self) -> tuple[Finding | None, ...]:
         """What was found of the loader, for each entry of the history; None where none was seen."""
         return tuple(self._align_findings())
+
+    @property
+    def loader(self) -> Finding | None:
+        """What was found of the loader of the steps to come."""
+        return self._found
 
     @property
     def run(self) -> Run:
@@ -260,7 +278,7 @@ class OpacusAccountant(IAccountant):
         return privacy_curve(self.run, relation=self.relation, by=by)
 
     def _prove(self, delta: float, by: Certified) -> ProvedBound:
-        history = tuple(self.history), self.findings, self._starts
+        history = tuple(self.history), self.findings, self._starts, self.steps
         if history != self._answered_for:
             self._answers.clear()
             self._answered_for = history
@@ -275,12 +293,26 @@ class OpacusAccountant(IAccountant):
         unproven = list(self._list_unproven())
         if self._has_noiseless_step():
             why_not = "some steps added no noise"
+        elif any(map(is_off_the_loader, unproven)):
+            why_not = "nothing is known of what that step was taken on"
         elif len(set(self.findings)) > 1 or any(finding.sampling is not None for finding in unproven):
             why_not = "loaders of which one has no sampling have no bound together"
         if why_not:
             return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=why_not)
-        starts = max(self._starts, 1)
-        return prove_bound(self.run, unproven[0], delta=delta, relation=self.relation, by=by, starts=starts)
+        return prove_bound(
+            self.run,
+            unproven[0],
+            delta=delta,
+            relation=self.relation,
+            by=by,
+            starts=max(self._starts, 1),
+            epochs=self._count_epochs(),
+        )
+
+    def _count_epochs(self) -> int | None:
+        """In how many epochs steps were taken, if every step was seen."""
+        steps = self.steps
+        return None if steps.unseen or steps.unmatched else max(steps.epochs, 1)
 
     def _has_curve(self) -> bool:
         return not any(self._list_unproven()) and not self._has_noiseless_step()
@@ -291,7 +323,12 @@ class OpacusAccountant(IAccountant):
     @property
     def only_bounds(self) -> bool:
         """Whether what is recorded only bounds what was run, or depends on how often training was resumed."""
-        return self._is_a_bound() or (self._starts > 1 and any(self._list_unproven()))
+        return self._is_a_bound() or any(self._has_cut_passes(found.epoch) for found in self._list_unproven())
+
+    def _has_cut_passes(self, epoch: int | None) -> bool:
+        """Whether passes of so many batches were, or may have been, broken off before the last one."""
+        epochs = self._count_epochs()
+        return epoch is not None and (self._starts > 1 if epochs is None else epochs > -(-len(self) // epoch))
 
     def _is_a_bound(self) -> bool:
         """Whether the accounted steps are worse than those that were run: then no lower end is attained."""
@@ -310,13 +347,9 @@ class OpacusAccountant(IAccountant):
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
-        state[STATE_KEY] = {
-            "version": STATE_VERSION,
-            "relation": self.relation.name,
-            "drawn": [None if finding is None else finding.plain() for finding in self.findings],
-            "shared_noise": self._shared_noise,
-            "starts": self._starts,
-        }
+        state[STATE_KEY] = AccountantState(
+            drawn=self.findings, steps=self.steps, shared_noise=self._shared_noise, starts=self._starts
+        ).plain(self.relation.name)
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -324,32 +357,14 @@ class OpacusAccountant(IAccountant):
 
         The loader of this accountant, if it saw one, is that of the steps to come.
         """
-        ours = state_dict.get(STATE_KEY) if state_dict else None
-        if ours is not None and ours.get("version") != STATE_VERSION:
-            remedy = "Use the tightrope that wrote it, or a later one."
-            raise InvalidSetting("version", ours.get("version"), f"be {STATE_VERSION} in the state", remedy)
-        drawn = [_read_finding(plain) for plain in ours["drawn"]] if ours else None
+        state = read_state(state_dict)
         super().load_state_dict(state_dict)
         self.history = [(noise, rate, steps) for noise, rate, steps in self.history]
-        self._drawn = [None] * len(self.history) if drawn is None else drawn
-        self._shared_noise = bool(ours and ours["shared_noise"])
-        self._starts += int(ours["starts"]) if ours else 0  # what resumes begins with a new pass
+        self._drawn = list(state.drawn)
+        self._shared_noise = state.shared_noise
+        self._starts += state.starts  # what resumes begins with a new pass
+        self._tally, self._resumed_from, self._tallied = StepTally(), state.steps, len(self)
         self._answered_for = None
-
-
-def _clips_adaptively(optimizer: Any) -> bool:
-    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
-    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
-
-
-def _read_finding(plain: Any) -> Finding | None:
-    """The finding that a checkpoint holds, or a refusal; None where no loader was seen."""
-    try:
-        return None if plain is None else Finding.from_plain(plain)
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        what = f"must hold findings that state_dict() wrote, got {plain!r} ({problem!r})"
-        remedy = "The checkpoint is damaged, or was written by another version of tightrope."
-        raise UnusableFile("the state", what, remedy) from problem
 
 
 def _subclass(

@@ -11,8 +11,14 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.prove import drop_lower_end
+from tightrope.audit.steps.checks import StepTally
+from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
+from tightrope.integrations.opacus.states import read_steps
+from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
+from tightrope.integrations.ranks import compare_ranks
+from tightrope.integrations.training import refuse_unmatched
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -32,11 +38,6 @@ REFUSED_OPTIONS = {
     "epochs": "Say how many steps there will be: {steps}.",
     "epsilon_tolerance": "The noise found is the smallest one.",
 }
-FRESH_BATCH = "be taken on a batch that the sampler drew for it"
-ONE_STEP_EACH = (
-    "It is a batch that the sampler did not draw: iterate over the loader that make_private returned, and "
-    "take one step for each of its batches."
-)
 
 
 class LedgerAccountant(IAccountant):
@@ -44,9 +45,9 @@ class LedgerAccountant(IAccountant):
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.used = 0  # batches of the sampler on which steps were taken, or which came before
         # whether draws of some step shared its noise: then the ledger only bounds it
         self.shared_noise = False
+        self.tally, self.resumed_from = StepTally(), StepsSummary()
 
     @classmethod
     def mechanism(cls) -> str:
@@ -72,25 +73,24 @@ class LedgerAccountant(IAccountant):
         must = "be replaced by a sampling: it does not say how batches are drawn"
         raise InvalidSetting("sample_rate", sample_rate, must, remedy)
 
-    def hook(self, sampler: Passes) -> Callable[[Any], None]:
-        """What an optimizer calls before each update on batches of `sampler`, with its noise at that step.
+    @property
+    def steps(self) -> StepsSummary:
+        """What was seen of the steps."""
+        return self.resumed_from + self.tally.summary()
 
-        More steps than batches that were drawn are refused before they are taken: they used other batches, or
-        one twice.
-        """
-        self.used = sampler.drawn
+    def hook(self, sampler: Passes, watch: PrivateWatch) -> Callable[[Any], None]:
+        """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
 
         @lru_cache(maxsize=8)  # the noise rarely changes
         def make_step(noise: float, draws: int) -> Step:
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
-            draws = optimizer.accumulated_iterations
-            if sampler.drawn - self.used < draws:
-                raise InvalidSetting("step", sampler.drawn, FRESH_BATCH, ONE_STEP_EACH)
-            self.used += draws
+            step = watch.checks.judge()
+            draws = count_draws(optimizer, step)
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
+            self.tally.count(step)
 
         return record
 
@@ -105,6 +105,7 @@ class LedgerAccountant(IAccountant):
             "relation": self.ledger.relation.name,
             "parts": plain_run(self.ledger.run),
             "shared_noise": self.shared_noise,
+            "steps": self.steps.plain(),
         }
         return state
 
@@ -116,14 +117,16 @@ class LedgerAccountant(IAccountant):
             raise table.refusal("mechanism", repr(self.mechanism()), remedy)
         kept = table.need("tightrope", "It holds the ledger: the checkpoint is damaged.")
         ours = Table.of(kept, "state: tightrope.")
-        ours.keep_to(("relation", "parts", "shared_noise"))
+        ours.keep_to(("relation", "parts", "shared_noise", "steps"))
         relation = self.ledger.relation
         if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
             remedy = "Make the engine with the relation of the run to go on with."
             raise ours.refusal("relation", relation.name, remedy)
         ledger = Ledger(relation=relation, by=self.ledger.by)
         ledger.record(run_of(ours, "parts"))
+        steps = read_steps(ours.entries.get("steps"), ledger.steps)
         self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
+        self.tally, self.resumed_from = StepTally(), steps
 
 
 class TightropeEngine(PrivacyEngine):
@@ -131,7 +134,7 @@ class TightropeEngine(PrivacyEngine):
 
     It works under any `relation` that has a theorem for the sampler, with noise schedulers and under
     `BatchMemoryManager`. It divides the noisy sum of gradients by the expected size of a batch, never by the
-    size of the one drawn.
+    size of the one drawn. A step on anything but one fresh batch of its loader is refused.
     """
 
     def __init__(
@@ -147,6 +150,12 @@ class TightropeEngine(PrivacyEngine):
     def relation(self) -> Relation:
         """Who counts as a neighbour."""
         return self.ledger.relation
+
+    @property
+    def steps(self) -> StepsSummary:
+        """What was seen of the steps: whether their gradients came from the records that were drawn."""
+        steps: StepsSummary = self.accountant.steps
+        return steps
 
     @property
     def ledger(self) -> Ledger:
@@ -197,7 +206,12 @@ class TightropeEngine(PrivacyEngine):
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
         ranks = _count_ranks(private_optimizer, sampler)
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
-        private_optimizer.attach_step_hook(self.accountant.hook(sampler))
+        watch = PrivateWatch(before_step=refuse_unmatched)
+        watch.checks.caveat = compare_ranks(sampler)
+        watch.watch_private(
+            module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
+        )
+        private_optimizer.attach_step_hook(self.accountant.hook(sampler, watch))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
 
@@ -244,7 +258,8 @@ class TightropeEngine(PrivacyEngine):
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
         """Load all of it; the sampler of `make_private` goes on with the batch after the last one drawn."""
-        ledger, shared_noise = self.accountant.ledger, self.accountant.shared_noise
+        ours = ("ledger", "shared_noise", "tally", "resumed_from")
+        before = {name: getattr(self.accountant, name) for name in ours}
         try:
             checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
             state = checkpoint.pop(SAMPLER_KEY, None)
@@ -253,9 +268,9 @@ class TightropeEngine(PrivacyEngine):
                     must = "be there to go on with"
                     raise InvalidSetting("sampler", None, must, "Call make_private first.")
                 self._sampler.load_state_dict(state)
-                self.accountant.used = self._sampler.drawn
         except BaseException:  # what was spent stays on record when a checkpoint is refused
-            self.accountant.ledger, self.accountant.shared_noise = ledger, shared_noise
+            for name, value in before.items():
+                setattr(self.accountant, name, value)
             raise
         return checkpoint
 

@@ -4,9 +4,11 @@ from typing import Any
 
 from tightrope.audit.claims.judge import Audit, audit
 from tightrope.audit.finding import Finding, How, Scheme, scheme_of
+from tightrope.audit.steps.summary import apply_steps
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.integrations.opacus.accountants import OpacusAccountant
 from tightrope.integrations.opacus.engine import TightropeEngine
+from tightrope.integrations.opacus.words import is_off_the_loader
 from tightrope.setting.relation import ADD_OR_REMOVE, Relation
 from tightrope.statements.make import declare, read_history
 
@@ -34,17 +36,20 @@ def audit_training(trained: Any, *, delta: float, relation: Relation | None = No
 
 
 def _read_accountant(accountant: OpacusAccountant) -> Finding:
-    seen = set(accountant.findings)
+    seen = {found for found in accountant.findings if not is_off_the_loader(found)}
     if len(seen) > 1:
         remedy = "State each part by itself, or ask accountant.epsilon(delta) for what is proved of all."
         raise InvalidSetting("loaders", len(seen), "all draw in one way", remedy)
-    if accountant.only_bounds:
+    found = next(iter(seen), accountant.loader) or declare(Scheme.UNKNOWN)
+    if found.scheme is Scheme.UNKNOWN:
+        return found
+    if accountant.steps.is_proof and accountant.only_bounds:
         raise NoTheorem(
             "the accountant recorded bounds of what was run: batches accumulated into one step, rates given "
-            "by hand, or training that was resumed with a loader without a sampling",
+            "by hand, or passes over a loader without a sampling that were broken off",
             "Ask accountant.epsilon(delta) for what is proved.",
         )
-    return next(iter(seen), None) or declare(Scheme.UNKNOWN)
+    return apply_steps(found, accountant.steps)
 
 
 def _read_engine(engine: TightropeEngine) -> Finding:
@@ -53,5 +58,6 @@ def _read_engine(engine: TightropeEngine) -> Finding:
         raise InvalidSetting("ledger", samplings, "hold steps of one sampling", "State each by itself.")
     (sampling,) = samplings
     scheme = scheme_of(sampling)
-    sentence = "The training engine drew every batch with the sampler whose sampling was accounted."
-    return Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling)
+    sentence = "The training engine drew its batches with the sampler whose sampling was accounted."
+    drawn = Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling)
+    return apply_steps(drawn, engine.steps)

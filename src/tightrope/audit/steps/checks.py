@@ -1,0 +1,245 @@
+"""What a training loop does, told as it happens, as a verdict on each step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from tightrope.audit.steps.draws import Draw, HandedBatch, LoaderPass
+from tightrope.audit.steps.summary import StepsSummary
+
+MOST_AT_HAND = 1024  # batches between two steps that gradients may be accumulated over
+
+
+class StepVerdict(Enum):
+    """How a step stands against the draws of the loader that is accounted."""
+
+    RECORDS_MATCH = "its gradients were seen to come from the records of fresh draws"
+    SIZES_MATCH = "it holds as many gradients as fresh draws have records; which records was not seen"
+    UNSEEN = "what its gradients came from could not be seen"
+    UNMATCHED = "its gradients did not come from the records of fresh draws"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedStep:
+    """The verdict on one step, the draws it used, and in one clause why it does not match, if it does not.
+
+    A step usually uses one draw; over several the gradients were accumulated.
+    """
+
+    verdict: StepVerdict
+    draws: tuple[Draw, ...] = ()
+    why: str = ""
+
+
+class StepTally:
+    """Steps counted by their verdicts."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(StepVerdict, 0)
+        self._epochs: set[tuple[LoaderPass, int]] = set()
+        self._why = ""
+
+    def count(self, step: CheckedStep, *, epoch: int | None = None) -> None:
+        """One more step. `epoch` is the number of draws in an epoch, where a pass may be several epochs."""
+        self._counts[step.verdict] += 1
+        for draw in step.draws:
+            self._epochs.add((draw.loader_pass, draw.place // epoch if epoch else 0))
+        is_first = step.verdict is StepVerdict.UNMATCHED and self._counts[step.verdict] == 1
+        if is_first or not self._why:
+            self._why = step.why
+
+    def summary(self) -> StepsSummary:
+        """All steps counted so far."""
+        return StepsSummary(
+            records=self._counts[StepVerdict.RECORDS_MATCH],
+            sizes=self._counts[StepVerdict.SIZES_MATCH],
+            unseen=self._counts[StepVerdict.UNSEEN],
+            unmatched=self._counts[StepVerdict.UNMATCHED],
+            epochs=len(self._epochs),
+            why=self._why,
+        )
+
+
+class _Inputs(NamedTuple):
+    """One forward pass: the batch it was on, and whether that was seen or is only presumed."""
+
+    batch: HandedBatch | None
+    seen: bool
+    records: int | None
+
+
+class _Gradients(NamedTuple):
+    """Gradients that the next step will hold, and the forward passes that they came from."""
+
+    inputs: tuple[_Inputs, ...]
+    records: int | None
+
+
+class StepChecks:
+    """Told what a training loop does, it says of each step whether its gradients are those of fresh draws.
+
+    Four things are told, in the order they happen: a batch is handed to the loop, the model sees inputs,
+    gradients are held for the next step, a step is taken. A batch that is handed over and not stepped on
+    gives no right to a step later: inputs that are not seen to be some batch are presumed to be the one that
+    was handed over last.
+
+    >>> from tightrope.audit.steps.draws import DrawCounter
+    >>> counter, checks = DrawCounter(), StepChecks()
+    >>> batch = counter.draw(counter.begin_pass(), [3, 1, 4])
+    >>> checks.hand_over(batch)
+    >>> checks.see_inputs(batch)
+    >>> checks.hold_gradients(3)
+    >>> checks.take_step()
+    CheckedStep(verdict=RECORDS_MATCH, draws=(Draw(number=0, size=3, used),), why='')
+    >>> checks.see_inputs(batch)
+    >>> checks.hold_gradients(3)
+    >>> checks.take_step().why
+    'draw 0 of the loader was stepped on before'
+    """
+
+    def __init__(self) -> None:
+        self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
+        self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
+        self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
+        self._inputs: list[_Inputs] = []
+        self._held: list[_Gradients] = []
+        self._judged: CheckedStep | None = None
+        self._tally = StepTally()
+
+    def hand_over(self, batch: HandedBatch) -> None:
+        """The training loop gets this batch."""
+        self._at_hand.append(batch)
+        if len(self._at_hand) > MOST_AT_HAND:
+            del self._at_hand[0]
+
+    def end_pass(self) -> None:
+        """The loop asked for more batches than there are: what it has not stepped on was not for training."""
+        self._at_hand.clear()
+
+    def see_inputs(self, batch: HandedBatch | None, *, records: int | None = None) -> None:
+        """A forward pass that may lead to gradients, on a batch that was handed over.
+
+        None says that it could not be told which; `records` is how many records it was on, where known.
+        """
+        seen = batch is not None
+        if batch is None and self._at_hand:
+            batch = self._at_hand[-1]
+        self._inputs.append(_Inputs(batch, seen, batch.records if batch is not None and seen else records))
+
+    def forget_inputs(self) -> None:
+        """The forward passes since gradients were last held have led to no gradients."""
+        self._inputs.clear()
+
+    def hold_gradients(self, *records: int | None) -> None:
+        """The forward passes so far have led to gradients, which will go into the next step.
+
+        `records` says of how many records, one number for each batch where batches were accumulated; None or
+        nothing where that is not known.
+        """
+        inputs = tuple(self._inputs) or self._presume(max(len(records), 1))
+        total = _add(records) if records else None
+        if total is None and len(inputs) == 1:
+            total = inputs[0].records
+        self._held.append(_Gradients(inputs, total))
+        self._inputs.clear()
+        self._judged = None
+
+    def forget_gradients(self) -> None:
+        """The gradients held so far were thrown away."""
+        self._held.clear()
+        self._judged = None
+
+    def fail(self, why: str) -> None:
+        """The next step cannot match, whatever gradients are held."""
+        self._judged = CheckedStep(verdict=StepVerdict.UNMATCHED, why=why)
+
+    def judge(self) -> CheckedStep:
+        """The verdict on a step with the gradients held now; nothing changes."""
+        if self._judged is None:
+            self._judged = self._judge()
+        return self._judged
+
+    def take_step(self) -> CheckedStep:
+        """The verdict on the step that is taken now; its draws are used."""
+        step = self.judge()
+        for draw in step.draws:
+            draw.is_used = True
+        self._tally.count(step)
+        self._at_hand.clear()
+        self._inputs.clear()
+        self.forget_gradients()
+        return step
+
+    def summary(self) -> StepsSummary:
+        """All steps taken so far."""
+        return self._tally.summary()
+
+    def _presume(self, batches: int) -> tuple[_Inputs, ...]:
+        """The inputs of gradients whose forward passes were not seen: the batches handed over last."""
+        behind: list[HandedBatch | None] = [*self._at_hand[-batches:]] or [None]
+        return tuple(_Inputs(batch, seen=False, records=None) for batch in behind)
+
+    def _judge(self) -> CheckedStep:
+        if self.blind:
+            return CheckedStep(verdict=StepVerdict.UNSEEN, why=self.blind)
+        inputs = [one for held in self._held for one in held.inputs]
+        draws = tuple(dict.fromkeys([one.batch.draw for one in inputs if one.batch is not None]))
+        gradients = _add([held.records for held in self._held])
+        is_seen = all([one.seen for one in inputs])
+        why = _find_fault(inputs, draws, gradients, is_seen)
+        if why:
+            return CheckedStep(verdict=StepVerdict.UNMATCHED, draws=draws, why=why)
+        if self.caveat:
+            return CheckedStep(verdict=StepVerdict.UNSEEN, draws=draws, why=self.caveat)
+        if is_seen:
+            return CheckedStep(verdict=StepVerdict.RECORDS_MATCH, draws=draws)
+        verdict = StepVerdict.UNSEEN if gradients is None else StepVerdict.SIZES_MATCH
+        return CheckedStep(verdict=verdict, draws=draws)
+
+
+# Lists where generators would do: this runs in every step of a training, and builds them in half the time.
+
+
+def _find_fault(inputs: list[_Inputs], draws: tuple[Draw, ...], gradients: int | None, is_seen: bool) -> str:
+    """Why gradients are not those of fresh draws; empty if nothing speaks against it."""
+    if not inputs or None in [one.batch for one in inputs]:
+        return "no batch of the loader had been handed out for it"
+    size = 0
+    for draw in draws:
+        if draw.is_used:
+            return f"draw {draw.number} of the loader was stepped on before"
+        size += draw.size
+    if gradients is not None and gradients != size:
+        return f"it holds {_count(gradients, 'gradient')} where the loader drew {_count(size, 'record')}"
+    if is_seen and (missing := size - _count_records(inputs)):
+        return f"{_count(missing, 'record')} of the draw never reached the model"
+    return ""
+
+
+def _count_records(inputs: list[_Inputs]) -> int:
+    """How many records of their draws the forward passes were on, each counted once."""
+    places = [(b.draw.number, b.start, b.records) for one in inputs if (b := one.batch) is not None]
+    total, draw, end = 0, -1, 0
+    for number, start, records in sorted(places):
+        end = end if number == draw else 0
+        total += max(0, start + records - max(start, end))
+        draw, end = number, max(end, start + records)
+    return total
+
+
+def _add(counts: Sequence[int | None]) -> int | None:
+    """The sum, if all are known."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,76 @@
+"""Tokens: what one draw of a loader is, wherever its records travel."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+
+@final
+class LoaderPass:
+    """One pass over a loader, and the number of draws that were made in it."""
+
+    __slots__ = ("draws", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number, self.draws = number, 0
+
+
+@final
+class Draw:
+    """One draw of a loader: `size` records (on this rank), which one step may use once.
+
+    `number` counts the draws of the loader from 0, and `place` those of its pass; `indices` are the records,
+    where they are known. Two draws are never equal: each is a token that the step which uses it stamps.
+    """
+
+    __slots__ = ("indices", "is_used", "loader_pass", "number", "place", "size")
+
+    def __init__(
+        self, *, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
+    ) -> None:
+        self.number, self.size, self.indices = number, size, indices
+        self.loader_pass, self.place = loader_pass, loader_pass.draws
+        loader_pass.draws += 1
+        self.is_used = False
+
+    def __repr__(self) -> str:
+        used = ", used" if self.is_used else ""
+        return f"Draw(number={self.number}, size={self.size}{used})"
+
+
+class HandedBatch(NamedTuple):  # one for each batch, and made in a third of the time of a dataclass
+    """What reached the training loop: `records` records of one draw, from its record `start` on."""
+
+    draw: Draw
+    start: int
+    records: int
+
+    def cut(self, start: int, records: int) -> "HandedBatch":
+        """Some of its records, counted from its own first one."""
+        return HandedBatch(self.draw, self.start + start, records)
+
+
+class DrawCounter:
+    """Numbers the passes over a loader and its draws.
+
+    >>> counter = DrawCounter()
+    >>> counter.draw(counter.begin_pass(), [3, 1, 4])
+    HandedBatch(draw=Draw(number=0, size=3), start=0, records=3)
+    """
+
+    def __init__(self) -> None:
+        self._passes = self._draws = 0
+
+    def begin_pass(self) -> LoaderPass:
+        """A new pass."""
+        self._passes += 1
+        return LoaderPass(self._passes - 1)
+
+    def draw(self, loader_pass: LoaderPass, indices: Sequence[int]) -> HandedBatch:
+        """The next draw, all of it in one batch."""
+        size = len(indices)
+        self._draws += 1
+        return HandedBatch(
+            Draw(number=self._draws - 1, size=size, loader_pass=loader_pass, indices=indices),
+            start=0,
+            records=size,
+        )

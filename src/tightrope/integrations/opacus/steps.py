@@ -1,0 +1,119 @@
+"""The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
+
+from typing import Any
+
+from tightrope.audit.steps.checks import CheckedStep, StepVerdict
+from tightrope.integrations.training import OnStep, TrainingWatch
+
+WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
+BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
+NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
+
+
+class PrivateWatch(TrainingWatch):
+    """A training by Opacus, watched: per-sample gradients are counted, and skipped steps are added up."""
+
+    def __init__(self, *, before_step: OnStep | None = None) -> None:
+        super().__init__(before_step=before_step)
+        self._parameters: list[Any] = []
+        self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
+        self._is_prepared = False  # whether the step to come has been clipped and made noisy
+        self._counts_passes = False
+
+    def watch_private(self, *, module: Any, optimizer: Any, loader: Any) -> None:
+        """Watch what `make_private` returned."""
+        self.listen_to(loader)
+        # The module that was wrapped: it is called whether or not the user calls the wrapper.
+        self.watch_model(getattr(module, "_module", module))
+        self.watch_optimizer(optimizer)
+        # Modules with hooks count, for each parameter, the forward passes that have no backward pass yet.
+        self._counts_passes = hasattr(module, "capture_backprops_hook")
+
+    def watch_optimizer(self, optimizer: Any) -> None:
+        """Count the gradients of each step, also of those that only accumulate, and judge it in time."""
+        inside, prepare = optimizer.original_optimizer, optimizer.pre_step
+        earlier = getattr(inside, WATCH, None)
+        if earlier is not None:
+            earlier.close()  # it was made private before, and is made so anew
+        self._parameters = list(optimizer.params)
+        self._sums = getattr(optimizer, "grad_state", None)
+
+        def count_and_prepare(closure: Any = None) -> Any:
+            self._hold_gradients()
+            if optimizer._check_skip_next_step(pop_next=False):
+                return prepare(closure)
+            self._judge_or_give_back(optimizer)
+            self._is_prepared = prepare(closure)
+            if self._is_prepared:
+                self.checks.take_step()
+            return self._is_prepared
+
+        optimizer.pre_step = count_and_prepare
+        self._handles.append(inside.register_step_pre_hook(lambda *_: self._notice_bypass(optimizer)))
+        for watched in (optimizer, inside):
+            setattr(watched, WATCH, self)
+
+    def _forget_stale_inputs(self) -> None:
+        if self._counts_passes and not any(map(_has_gradients, self._parameters)):
+            self.checks.forget_inputs()  # zero_grad has cleared what came of them
+
+    def _notice_bypass(self, optimizer: Any) -> None:
+        if not self._is_prepared:
+            self.checks.fail(BYPASS)
+            self.judge_step()
+            if optimizer.step_hook is not None:
+                optimizer.step_hook(optimizer)
+            self.checks.take_step()
+        self._is_prepared = False
+
+    def _hold_gradients(self) -> None:
+        first = self._parameters[0] if self._parameters else None
+        summed = self._sums[first]["summed_grad"] if self._sums else getattr(first, "summed_grad", None)
+        if summed is None:
+            self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
+        self.checks.hold_gradients(*_count_gradients(first))
+
+    def _judge_or_give_back(self, optimizer: Any) -> None:
+        try:
+            self.judge_step()
+        except BaseException:
+            # the step counts as tried, and zero_grad must clear all of its gradients
+            optimizer._check_skip_next_step()
+            optimizer._is_last_step_skipped = False
+            raise
+
+
+def check_step(optimizer: Any) -> CheckedStep:
+    """The verdict on the step that an optimizer is about to take."""
+    watch = getattr(optimizer, WATCH, None)
+    if not isinstance(watch, PrivateWatch):
+        return CheckedStep(verdict=StepVerdict.UNSEEN, why=NOT_WATCHED)
+    return watch.checks.judge()
+
+
+def clips_adaptively(optimizer: Any) -> bool:
+    """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
+    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+
+
+def count_draws(optimizer: Any, step: CheckedStep) -> int:
+    """How many draws share the noise of a step; 1 where the step is none on draws of the loader."""
+    if step.verdict is StepVerdict.UNMATCHED:
+        return 1
+    accumulated: int = optimizer.accumulated_iterations
+    return max(accumulated, len(step.draws))
+
+
+def _has_gradients(parameter: Any) -> bool:
+    """Whether a parameter has per-sample gradients, or a forward pass that may still lead to some."""
+    return parameter.grad_sample is not None or parameter._forward_counter > 0
+
+
+def _count_gradients(parameter: Any) -> list[int]:
+    """The numbers of per-sample gradients, one for each backward pass; none where they cannot be seen."""
+    gradients = getattr(parameter, "grad_sample", None)
+    if gradients is None:
+        gradients = getattr(parameter, "_norm_sample", None)  # ghost clipping keeps their norms only
+    if gradients is None:
+        return []
+    return [len(one) for one in gradients] if isinstance(gradients, list) else [len(gradients)]

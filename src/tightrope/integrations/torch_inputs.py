@@ -1,0 +1,138 @@
+"""The tensors that reach a model, as the batch of the loader that they are, if they are one."""
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from tightrope.audit.steps.draws import HandedBatch
+
+MOST_ALIVE = 1024  # tensors of earlier batches that are known as long as someone keeps them alive
+SAMPLE = 4096  # values compared where a batch was copied, to another device or type
+
+
+def list_tensors(value: Any, depth: int = 4) -> list[Tensor]:
+    """The tensors in nested lists, tuples and mappings that have a batch dimension."""
+    if isinstance(value, Tensor):
+        return [value] if value.ndim else []
+    if isinstance(value, list | tuple):
+        parts: Iterable[Any] = value
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        return []
+    found: list[Tensor] = []
+    for part in parts:
+        if isinstance(part, Tensor):
+            if part.ndim:
+                found.append(part)
+        elif depth:
+            found += list_tensors(part, depth - 1)
+    return found
+
+
+class _Kept(NamedTuple):
+    """A batch, and its tensors with their versions: a tensor that was written to is another one."""
+
+    batch: HandedBatch
+    tensors: list[Tensor]
+    versions: list[int]
+
+
+class HandedTensors:
+    """The tensors of the batches that were handed to a training loop, so as to know them again."""
+
+    def __init__(self) -> None:
+        self._latest: _Kept | None = None
+        self._before: _Kept | None = None
+        self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
+
+    def remember(self, batch: HandedBatch, data: Any) -> None:
+        """Know this batch again by the tensors that it was collated to."""
+        tensors = list_tensors(data)
+        if self._before is not None and not self._before.batch.draw.is_used:
+            self._keep_while_alive(self._before)
+        self._before, self._latest = self._latest, _Kept(batch, tensors, [_version(one) for one in tensors])
+
+    def _keep_while_alive(self, kept: _Kept) -> None:
+        """Know a batch that others keep, in a queue for example, as long as they do."""
+        for tensor, version in zip(kept.tensors, kept.versions, strict=True):
+            self._alive[id(tensor)] = (weakref.ref(tensor), version, kept.batch)
+        while len(self._alive) > MOST_ALIVE:
+            del self._alive[next(iter(self._alive))]
+
+    def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
+        """The batch, or the part of one, that all of these inputs are; and the length of the first."""
+        tensors = list_tensors(inputs)
+        if not tensors:
+            return None, None
+        found = self._find_tensor(tensors[0])
+        for other in tensors[1:]:
+            if found is None or self._find_tensor(other) != found:
+                return None, len(tensors[0])
+        return found, len(tensors[0])
+
+    def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
+        kept_ones = [kept for kept in (self._latest, self._before) if kept is not None]
+        for kept in kept_ones:
+            for one, version in zip(kept.tensors, kept.versions, strict=True):
+                if one is tensor:
+                    return kept.batch if _version(tensor) == version else None
+        known = self._alive.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return known[2] if known[1] == _version(tensor) else None
+        try:
+            return self._find_copy(tensor, kept_ones)
+        except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
+            return None
+
+    def _find_copy(self, tensor: Tensor, kept_ones: list[_Kept]) -> HandedBatch | None:
+        for kept in kept_ones:
+            for one, version in zip(kept.tensors, kept.versions, strict=True):
+                if _version(one) == version and (found := _compare(tensor, one, kept.batch)):
+                    return found
+        return None
+
+
+def _version(tensor: Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:
+    """The batch, or part of it, if `tensor` is `other`, a view of it, some rows of it, or a copy."""
+    if tensor.device == other.device and _share_memory(tensor, other):
+        if tensor.numel() == other.numel() and tensor.data_ptr() == other.data_ptr():
+            return batch
+        return _find_rows(tensor, other, batch)
+    is_copy = len(tensor) == len(other) and tensor.numel() == other.numel() and _same_values(tensor, other)
+    return batch if is_copy else None
+
+
+def _share_memory(tensor: Tensor, other: Tensor) -> bool:
+    memory = tensor.untyped_storage().data_ptr()
+    return bool(memory != 0 and memory == other.untyped_storage().data_ptr())
+
+
+def _find_rows(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:
+    """Which rows of a contiguous batch a contiguous slice of it is."""
+    same = tensor.is_contiguous() and other.is_contiguous() and tensor.dtype == other.dtype
+    if not same or tensor.shape[1:] != other.shape[1:] or len(other) != batch.records:
+        return None
+    bytes_per_row = other.element_size() * max(other[:1].numel(), 1)
+    start, rest = divmod(tensor.data_ptr() - other.data_ptr(), bytes_per_row)
+    inside = rest == 0 and start >= 0 and start + len(tensor) <= len(other)
+    return batch.cut(start, len(tensor)) if inside else None
+
+
+def _same_values(tensor: Tensor, other: Tensor) -> bool:
+    """Whether a copy, perhaps on another device or of another type, agrees in a sample of its values.
+
+    Values that are all alike, such as a mask of ones, do not tell batches apart.
+    """
+    if tensor.numel() == 0:
+        return True
+    stride = max(1, tensor.numel() // SAMPLE) | 1  # odd, so that it does not stay in one column
+    mine = tensor.detach().flatten()[::stride].cpu()
+    yours = other.detach().flatten()[::stride].to(device="cpu", dtype=tensor.dtype)
+    return bool((mine == yours).all()) and bool((mine != mine[0]).any())

@@ -1,0 +1,162 @@
+"""A torch loader that tells, in the main process, which batch it hands to the training loop."""
+
+import copy
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from torch.utils.data import DataLoader, IterableDataset
+
+from tightrope.audit.loaders.words import kind_of, name_class
+from tightrope.audit.steps.draws import DrawCounter, HandedBatch, LoaderPass
+
+SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
+
+
+class Listener(Protocol):
+    """Who is told what a loader hands out."""
+
+    def hand_over(self, batch: HandedBatch, data: Any) -> None:
+        """The training loop gets `data`, which is `batch`."""
+
+    def end_pass(self) -> None:
+        """The training loop asked for a batch after the last one."""
+
+
+class WatchedIterators:
+    """In the place of a loader's `_get_iterator`: iterators that tell of each batch they hand out.
+
+    Workers fetch ahead, but in order: the draws of a pass wait in a queue, and each batch that reaches the
+    loop takes the first.
+    """
+
+    def __init__(self, loader: Any, counter: DrawCounter | None = None) -> None:
+        self.loader = loader
+        self.counter = counter or DrawCounter()
+        self._listeners: list[weakref.ref[Any]] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` from now on, as long as it lives."""
+        if listener not in self.listeners:
+            self._listeners = [one for one in self._listeners if one() is not None] + [weakref.ref(listener)]
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Who is told."""
+        return [listener for one in self._listeners if (listener := one()) is not None]
+
+    def __call__(self) -> Any:
+        """An iterator that tells."""
+        loader, batches = self.loader, self.loader.batch_sampler
+        noted = (NotedParts if kind_of(batches) == SPLITTING else NotedDraws)(batches, self.counter)
+        # An iterator asks the loader for its batch sampler once, when it is made. A loader refuses to have it
+        # set, and must keep its own: it is inspected by its classes.
+        loader.__dict__["batch_sampler"] = noted
+        try:
+            inner = type(loader)._get_iterator(loader)
+        finally:
+            loader.__dict__["batch_sampler"] = batches
+        return HandingIterator(inner, noted, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WatchedIterators, (self.loader,)  # nobody listens to a copy of a loader
+
+
+class NotedDraws:
+    """Batches of indices, each noted as a draw when an iterator takes it."""
+
+    def __init__(self, batches: Iterable[Any], counter: DrawCounter) -> None:
+        self._batches, self._drawing = batches, counter
+        self.fetched: deque[HandedBatch] = deque()
+
+    def __iter__(self) -> Iterator[Any]:
+        self.fetched = deque()  # what a pass that was broken off had fetched never reaches the loop
+        return self._note(self._batches, self._drawing.begin_pass(), self.fetched)
+
+    def _note(
+        self, batches: Iterable[Any], loader_pass: LoaderPass, fetched: deque[HandedBatch]
+    ) -> Iterator[Any]:
+        for indices in batches:
+            fetched.append(self._drawing.draw(loader_pass, indices))
+            yield indices
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+
+class NotedParts(NotedDraws):
+    """The parts into which Opacus' splitting sampler cuts each draw."""
+
+    def _note(self, batches: Any, loader_pass: LoaderPass, fetched: deque[HandedBatch]) -> Iterator[Any]:
+        splitting, latest = copy.copy(batches), deque[HandedBatch](maxlen=1)
+        splitting.sampler = super()._note(batches.sampler, loader_pass, latest)
+        whole, start = None, 0
+        for indices in splitting:
+            if latest[0] is not whole:
+                whole, start = latest[0], 0
+            fetched.append(whole.cut(start, len(indices)))
+            start += len(indices)
+            yield indices
+
+
+class HandingIterator:
+    """An iterator of a loader that tells of each batch when it hands it over."""
+
+    def __init__(self, inner: Any, noted: NotedDraws, watched: WatchedIterators) -> None:
+        self._inner, self._noted, self._watched = inner, noted, watched
+
+    def __iter__(self) -> "HandingIterator":
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            data = next(self._inner)
+        except StopIteration:
+            for listener in self._watched.listeners:
+                listener.end_pass()
+            raise
+        batch = self._noted.fetched.popleft()
+        for listener in self._watched.listeners:
+            listener.hand_over(batch, data)
+        return data
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def why_blind(loader: Any) -> str:
+    """Why the batches that a loader hands out cannot be tied to its draws; empty if they can."""
+    if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
+        return f"{name_class(loader)} hands out its batches in a way of its own"
+    if loader.batch_sampler is None or isinstance(loader.dataset, IterableDataset):
+        return "the dataset makes the batches, not the loader"
+    if not getattr(loader, "in_order", True):
+        return "with in_order=False batches do not come in the order in which they were drawn"
+    return ""
+
+
+def watched_iterators(loader: Any) -> WatchedIterators | None:
+    """What makes the iterators of a loader that is watched."""
+    found = vars(loader).get("_get_iterator") if hasattr(loader, "__dict__") else None
+    return found if isinstance(found, WatchedIterators) else None
+
+
+def listen(loader: Any, listener: Listener) -> None:
+    """From now on `listener` is told of every batch that `loader` hands out, with the draw that it is."""
+    watched = watched_iterators(loader)
+    if watched is None:
+        watched = loader._get_iterator = WatchedIterators(loader)
+    watched.listen(listener)
+
+
+def listen_to_parts(parts: Any, loader: Any) -> None:
+    """Whoever listens to `loader` is told of `parts`, a loader that hands out its draws in parts."""
+    watched = watched_iterators(loader)
+    if watched is not None:
+        parts._get_iterator = of_parts = WatchedIterators(parts, watched.counter)
+        for listener in watched.listeners:
+            of_parts.listen(listener)

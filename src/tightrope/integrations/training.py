@@ -1,0 +1,178 @@
+"""A torch training loop, watched: every optimizer step against the draw whose gradients it holds."""
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "tightrope.integrations.training needs PyTorch. Install it with: pip install 'tightrope[torch]'"
+    ) from missing
+
+from tightrope.audit.finding import Finding
+from tightrope.audit.loaders.inspect import inspect_loader
+from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
+from tightrope.audit.steps.draws import HandedBatch
+from tightrope.audit.steps.summary import StepsSummary, apply_steps
+from tightrope.errors import Described, InvalidSetting
+from tightrope.integrations.torch_inputs import HandedTensors
+from tightrope.integrations.torch_loaders import listen, why_blind
+
+OnStep = Callable[[CheckedStep], None]
+FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
+ONE_STEP_EACH = (
+    "Iterate over that loader, the one that make_private returned if there is an engine, and take one step "
+    "for each of its batches."
+)
+
+
+def refuse_unmatched(step: CheckedStep) -> None:
+    """Raise on a step whose gradients are not those of a fresh draw."""
+    if step.verdict is StepVerdict.UNMATCHED:
+        raise InvalidSetting("step", Described(f"another: {step.why}"), FRESH_BATCH, ONE_STEP_EACH)
+
+
+class TrainingWatch:
+    """Sees the batches that a loader hands out, the inputs of a model and the steps of an optimizer.
+
+    `before_step` is called with the verdict on each step before it is taken, and may refuse it by raising;
+    `refuse_unmatched` does. What was seen of all steps is the `summary`.
+    """
+
+    def __init__(self, *, before_step: OnStep | None = None) -> None:
+        self.checks = StepChecks()
+        self._before_step = before_step
+        self._tensors = HandedTensors()
+        self._finding: Finding | None = None
+        self._handles: list[Any] = []
+        self._depth = 0  # of calls of the model that have not returned
+
+    # what is watched
+
+    def watch_loader(self, loader: Any) -> None:
+        """See every batch that this very loader hands to the training loop, in its own process."""
+        self._finding = inspect_loader(loader)
+        self.listen_to(loader)
+
+    def listen_to(self, loader: Any) -> None:
+        """The same without a look at how the loader draws."""
+        self.checks.blind = why_blind(loader)
+        if not self.checks.blind:
+            listen(loader, self)
+
+    def watch_model(self, model: Any) -> None:
+        """See the inputs of each forward pass in training mode, and parts that are called by themselves."""
+        self._handles += [
+            model.register_forward_pre_hook(self._enter, with_kwargs=True),
+            model.register_forward_hook(self._leave, always_call=True),
+            *(
+                part.register_forward_pre_hook(self._see_part)
+                for part in model.modules()
+                if next(part.parameters(recurse=False), None) is not None
+            ),
+        ]
+
+    def watch_optimizer(self, optimizer: Any) -> None:
+        """Check each step of an optimizer of torch. How many gradients it holds is taken from the inputs."""
+        self._handles.append(optimizer.register_step_pre_hook(self._take_plain_step))
+
+    def close(self) -> None:
+        """See and check nothing from now on."""
+        while self._handles:
+            self._handles.pop().remove()
+        self.checks.blind = "it was no longer watched"
+
+    # what is told, by hooks or by hand
+
+    def hand_over(self, batch: HandedBatch, data: Any) -> None:
+        """The training loop gets `data`, which is `batch`."""
+        self._tensors.remember(batch, data)
+        self.checks.hand_over(batch)
+
+    def end_pass(self) -> None:
+        """The training loop asked for a batch after the last one."""
+        self.checks.end_pass()
+
+    def see_inputs(self, inputs: Any) -> None:
+        """A forward pass on these inputs, for training."""
+        batch, records = self._tensors.find(inputs)
+        self.checks.see_inputs(batch, records=records)
+
+    def judge_step(self) -> CheckedStep:
+        """The verdict on the step that is about to be taken with the gradients held now."""
+        step = self.checks.judge()
+        if self._before_step is not None:
+            self._before_step(step)
+        return step
+
+    # hooks
+
+    def _enter(self, model: Any, *inputs: Any) -> None:
+        self._depth += 1
+        if self._depth == 1 and model.training and torch.is_grad_enabled():
+            self._forget_stale_inputs()
+            self.see_inputs(inputs)
+
+    def _leave(self, *_: Any) -> None:
+        self._depth -= 1
+
+    def _see_part(self, part: Any, _: Any) -> None:
+        """A part of the model that is called by itself has inputs of which nothing is known."""
+        if not self._depth and part.training and torch.is_grad_enabled() and not _is_in_backward():
+            self._forget_stale_inputs()
+            self.checks.see_inputs(None)
+
+    def _forget_stale_inputs(self) -> None:
+        """Forget inputs that are known to have led to no gradients that are still there."""
+
+    def _take_plain_step(self, *_: Any) -> None:
+        self.checks.hold_gradients()
+        self.judge_step()
+        self.checks.take_step()
+
+    # what is known
+
+    @property
+    def summary(self) -> StepsSummary:
+        """What was seen of the steps taken so far."""
+        return self.checks.summary()
+
+    @property
+    def finding(self) -> Finding:
+        """How the batches that were trained on were drawn: known only if every step was seen."""
+        if self._finding is None:
+            raise InvalidSetting("loader", None, "be watched", "Call watch_loader(loader) before training.")
+        return apply_steps(self._finding, self.summary)
+
+
+def _is_in_backward() -> bool:
+    """Whether a forward pass is done once more for the sake of a backward pass, to save memory."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def watch_training(
+    *, loader: Any, model: Any, optimizer: Any, before_step: OnStep | None = refuse_unmatched
+) -> TrainingWatch:
+    """Watch a plain torch loop. By default a step on anything but a fresh batch of `loader` is refused.
+
+    >>> from torch import nn, optim, zeros
+    >>> from torch.utils.data import TensorDataset
+    >>> from tightrope.samplers import PoissonSampler
+    >>> from tightrope.samplers.torch import data_loader
+    >>> loader = data_loader(TensorDataset(zeros(100, 2)), PoissonSampler(records=100, rate=0.1, steps=5))
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
+    >>> watch = watch_training(loader=loader, model=model, optimizer=optimizer)
+    >>> for (points,) in loader:
+    ...     optimizer.zero_grad()
+    ...     model(points).sum().backward()  # in earnest: clip each gradient, add noise to the sum
+    ...     optimizer.step()
+    >>> print(watch.summary.sentence)
+    Each of the 5 steps was seen to use the records of one fresh batch of the loader.
+    """
+    watch = TrainingWatch(before_step=before_step)
+    watch.watch_loader(loader)
+    watch.watch_model(model)
+    watch.watch_optimizer(optimizer)
+    return watch
