@@ -127,24 +127,25 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            if self._again is not None and is_usual(optimizer) and self._record_again(optimizer, finding):
-                return
-            step = check_step(optimizer) or self._count_unwatched()
-            draws = count_draws(optimizer, step)
-            self._shared_noise |= draws > 1
-            is_off = step.verdict is StepVerdict.UNMATCHED
-            first_off = next(filter(is_off_the_loader, self._drawn), None) if is_off else None
-            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
-            if is_off:
-                drawn = first_off or find_step(step)
-            self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-            self._tallied += draws
-            if draws == 1 and drawn is finding:
-                self._again = optimizer.noise_multiplier, finding, self.history[-1]
-            if is_off and drawn is not None and first_off is None:
-                warn_in_a_box(self._say_mismatch(drawn), ONE_STEP_EACH)
+            if not (is_usual(optimizer) and self._record_again(optimizer, finding)):
+                self._record_step(optimizer, finding, rate)
 
         return record
+
+    def _record_step(self, optimizer: Any, finding: Finding | None, rate: float) -> None:
+        step = check_step(optimizer) or self._count_unwatched()
+        draws = count_draws(optimizer, step)
+        self._shared_noise |= draws > 1
+        drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
+        first_off = find_step(step) if step.verdict is StepVerdict.UNMATCHED else None
+        if first_off is not None:
+            drawn = next(filter(is_off_the_loader, self._drawn), first_off)
+        self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
+        self._tallied += draws
+        if draws == 1 and drawn is finding:
+            self._again = optimizer.noise_multiplier, finding, self.history[-1]
+        if first_off is not None and drawn is first_off:
+            warn_in_a_box(self._say_mismatch(first_off), ONE_STEP_EACH)
 
     def _record_again(self, optimizer: Any, finding: Finding | None) -> bool:
         """Record the usual step if it is like the one recorded last, in a fraction of the time."""
