@@ -42,7 +42,7 @@ statements: $(VENV)/.installed-cli,statement ## set up, then render the examples
 	  for kind in json:json md:md latex:tex registry:yaml; do \
 	    $(BIN)/tightrope statement examples/$${pair%%:*}.toml --format $${kind%%:*} > docs/statements/$${pair##*:}.$${kind##*:} || exit 1; \
 	  done; done
-	@$(BIN)/tightrope schema > docs/tightrope-statement-1.schema.json
+	@$(BIN)/tightrope schema > docs/tightrope-statement-2.schema.json
 
 training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 

@@ -58,22 +58,30 @@ class OutOfTime(BaseException):
     """The question has used its time. Not an Exception, so that no handler of the library swallows it."""
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise OutOfTime
+class _Clock:
+    """Stops a question that has used its time, and remembers it: flint hides what its callbacks raise."""
+
+    def __init__(self) -> None:
+        self.has_rung = False
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        self.has_rung = True
+        raise OutOfTime
 
 
 def judge(kind: str, question: Plain, limit: float = LIMIT) -> Verdict:
     """The verdict on Tightrope's answer. A refusal is fine; any other exception is a crash."""
-    before = signal.signal(signal.SIGPROF, _stop)
+    clock = _Clock()
+    before = signal.signal(signal.SIGPROF, clock.stop)
     signal.setitimer(signal.ITIMER_PROF, limit)
     try:
-        return KINDS[kind].judge(question)
+        verdict = KINDS[kind].judge(question)
+        return Verdict(TOO_SLOW) if clock.has_rung else verdict
     except tr.TightropeError as refusal:
         return Verdict(REFUSED, {"refusal": type(refusal).__name__}, str(refusal))
-    except OutOfTime:
-        where = traceback.format_exc(limit=-4)
-        return Verdict(TOO_SLOW, {}, where)
-    except Exception as crash:
+    except (OutOfTime, Exception) as crash:
+        if clock.has_rung:
+            return Verdict(TOO_SLOW, {}, traceback.format_exc(limit=-4))
         return Verdict(CRASHED, {"crash": repr(crash)}, traceback.format_exc(limit=-6))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

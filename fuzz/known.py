@@ -11,12 +11,17 @@ from flint import arb
 import tightrope as tr
 from fuzz.balls import exact, precision
 from fuzz.claims import Claims, largest_at, log_of
-from fuzz.draws import draw_delta, draw_known_run, draw_telling_epsilon
+from fuzz.draws import draw_delta, draw_known_run, draw_telling_epsilon, draw_width
 from fuzz.references import Curve, NormalRun
 from fuzz.truth import Truth, find_truth
 from fuzz.verdict import Kind, Plain, Verdict, curve_of, ends, exact_curve_of, run_of, step_of
 
-ACCURACIES = (1e-3, 1e-3, 1e-6)
+ACCURACIES = {
+    "closed": (1e-3, 1e-3, 1e-6),
+    # a lattice takes seconds for more, and what it does is the same
+    "mixed": (1e-2, 1e-3, 1e-3, 1e-4),
+    "two steps": (1e-2, 1e-3, 1e-3, 1e-4),
+}
 
 
 # -- delta and epsilon ---------------------------------------------------------------------------------------
@@ -25,7 +30,8 @@ ACCURACIES = (1e-3, 1e-3, 1e-6)
 def _draw_delta(rng: Random, shape: str = "closed") -> Plain:
     run, relation, truth = draw_known_run(rng, shape)
     epsilon = draw_telling_epsilon(rng, truth)
-    asked = {"run": run, "relation": relation, "epsilon": epsilon, "accuracy": rng.choice(ACCURACIES)}
+    accuracy = rng.choice(ACCURACIES[shape])
+    asked = {"run": run, "relation": relation, "epsilon": epsilon, "accuracy": accuracy}
     return {**asked, "log": rng.random() < 0.5}
 
 
@@ -46,7 +52,7 @@ def _draw_epsilon(rng: Random, shape: str = "closed") -> Plain:
         delta = min(max(float(mass), 1e-300), 1 - 1e-15)
         for _ in range(rng.randint(0, 4)):
             delta = math.nextafter(delta, rng.choice((0.0, 1.0)))
-    return {"run": run, "relation": relation, "delta": delta, "accuracy": rng.choice(ACCURACIES)}
+    return {"run": run, "relation": relation, "delta": delta, "accuracy": rng.choice(ACCURACIES[shape])}
 
 
 def _judge_epsilon(question: Plain) -> Verdict:
@@ -185,8 +191,9 @@ def _judge_simulation(question: Plain) -> Verdict:
 
 def _draw_exact(rng: Random) -> Plain:
     question = {**_draw_epsilon(rng, rng.choice(("closed", "closed", "two steps")))}
-    truth = find_truth(question["run"], question["relation"])
-    return {**question, "epsilon": draw_telling_epsilon(rng, truth), "width": 10 ** rng.uniform(-6, -1)}
+    epsilon = draw_telling_epsilon(rng, find_truth(question["run"], question["relation"]))
+    width = max(draw_width(rng, 1e-5, question["delta"]), 1e-5 * abs(epsilon))
+    return {**question, "epsilon": epsilon, "width": min(width, 1.0)}
 
 
 def _judge_exact(question: Plain) -> Verdict:
@@ -228,16 +235,16 @@ def _judge_noise(question: Plain) -> Verdict:
 
 
 KNOWN = {
-    "delta": Kind(_draw_delta, _judge_delta, 34),
-    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 22),
-    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 1),
-    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 1),
-    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 4),
-    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 2),
-    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 4),
-    "attack": Kind(_draw_attack, _judge_attack, 3),
-    "renyi": Kind(_draw_renyi, _judge_renyi, 4),
-    "monte carlo": Kind(_draw_simulation, _judge_simulation, 2),
-    "exact, known": Kind(_draw_exact, _judge_exact, 2),
-    "noise for one release": Kind(_draw_noise, _judge_noise, 3),
+    "delta": Kind(_draw_delta, _judge_delta, 55_000),
+    "epsilon": Kind(_draw_epsilon, _judge_epsilon, 28_000),
+    "delta, mixed": Kind(lambda rng: _draw_delta(rng, "mixed"), _judge_delta, 300),
+    "epsilon, mixed": Kind(lambda rng: _draw_epsilon(rng, "mixed"), _judge_epsilon, 300),
+    "delta, two steps": Kind(lambda rng: _draw_delta(rng, "two steps"), _judge_delta, 400),
+    "epsilon, two steps": Kind(lambda rng: _draw_epsilon(rng, "two steps"), _judge_epsilon, 400),
+    "infinite mass": Kind(_draw_epsilon, _judge_infinite_mass, 8_000),
+    "attack": Kind(_draw_attack, _judge_attack, 1_500),
+    "renyi": Kind(_draw_renyi, _judge_renyi, 1_500),
+    "monte carlo": Kind(_draw_simulation, _judge_simulation, 1_500),
+    "exact, known": Kind(_draw_exact, _judge_exact, 300),
+    "noise for one release": Kind(_draw_noise, _judge_noise, 1_200),
 }

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import tightrope as tr
-from fuzz.draws import RELATIONS, Plain, draw_any_part, draw_delta, draw_run, spread
+from fuzz.draws import RELATIONS, Plain, draw_any_part, draw_delta, draw_run, draw_width, spread
 from fuzz.verdict import (
     Interval,
     Kind,
@@ -110,7 +110,7 @@ def _draw_game(rng: Random) -> Plain:
         "sampling": "without-replacement",
         "batch": rng.randint(1, population - 1),
         "population": population,
-        "steps": rng.randint(2, 8),
+        "steps": rng.choice((2, 2, 3, 4, 6)),
     }
     return {**question, "run": [part], "relation": "SUBSTITUTE"}
 
@@ -124,7 +124,7 @@ def _judge_game(question: Plain) -> Verdict:
 
 def _draw_exact(rng: Random) -> Plain:
     question = _draw(rng, 1e4)
-    return {**question, "width": spread(rng, 1e-4, 0.1)}
+    return {**question, "width": draw_width(rng, 1e-3, question["delta"])}
 
 
 def _judge_exact(question: Plain) -> Verdict:
@@ -243,13 +243,13 @@ def _judge_calibration(question: Plain) -> Verdict:
 
 
 LAWS = {
-    "accuracies": Kind(_draw, _judge_accuracies, 4),
-    "inverse": Kind(_draw, _judge_inverse, 5),
-    "add or remove": Kind(_draw, _judge_add_or_remove, 3),
-    "ledger": Kind(_draw, _judge_ledger, 1),
-    "exact": Kind(_draw_exact, _judge_exact, 2),
-    "game": Kind(_draw_game, _judge_game, 1),
-    "more": Kind(_draw_more, _judge_more, 6),
-    "renyi bound": Kind(_draw, _judge_renyi_bound, 2),
-    "calibration": Kind(_draw_calibration, _judge_calibration, 1),
+    "accuracies": Kind(_draw, _judge_accuracies, 250),
+    "inverse": Kind(_draw, _judge_inverse, 400),
+    "add or remove": Kind(_draw, _judge_add_or_remove, 400),
+    "ledger": Kind(_draw, _judge_ledger, 300),
+    "exact": Kind(_draw_exact, _judge_exact, 200),
+    "game": Kind(_draw_game, _judge_game, 150),
+    "more": Kind(_draw_more, _judge_more, 500),
+    "renyi bound": Kind(_draw, _judge_renyi_bound, 300),
+    "calibration": Kind(_draw_calibration, _judge_calibration, 150),
 }

@@ -26,7 +26,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of question: how to draw one, how to judge the answer, and how often to ask."""
+    """A kind of question: how to draw one, how to judge the answer, and about how many there are of 100,000.
+
+    What takes a millisecond is asked most, what takes a second some hundred times: a core answers them all
+    in about an hour.
+    """
 
     draw: Callable[[Random], Plain]
     judge: Callable[[Plain], Verdict]

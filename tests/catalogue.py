@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 import pytest
@@ -19,7 +20,7 @@ class Entry:
     epsilons: tuple[float, ...]
 
 
-def poisson(rate: float) -> Sampling:
+def poisson(rate: float | Fraction) -> Sampling:
     return tr.Poisson(rate=rate)
 
 

@@ -84,3 +84,60 @@ DRAWN: list[tuple[Draw, Scheme]] = [
     (repeating, Scheme.WITH_REPLACEMENT),
     (weighted, Scheme.WEIGHTED),
 ]
+
+
+# what looks like Poisson sampling, or like draws without replacement, and is not
+
+
+def of_sizes(law: Callable[[np.random.Generator, int, int, int], Whole]) -> Draw:
+    """Uniform subsets whose sizes follow another law."""
+
+    def draw(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
+        return [rng.choice(n, size, replace=False) for size in law(rng, n, b, count)]
+
+    return draw
+
+
+def binomial(rng: np.random.Generator, n: int, b: int, count: int) -> Whole:
+    return rng.binomial(n, b / n, size=count)
+
+
+def tied(rng: np.random.Generator, n: int, sizes: Iterable[int], group: int = 2) -> list[Whole]:
+    """Batches of given sizes in which the first half of the records come in groups only."""
+    found = []
+    for size in sizes:
+        groups = int(rng.binomial(size, 0.5)) // group
+        heads = group * rng.choice(n // 2 // group, groups, replace=False)
+        together = (heads[:, None] + np.arange(group)).ravel()
+        found.append(np.concatenate([together, n // 2 + rng.choice(n - n // 2, size - len(together), False)]))
+    return found
+
+
+def seeded_again(rng: np.random.Generator, n: int, b: int, count: int) -> list[Whole]:
+    """Poisson batches, with the same seed set again at each epoch."""
+    epoch = poisson(rng, n, b, n // b)
+    return epochs(lambda: epoch, count)
+
+
+DEPARTURES: dict[str, Draw] = {
+    "half in pairs": lambda rng, n, b, count: tied(rng, n, binomial(rng, n, b, count)),
+    "half in pairs, equal sizes": lambda rng, n, b, count: tied(rng, n, [b] * count),
+    "half in fours": lambda rng, n, b, count: tied(rng, n, binomial(rng, n, b, count), group=4),
+    "capped at 76": of_sizes(lambda *how: np.minimum(binomial(*how), 76)),
+    "capped at 80": of_sizes(lambda *how: np.minimum(binomial(*how), 80)),
+    "capped at 60": of_sizes(lambda *how: np.minimum(binomial(*how), 60)),
+    "capped at 64": of_sizes(lambda *how: np.minimum(binomial(*how), 64)),
+    "padded up to 56": of_sizes(lambda *how: np.maximum(binomial(*how), 56)),
+    "cut to even": of_sizes(lambda *how: binomial(*how) // 2 * 2),
+    "cut to multiples of 3": of_sizes(lambda *how: binomial(*how) // 3 * 3),
+    "rounded to multiples of 8": of_sizes(lambda *how: (binomial(*how) + 4) // 8 * 8),
+    "uniform on 50..78": of_sizes(lambda rng, n, b, count: rng.integers(50, 79, size=count)),
+    "sizes in order": of_sizes(lambda *how: np.sort(binomial(*how))),
+    "the same seed again": seeded_again,
+    "each batch twice": lambda rng, n, b, count: [
+        x for x in poisson(rng, n, b, count // 2) for _ in range(2)
+    ],
+    "each fixed batch twice": lambda rng, n, b, count: [
+        x for x in subsets(rng, n, b, count // 2) for _ in range(2)
+    ],
+}

@@ -26,3 +26,43 @@ def mixed() -> Ledger:
 
 def small() -> Ledger:
     return ledger(STEP * 3, RELEASE)
+
+
+# What 0.7 and 0.8 wrote for the small ledger.
+PARTS = """[
+    {
+      "mechanism": "gaussian",
+      "noise_multiplier": 0.8,
+      "sampling": "poisson",
+      "rate": 0.001,
+      "steps": 3
+    },
+    {
+      "mechanism": "laplace",
+      "noise_multiplier": 4.0,
+      "sampling": "every-record",
+      "steps": 1
+    }
+  ]"""
+SAVED_BY_07 = f"""{{
+  "format": "tightrope-ledger",
+  "version": 1,
+  "relation": "add-or-remove",
+  "accuracy": 0.001,
+  "trusting": "proved",
+  "parts": {PARTS},
+  "last": 1,
+  "sha256": "260493f210f01b18b5b732c10aaf5432af4e3dd400f4bcc682e6c070994e88a5"
+}}
+"""
+SAVED_BY_08 = f"""{{
+  "format": "tightrope-ledger",
+  "version": 2,
+  "relation": "add-or-remove",
+  "accuracy": 0.001,
+  "effort": "quick",
+  "parts": {PARTS},
+  "last": 1,
+  "sha256": "52518a862e18274c94a2dc4a970c9b5e127f6c3915241ed6bf86c87b1639a871"
+}}
+"""

@@ -59,9 +59,22 @@ def pausing(piece: int) -> int:
     return 2 * piece
 
 
+def endless_from_five(piece: int) -> int:
+    while piece >= 5:
+        time.sleep(0.1)
+    return 2 * piece
+
+
 def my_process(_: int) -> int:
     time.sleep(0.02)
     return os.getpid()
+
+
+def processes_within(_: int) -> tuple[int, set[object]]:
+    """This process, and those that do what it hands out."""
+    from tightrope.parallel import in_parallel
+
+    return os.getpid(), {pid for _, pid in in_parallel(my_process, range(3), workers=None)}
 
 
 def safe_rows(out: Path) -> list[dict[str, Any]]:

@@ -157,7 +157,7 @@ def test_without_replacement_needs_exactly_twice_the_noise(batch: int, epsilon: 
     fixed = tr.WithoutReplacement(batch=batch, population=100_000)
     for relation, delta in ((tr.ADD_OR_REMOVE, 1e-6), (tr.ADD, 1e-9)):
         answers: list[tr.Calibration[float] | float] = []
-        for sampling in (fixed, tr.Poisson(rate=fixed.rate)):
+        for sampling in (fixed, tr.Poisson(rate=fixed.exact_rate)):  # the same pair only at the same rate
             try:
                 answers.append(
                     tr.smallest_noise(sampling, steps=steps, epsilon=epsilon, delta=delta, relation=relation)
@@ -172,6 +172,21 @@ def test_without_replacement_needs_exactly_twice_the_noise(batch: int, epsilon: 
             assert poisson.beyond is not None
             assert without.beyond == 2 * poisson.beyond
             assert without.epsilon == poisson.epsilon
+
+
+def test_a_delta_that_jumps_is_closed_in_upon_by_halves() -> None:
+    """Within a float of the largest loss delta falls from .3 to 0: Newton's steps there lead nowhere."""
+    found = tr.smallest_noise(
+        tr.Poisson(rate=0.6),
+        steps=1,
+        epsilon=45_318,
+        delta=5.6e-12,
+        relation=tr.REMOVE,
+        mechanism=tr.Laplace,
+    )
+    # the largest loss is 1 / noise + ln .6, up to e^-45318
+    assert found.value == pytest.approx(1 / (45_318 - math.log(0.6)), rel=1e-4)
+    assert found.gap < 1e-4
 
 
 def test_calibrations_invert_each_other() -> None:

@@ -11,9 +11,11 @@ from moments_in_balls import BITS, moment, two_steps
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import make_transform
+from tightrope.engines.transforms.normal import ModulusBound, NormalTransform
 from tightrope.engines.transforms.panels import POINTS, WEIGHTS
-from tightrope.engines.transforms.rooms import short
+from tightrope.engines.transforms.rooms import ROOM, short
 from tightrope.engines.transforms.transform import LOG_ROUNDINGS
+from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
@@ -91,7 +93,28 @@ def test_the_error_of_a_loss_is_charged_as_often_as_the_height_says() -> None:
     assert_honest(pair, 9.8263495598242, short(2157.3592603352804))
 
 
-@pytest.mark.parametrize("rate", [1e-12, 1e-5, 0.3, 0.5, 0.7, 1 - 1e-5, 1 - 1e-12])
+@pytest.mark.parametrize("shift", [Fraction(1, 2), Fraction(2), Fraction(4)])
+def test_no_output_of_a_cell_exceeds_its_largest_factor(shift: Fraction) -> None:
+    """R of lemma 5 at the ends and inside of each cell: beyond a right angle the argument falls again."""
+    law = Mixture(Noise.NORMAL, Fraction(1, 1000), shift)
+    bound = ModulusBound(NormalTransform(ShiftPair(law, Mixture(Noise.NORMAL))), 0.5)
+    a, g, tallest = ball(shift), ball(law.exact_rate), arb(bound.tallest)
+    for t in (1.0, 30.0, 3162.0, 1e5):
+        up, down = bound.exponents(t)
+        for i in range(0, len(up), 3):
+            for place in (-0.5, -0.2, 0.3, 0.5):
+                u = arb(float(bound.centres[i])) + place * arb(bound.width)
+                moved = g * (a * u - a * a / 2).exp()
+                w = moved / (1 - g + moved)
+                pull = t * a * w / (1 + a * a)
+                y = pull * tallest / (pull + tallest)
+                rise = a * (1 - w) * y * tallest / (pull + tallest)
+                turned = arb.atan2(w * (a * y).sin(), 1 - w + w * (a * y).cos())
+                most = arb(float(up[i])) * (1 + arb(ROOM)) - arb(float(down[i])) * (1 - arb(ROOM))
+                assert (y * y + rise * rise) / 2 - t * turned <= most, (t, u)
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-90, 1e-12, 1e-5, 0.3, 0.5, 0.7, 1 - 1e-5, 1 - 1e-12])
 def test_the_logarithm_of_a_mixture_is_off_by_no_more_than_it_says(rate: float) -> None:
     law = Mixture(Noise.NORMAL, Fraction(rate), Fraction(1))
     near = 10 ** np.linspace(-17, 2, 300)
@@ -100,7 +123,7 @@ def test_the_logarithm_of_a_mixture_is_off_by_no_more_than_it_says(rate: float) 
     )
     values = law.log_mixed(x)
     errors = law.log_mixed_abs_error(x, np.zeros_like(x), values)
-    with ctx.workprec(300):
+    with ctx.workprec(1400):
         weight = arb(rate)
         for each, value, error in zip(x, values, errors, strict=True):
             truth = (1 - weight + weight * arb(float(each)).exp()).log()

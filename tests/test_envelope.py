@@ -17,7 +17,7 @@ import tightrope as tr
 from catalogue import MIRRORED, batch, finite, gaussian, laplace, poisson, response
 from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
-from tightrope.curve.privacy_curve import ComposedCover, ComposedWitness
+from tightrope.curve.branches import ComposedCover, ComposedWitness
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
 from tightrope.engines.contour import ContourEngine

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from flint import arb, ctx, fmpz_poly
+from flint import arb, ctx, fmpz, fmpz_poly
 
 import tightrope as tr
 from catalogue import EVERY, Entry, batch, finite, gaussian, intersect, laplace, poisson, response
@@ -17,9 +17,18 @@ from oracle_cases import load
 from precise import mp, mpf
 from tightrope.accountants.exact import MOST_STEPS
 from tightrope.engines.integers import checker
-from tightrope.engines.integers.checker import ABOVE, BELOW, Lattice, Law, compose, join_normals
-from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import outputs
+from tightrope.engines.integers.checker import ABOVE, BELOW, GUARD, Lattice, Law, compose, join_normals
+from tightrope.engines.integers.engine import ExactComposition, _one_step
+from tightrope.engines.integers.planning import (
+    MOST_WORK,
+    ExactPlan,
+    Question,
+    Settings,
+    count_products,
+    find_target,
+    make_plan,
+    outputs,
+)
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -214,6 +223,34 @@ def test_rounding_and_windows_err_to_their_sides() -> None:
         assert low.infinite <= 14
 
 
+def test_cuts_in_any_order_split_the_outputs_into_disjoint_sets() -> None:
+    pair = remove(1, 0.25)
+    with ctx.workprec(200):
+        cuts = checker.cut(pair, map(arb, (0.5, -1.0, 2.0, 0.5)))
+        found = list(checker.split(cuts, 7))
+        assert [label for label, _, _ in found] == [7, 8, 9, 10, 11]
+        for mass in (p for _, *masses in found for p in masses):
+            assert not mass < 0
+        lowest, _, middle, _, _ = found
+        truth = [checker.cut(pair, [arb(x)])[0] for x in (-1.0, 0.5)]
+        assert (1 - truth[0].p).overlaps(lowest[1])
+        assert middle[1].contains(0)  # between the two cuts at 0.5
+        assert (truth[0].q - truth[1].q).overlaps(found[1][2])
+
+
+def test_shifts_round_down_whatever_the_sign() -> None:
+    for value in (-9, -8, -1, 0, 1, 7, 8, 9, -(1 << 90) - 1, (1 << 90) - 1):
+        assert fmpz(value) >> 3 == value >> 3 == math.floor(Fraction(value, 8))
+
+
+def test_a_product_loses_no_unit_to_rounding() -> None:
+    least = Law(ABOVE, 0, Fraction(0), fmpz_poly([1, 1]), fmpz_poly([1, 1]), 0)  # 2^-12 each
+    for window, kept in (((0, 2), [1, 1, 1]), ((1, 2), [2, 1]), ((3, 3), [1])):
+        found = compose(least, least, 12, *map(Fraction, window))
+        assert found.p == fmpz_poly(kept)
+    assert compose(least, least, 12, Fraction(0), Fraction(0)).infinite == 1
+
+
 def test_joined_normals_are_rounded_to_their_sides() -> None:
     schedule = Schedule([(ShiftPair.of_normals(Fraction(1, 3)), 2), (remove(1, 0.5), 1)])
     for side, sign in ((ABOVE, 1), (BELOW, -1)):
@@ -243,6 +280,51 @@ def test_the_checker_is_one_short_file_without_floats() -> None:
         )
 
 
+def plan_of(run: tr.Run, delta: float, cells: int | None = None, width: float = 0.01) -> ExactPlan:
+    curve = exactly(run, tr.REMOVE)
+    (composition,) = (c for cover in curve.branches[0].covers for c in cover.curves)
+    place = find_target(composition.schedule, Question(log_delta=math.log(delta)))
+    return make_plan(composition.schedule, place, width, Settings(cells))
+
+
+def test_a_tiny_largest_loss_does_not_set_the_spacing() -> None:
+    run = laplace(13, poisson(2.7e-12), 1800) + laplace(6, EVERY, 40)
+    assert plan_of(run, 0.01).lattice.spacing > 1e-4
+
+
+def test_windows_hold_what_the_smallest_deltas_need() -> None:
+    plan = plan_of(gaussian(1, poisson(0.01), 1000), 1e-300)
+    _, top = plan.range_of(0)
+    with ctx.workprec(200):
+        (beyond,) = checker.cut(remove(1, 0.01), outputs(remove(1, 0.01), [plan.lattice.loss(top)]))
+        assert 1000 * beyond.p < 1e-300
+
+
+def test_outputs_far_below_their_label_do_not_inflate_coefficients() -> None:
+    run = gaussian(
+        0.01, poisson(0.5), 10
+    )  # at epsilon 51,000, where losses around 0 lie 2,000 below a window
+    found = tr.epsilon(run, delta=1e-6, relation=tr.REMOVE, by=tr.Exact(cells=1000))
+    assert intersect(found, tr.epsilon(run, delta=1e-6, relation=tr.REMOVE))
+    plan = plan_of(run, 1e-6, 1000)
+    law = _one_step(plan, 0, BELOW, {})
+    assert law.q.height_bits() <= plan.lattice.bits + GUARD + 1
+
+
+def test_what_would_take_gigabytes_is_refused() -> None:
+    run = gaussian(1, poisson(0.1), 10)
+    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,232 cells with 65,536 bits .* memory"):
+        tr.epsilon(run, delta=1e-5, relation=tr.REMOVE, by=tr.Exact(cells=1 << 24, bits=1 << 16))
+
+
+def test_the_lattice_is_no_finer_than_takes_seconds() -> None:
+    for run, delta in ((gaussian(1, poisson(0.5), 10**6), 1e-6), (gaussian(1, poisson(0.1), 1000), 1e-300)):
+        plan = plan_of(run, delta, width=1e-5)
+        low, high = plan.window(plan.outline.counts)
+        assert plan.is_finest
+        assert (high - low) * plan.lattice.bits * count_products(plan.schedule) < 2 * MOST_WORK
+
+
 # -- manners -------------------------------------------------------------------------------------------------
 
 
@@ -266,8 +348,7 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
     with pytest.raises(KeyboardInterrupt):
         curve.epsilon(1e-5)
     assert ctx.prec == before
-    compositions = [c for branch in curve.branches for c in branch.compositions]
-    assert all(not bounds for c in compositions for bounds in c._bounds.values())
+    assert all(not bounds for composition in curve._sides for bounds in composition._bounds.values())
 
 
 def test_what_has_no_finite_lattice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,14 +373,28 @@ def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
         tr.Exact(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_usual_question_does_not_load_flint_for_it() -> None:
-    code = (
-        "import tightrope as tr, sys; tr.Certified(); assert 'tightrope.engines.integers' not in sys.modules"
-    )
+def test_an_accountant_is_a_value_that_does_not_load_flint() -> None:
+    code = "import tightrope as tr, sys; tr.Certified(), tr.Exact(); assert 'flint' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_delta_that_is_too_small_to_tell_is_bounded_once() -> None:
+    seen: list[int] = []
+    run = gaussian(1, poisson(0.1), 2)
+    curve = tr.privacy_curve(
+        run, relation=tr.REMOVE, by=tr.Exact(width=0.1), progress=lambda *at: seen.append(at[0])
+    )
+    found = curve.log_delta(1e300)
+    assert found.lower == -math.inf
+    assert found.upper < -1400
+    assert found.gap is not None
+    assert "not told closely" in str(found.gap)
+    asked = len(seen)
+    assert curve.delta(1e4) == tr.Bracket(0.0, math.ulp(0.0))
+    assert len(seen) == asked
+
+
 def test_a_composition_without_bounds_says_nothing_wrong() -> None:
-    blank = ExactComposition(Schedule([(remove(1, 0.5), 2)]), {ABOVE, BELOW})
+    blank = ExactComposition(Schedule([(remove(1, 0.5), 2)]))
     assert blank.above(Fraction(1)) == 1
     assert blank.below(Fraction(1)) == 0

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from tightrope.answers.private_size import least_shift
 from tightrope.setting.plain import part_of, plain_run
 from tightrope.setting.tables import Table
 from tightrope.statements.checks import parse_statement
-from tightrope.statements.make import Facts, declare_as_accounted, state_run, verify
+from tightrope.statements.make import Facts, declare_as_accounted, state_run
 from tightrope.statements.model import build_schema
-from tightrope.statements.render import render_markdown
+from tightrope.statements.render import render_json, render_markdown
+from tightrope.statements.verify import verify
+from tightrope.theorems.other_batchings import reveal_moves, split_draws
 
-FACTS = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
+FACTS = Facts(name="x", setting="local", unit="example", data_accesses="a", tuning="b", outputs="c")
 THIRD = Fraction(1, 3)
 EXTENDED = np.nextafter(np.longdouble("0.1"), np.longdouble(1))  # between two floats where it is longer
 STEPS = [
@@ -70,12 +73,12 @@ def test_a_statement_says_the_fraction_and_reads_it_back(step: tr.Step) -> None:
     run, relation = step * 3, tr.ADD_OR_REMOVE
     found = declare_as_accounted(run)
     made = state_run(run, relation=relation, delta=1e-6, facts=FACTS, implemented=found)
-    read = parse_statement(made.write_json())
+    read = parse_statement(render_json(made))
     assert read == made
     assert read.accounted == run
     assert read.finding == found
     assert verify(read).holds
-    jsonschema.Draft202012Validator(build_schema()).validate(json.loads(made.write_json()))
+    jsonschema.Draft202012Validator(build_schema()).validate(json.loads(render_json(made)))
     assert "1/3" in render_markdown(made)
 
 
@@ -85,7 +88,7 @@ def test_a_contrast_has_the_same_rate_in_every_row() -> None:
     for given, kind, other in ((fixed, tr.Poisson, poisson), (poisson, tr.WithoutReplacement, fixed)):
         ((step, _),) = tr.contrast(tr.Step(noise, given), delta=1e-6).row(kind, tr.ADD).run
         assert step.sampling == other
-    tiny = tr.contrast(tr.Step(noise, tr.Poisson(rate=5e-324)), delta=1e-6)
+    tiny = tr.contrast(tr.Step(noise, tr.Poisson(rate=1.1e-300)), delta=1e-6)
     assert "too many records" in str(tiny.row(tr.WithoutReplacement, tr.ADD).refusal)
 
 
@@ -110,3 +113,28 @@ def test_a_question_between_floats_is_refused_and_not_rounded() -> None:
         with pytest.raises(tr.InvalidSetting, match=r"must be a float, got Fraction\(1, 3\)"):
             ask(between)
     assert curve.epsilon(0.25) == curve.epsilon(float(Fraction(1, 4)))
+
+
+def test_bounds_for_other_batchings_start_from_the_fraction() -> None:
+    """The float 0.1 is more noise than 1/10."""
+    tenth = Fraction(1, 10)
+    run = tr.Step(tr.Gaussian(noise_multiplier=tenth), tr.EveryRecord()) * 3
+    for bounding, most in (
+        (reveal_moves(run), tenth / 2),
+        (split_draws(run, draws=1, rate=0.5), tenth),
+        (split_draws(run, draws=4, rate=0.5), tenth / 2),
+    ):
+        ((step, _),) = bounding.parts
+        assert isinstance(step.mechanism, tr.Gaussian)
+        assert step.mechanism.exact_noise_multiplier <= most
+
+
+def test_a_private_size_between_floats_is_refused_and_not_rounded() -> None:
+    third = Fraction(1, 3)
+    for ask in (
+        lambda: least_shift(epsilon=third, beta=0.1),  # type: ignore[arg-type]
+        lambda: least_shift(epsilon=0.1, beta=third),  # type: ignore[arg-type]
+        lambda: tr.PrivateSize(estimate=9, epsilon=0.1, beta=third, shift=50),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(tr.InvalidSetting, match="between two floats"):
+            ask()

@@ -101,8 +101,16 @@ def test_refusals_crashes_and_questions_that_take_too_long_are_told_apart(
 
     monkeypatch.setitem(KINDS, "delta", Kind(KINDS["delta"].draw, crash, 1))
     assert judge("delta", QUESTION).status == CRASHED
-    monkeypatch.setitem(KINDS, "delta", Kind(KINDS["delta"].draw, hang, 1))
-    assert judge("delta", QUESTION, 0.05).status == "too slow"
+
+    def hide(question: object) -> Verdict:
+        try:
+            return hang(question)
+        except BaseException as stop:
+            raise SystemError("a callback raised") from stop
+
+    for slow in (hang, hide):
+        monkeypatch.setitem(KINDS, "delta", Kind(KINDS["delta"].draw, slow, 1))
+        assert judge("delta", QUESTION, 0.05).status == "too slow"
 
 
 def test_the_command_counts_and_a_line_is_replayed(

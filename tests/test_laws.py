@@ -404,7 +404,7 @@ def test_without_replacement_at_twice_the_noise_is_poisson(
 ) -> None:
     for steps, epsilon in ((1, 0.001), (40, 0.02), (40, 0.4)):
         doubled = make(3, batch(size, population), steps)
-        single = make(1.5, poisson(size / population), steps)
+        single = make(1.5, poisson(Fraction(size, population)), steps)  # the same pair only at the same rate
         assert fresh(doubled, relation, epsilon) == fresh(single, relation, epsilon)
 
 

@@ -109,10 +109,12 @@ def test_importing_tightrope_loads_no_outer_library() -> None:
         "rich",
         "joblib",
         "distributed",
+        "ray",
         "pyarrow",
         "torch",
         "scipy.stats",
         "scipy.optimize",
+        "flint",
     )
     heavy = (*outer, "tightrope.cli", "tightrope.report", "tightrope.audit", "tightrope.samplers")
     loaded = f"[name for name in {heavy!r} if name in sys.modules]"

@@ -145,9 +145,22 @@ def test_a_ledger_says_what_it_holds() -> None:
         "Ledger under ADD_OR_REMOVE: 3 steps",
         f"  2 x {STEP}",
         f"  1 x {RELEASE}",
+        "  Answers hold if the steps were planned before any output was seen.",
     ]
     assert str(ledger(STEP)).startswith("Ledger under ADD_OR_REMOVE: 1 step\n")
     assert repr(ledger(STEP)) == f"<Ledger: {STEP * 1!r} under ADD_OR_REMOVE>"
+
+
+def test_answers_about_several_kinds_of_steps_say_what_they_rest_on() -> None:
+    kept = ledger(STEP * 3)
+    assert kept.conditions == kept.epsilon(1e-6).conditions == kept.delta(0.1).conditions == ()
+    kept.record(RELEASE)
+    for found in (kept.epsilon(1e-6), kept.delta(0.1), kept.curve().log_delta(0.1)):
+        assert str(found).endswith("] if the steps were planned before any output was seen")
+        assert repr(found).endswith("conditions=('the steps were planned before any output was seen',))")
+    plain = tr.epsilon(STEP * 3 + RELEASE, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert kept.epsilon(1e-6) == plain
+    assert str(kept.epsilon(1e-6)).startswith(f"{plain} if")
 
 
 # what is left of a budget

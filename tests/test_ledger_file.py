@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tightrope as tr
-from ledgers import RELEASE, STEP, TABLE, ledger, mixed, small
+from ledgers import RELEASE, SAVED_BY_07, SAVED_BY_08, STEP, TABLE, ledger, mixed, small
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.sealed_json import SealedJson
 
@@ -41,9 +41,10 @@ def test_the_file_says_what_it_holds(tmp_path: Path) -> None:
     small().save(tmp_path / "ledger.json")
     found = json.loads((tmp_path / "ledger.json").read_text())
     assert len(found.pop("sha256")) == 64
+    assert len(found.pop("id")) == 32
     assert found == {
         "format": "tightrope-ledger",
-        "version": 2,
+        "version": 3,
         "relation": "add-or-remove",
         "accuracy": 0.001,
         "effort": "quick",
@@ -123,11 +124,13 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "no format": (lambda d: d.update(format=None), "format must be a string, got None"),
     "newer": (
-        lambda d: d.update(version=3),
-        "version must be 2, the newest understood here, or an older one, got 3. Use the tightrope that",
+        lambda d: d.update(version=4),
+        "version must be 3, the newest understood here, or an older one, got 4. Use the tightrope that",
     ),
-    "version true": (lambda d: d.update(version=True), "version must be 2"),
-    "version text": (lambda d: d.update(version="2"), "version must be 2"),
+    "version true": (lambda d: d.update(version=True), "version must be 3"),
+    "version text": (lambda d: d.update(version="3"), "version must be 3"),
+    "no id": (lambda d: d.pop("id"), "id is missing"),
+    "id": (lambda d: d.update(id=7), "id must be a string, got 7"),
     "unknown key": (lambda d: d.update(acuracy=1), "acuracy = 1 is not a known key. Did you mean accuracy?"),
     "no relation": (
         lambda d: d.pop("relation"),
@@ -229,12 +232,14 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "ledger.json"
-    small().save(path)
+    kept = small()
+    kept.save(path)
     before = path.read_bytes()
+    kept.record(TABLE)
     with monkeypatch.context() as patched:
         patched.setattr(call, failure)
         with pytest.raises(error) as refusal:
-            mixed().save(path)
+            kept.save(path)
     if error is tr.InvalidSetting:
         assert str(refusal.value) == (
             f"the ledger {str(path)!r} could not be written: No space left on device. "
@@ -242,8 +247,8 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
         )
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    mixed().save(path)
-    assert Ledger.load(path) == mixed()
+    kept.save(path)
+    assert Ledger.load(path) == kept == ledger(STEP * 3, RELEASE, TABLE)
 
 
 def test_a_disk_that_fills_up_while_writing_leaves_the_old_file(
@@ -251,26 +256,18 @@ def test_a_disk_that_fills_up_while_writing_leaves_the_old_file(
 ) -> None:
     path = tmp_path / "ledger.json"
     small().save(path)
+    kept = Ledger.load(path)
+    kept.record(TABLE)
+    write = os.write
 
-    class Full:
-        def __init__(self, file: Any) -> None:
-            self.file = file
+    def write_some(descriptor: int, content: bytes) -> int:
+        write(descriptor, content[:20])
+        raise OSError(28, "No space left on device")
 
-        def __enter__(self) -> "Full":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.file.close()
-
-        def write(self, content: bytes) -> None:
-            self.file.write(content[:20])
-            full()
-
-    opened = Path.open
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", lambda self, *args: Full(opened(self, *args)))
+        patched.setattr(os, "write", write_some)
         with pytest.raises(tr.InvalidSetting, match="No space left on device"):
-            mixed().save(path)
+            kept.save(path)
     assert list(tmp_path.iterdir()) == [path]
     assert Ledger.load(path) == small()
 
@@ -301,18 +298,23 @@ def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
 def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     small().save(tmp_path / "real.json")
     (tmp_path / "link.json").symlink_to("real.json")
-    mixed().save(tmp_path / "link.json")
+    kept = Ledger.load(tmp_path / "link.json")
+    kept.record(STEP)
+    kept.save(tmp_path / "link.json")
+    kept.save(tmp_path / "real.json")  # the same file
     assert (tmp_path / "link.json").is_symlink()
-    assert Ledger.load(tmp_path / "real.json") == mixed()
+    assert Ledger.load(tmp_path / "real.json").run == STEP * 4 + RELEASE
 
 
 def test_saving_keeps_the_permissions_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
-    Ledger(relation=tr.ADD).save(path)
+    kept = small()
+    kept.save(path)
     path.chmod(0o600)
-    Ledger(relation=tr.REMOVE).save(path)
+    kept.record(STEP)
+    kept.save(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert Ledger.load(path) == Ledger(relation=tr.REMOVE)
+    assert Ledger.load(path) == kept
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
@@ -331,17 +333,23 @@ def test_a_path_is_a_string_or_a_path(path: object) -> None:
         Ledger.load(path)  # type: ignore[arg-type]
 
 
-def test_a_ledger_saved_by_version_1_is_read(tmp_path: Path) -> None:
-    def downgrade(document: dict[str, Any]) -> None:
-        document["version"] = 1
-        document.pop("effort")
-        document["trusting"] = "proved"
+@pytest.mark.parametrize("saved", [SAVED_BY_07, SAVED_BY_08], ids=["0.7", "0.8"])
+def test_what_older_versions_saved_is_read_and_gone_on_with(saved: str, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text(saved)
+    first, second = Ledger.load(path), Ledger.load(path)
+    assert first == second == small()
+    for kept in (first, second):
+        kept.record(STEP)
+        kept.save(path)
+    assert json.loads(path.read_text())["version"] == 3
+    assert Ledger.load(path).run == STEP * 5 + RELEASE
 
-    assert Ledger.load(edited(downgrade, tmp_path / "ledger.json")) == small()
 
+def test_a_ledger_of_version_1_that_trusted_conjectures_is_refused(tmp_path: Path) -> None:
     def distrust(document: dict[str, Any]) -> None:
-        downgrade(document)
-        document["trusting"] = "conjectured"
+        document |= {"version": 1, "trusting": "conjectured"}
+        del document["effort"], document["id"]
 
     with pytest.raises(tr.InvalidSetting, match="trusting must be a known name, got 'conjectured'"):
         Ledger.load(edited(distrust, tmp_path / "other.json"))

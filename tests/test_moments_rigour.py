@@ -142,6 +142,26 @@ def test_rho_of_full_batches_is_never_below_the_exact_fraction() -> None:
         assert Fraction(found.divergence(3.25).upper) >= exact * order
 
 
+@pytest.mark.parametrize("order", [1e9 + 1, 2e9, 1e10, 1e12, 1e300])
+def test_rho_holds_at_orders_beyond_those_that_are_looked_at(order: float) -> None:
+    """Sampling helps less and less there: up to order 1e12 rho was said to be 1e-19, and is 5e-9."""
+    for noise, rate in ((1e4, 1e-12), (1e3, 1e-6), (1.0, 1e-3)):
+        curve = tr.privacy_curve(gaussian(noise, poisson(rate), 1), relation=tr.REMOVE, by=tr.Renyi())
+        rho = curve.zero_concentrated(order).upper
+        # M(c) is at least its last binomial term, g^{1+c} e^{c (1+c) / (2 s^2)}
+        lost = (1 / (2 * Fraction(noise) ** 2)) * Fraction(order) + Fraction(order) / (
+            Fraction(order) - 1
+        ) * Fraction(math.log(rate))
+        assert float(lost / Fraction(order)) <= rho * (1 + 1e-12)
+
+
+def test_an_order_between_floats_is_refused_and_not_rounded() -> None:
+    curve = tr.privacy_curve(gaussian(1, EVERY, 1), relation=tr.REMOVE, by=tr.Renyi())
+    for ask in (curve.divergence, curve.zero_concentrated):
+        with pytest.raises(tr.InvalidSetting, match="between two floats"):
+            ask(Fraction(4, 3))  # type: ignore[call-overload, arg-type]
+
+
 @pytest.mark.parametrize("order", [1.0001, 3.0, 1e6])
 def test_a_divergence_is_never_below_that_of_a_milder_order(order: float) -> None:
     for run in (gaussian(0.9, poisson(0.01), 7), laplace(1, poisson(0.3), 7), gaussian(30, EVERY, 2)):

@@ -26,7 +26,8 @@ from opacus_training import (
 )
 from tightrope.audit import Verdict
 from tightrope.integrations.opacus import SamplerMismatch, TightropeEngine, audit_training
-from tightrope.statements.make import Facts, state_audit, verify
+from tightrope.statements.make import Facts, state_audit
+from tightrope.statements.verify import verify
 
 pytestmark = USUAL_WARNINGS
 

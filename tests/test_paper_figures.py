@@ -49,7 +49,11 @@ def test_the_verdicts_of_figure_2() -> None:
     claims = quick("figure-2").made.claims
     assert [claim.verdict for claim in claims] == [*[AGREES] * 6, SHARPENED]
     assert claims[0].certified.count("5 of 5") == 2
-    assert claims[-1].certified.startswith("[19.3912675")
+    lower, upper = map(float, claims[-1].certified.partition("]")[0].strip("[").split(", "))
+    # Noise .55315014 misses epsilon 1, .55315474 is safe, and the one found is at most 3e-5 above, relative
+    # (3 calibrate.CLOSE). At the first of these epsilon is 19.39184, at the last 19.38921.
+    assert 19.3892 < lower < upper < 19.3919
+    assert upper - lower < 2e-6
 
 
 def test_the_noises_of_figure_2_are_safe_and_close_to_unsafe() -> None:

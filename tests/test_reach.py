@@ -3,10 +3,14 @@
 import math
 
 import pytest
+from flint import arb, ctx
 
 import tightrope as tr
-from tightrope.engines.closed_forms import OneStep
+from tightrope.engines.choose import TABLE
+from tightrope.engines.closed_forms import OneStep, _normal_tail
+from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour import ContourEngine
+from tightrope.engines.face import Engine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -82,3 +86,47 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
     # one of two steps jumps and the other is calm, or better: close to twice one step's delta
     assert exact.lower + math.log(2) - 0.01 <= twice.upper
     assert twice.lower <= exact.upper + math.log(2) + 0.2
+
+
+@pytest.mark.parametrize("x", [1.1e3, 1e5, 1e7, 1e9])
+def test_a_normal_tail_is_known_as_closely_as_where_it_starts(x: float) -> None:
+    with ctx.workprec(256):
+        start = arb(x) * arb(2).sqrt()  # not exact
+        found, density = _normal_tail(start), (-start * start / 2).exp() / (2 * arb.pi()).sqrt()
+        assert found.rel_accuracy_bits() > 150
+        assert density * start / (1 + start * start) < found < density / start  # Mills' ratio
+
+
+def test_nobody_is_asked_after_a_closed_form() -> None:
+    """ln delta is -1.8e18 here, and moves by a thousand with the last bit of the noise."""
+
+    def refuse(schedule: Schedule) -> Engine:
+        raise AssertionError("was asked")
+
+    step = tr.Step(tr.Gaussian(noise_multiplier=1e9), tr.Poisson(rate=1.3e-13))
+    (analysis,) = analyse(step * 1, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    table = [row for row in TABLE if row.has_the_last_word]
+    table.append(EngineRow(make=refuse, applies=lambda schedule: True))
+    with pytest.raises(tr.NotPreciseEnough, match="only to"):
+        Composition(schedule, table).log_bounds(5.6e-12, 1e-3)
+
+
+def test_a_refusal_is_not_worked_out_twice() -> None:
+    """Covers, witnesses and both ends ask the same curve, and refusing takes longest."""
+    asked = []
+
+    def decline(schedule: Schedule) -> Engine:
+        asked.append(schedule)
+        raise tr.NotPreciseEnough("too hard")
+
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
+    (analysis,) = analyse(step * 2, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    composed = Composition(schedule, [EngineRow(make=decline, applies=lambda schedule: True)])
+    for _ in range(2):
+        with pytest.raises(tr.NotPreciseEnough):
+            composed.log_bounds(1.0, 1e-3)
+    assert len(asked) == 1

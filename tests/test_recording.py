@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import binom
 
 from tightrope.audit.finding import Scheme
+from tightrope.audit.recordings.naming import find_interval
 from tightrope.audit.recordings.recording import read_recording, record
-from tightrope.audit.recordings.watch import _confidence_interval, watch
+from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting
 
 HEADER = '{"format":"tightrope-batches","version":1,"records":10}\n'
@@ -151,7 +152,7 @@ def test_a_file_that_is_not_there_is_named(path: Path) -> None:
 
 @pytest.mark.parametrize(("successes", "trials"), [(3, 50), (12_800, 2_000_000), (0, 100), (100, 100)])
 def test_the_interval_of_a_rate_covers_it_as_often_as_is_said(successes: int, trials: int) -> None:
-    low, high = _confidence_interval(successes, trials)
+    low, high = find_interval(successes, trials)
     # exact limits: at each of them the count seen, or one further off, has probability (1 - 0.999) / 2
     assert (
         low == 0
@@ -172,7 +173,7 @@ def test_one_record_that_comes_far_too_often_is_noticed(times: int) -> None:
     rates[77] *= times
     finding = watch([np.flatnonzero(rng.random(10_000) < rates) for _ in range(200)], records=10_000)
     assert finding.scheme is not Scheme.POISSON
-    assert any("one record came" in test.saw for test in finding.tests)
+    assert any("a record came" in test.saw for test in finding.tests)
 
 
 def test_what_one_record_may_do_unnoticed_is_said() -> None:

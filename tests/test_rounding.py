@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 
 import tightrope as tr
-from tightrope.audit.claims.judge import Audit, Verdict
+from tightrope.audit.claims.judge import Audit
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, ends_from_logs, round_up, write_brackets
 from tightrope.curve.simulated_curve import Estimate

@@ -238,7 +238,7 @@ def test_empty_batches_are_batches() -> None:
     for sampler in (
         PoissonSampler(records=5, rate=0, steps=3),
         WithoutReplacementSampler(records=5, batch=0, steps=3),
-        PoissonSampler(records=5, rate=5e-324, steps=3, seed=0),
+        PoissonSampler(records=5, rate=1e-299, steps=3, seed=0),
         PoissonSampler(records=5, rate=0, steps=3, seed=1).share(rank=1, ranks=2),
     ):
         assert [batch.tolist() for batch in sampler] == [[], [], []]

@@ -23,10 +23,10 @@ from tightrope.statements.make import (
     state_audit,
     state_ledger,
     state_run,
-    verify,
 )
 from tightrope.statements.model import Statement, build_schema
-from tightrope.statements.render import render_latex, render_markdown, render_registry
+from tightrope.statements.render import render_json, render_latex, render_markdown, render_registry
+from tightrope.statements.verify import verify
 
 ROOT = Path(__file__).parent.parent
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -64,6 +64,10 @@ def stated(**changed: Any) -> Statement:
     return state_run(RUN, **{**how, **changed})
 
 
+def write(made: Statement) -> str:
+    return render_json(made, even_if_refuted=True)
+
+
 def one_of_each() -> list[Statement]:
     laplace = tr.Step(tr.Laplace(noise_multiplier=2), tr.EveryRecord()) * 1
     response = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 3
@@ -71,7 +75,15 @@ def one_of_each() -> list[Statement]:
     batches = (
         tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=50, population=50_000)) * 1000
     )
-    plain = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
+    plain = Facts(
+        name="x",
+        setting="local",
+        unit="user",
+        records_per_unit=1,
+        data_accesses="a",
+        tuning="b",
+        outputs="c",
+    )
     others = [
         state_run(
             run, relation=tr.ADD_OR_REMOVE, delta=1e-6, facts=plain, implemented=declare_as_accounted(run)
@@ -85,24 +97,24 @@ def one_of_each() -> list[Statement]:
     return [stated(), stated(implemented=SHUFFLED), stated(implemented=unknown, epsilon=1.0), seen, *others]
 
 
-@pytest.mark.parametrize("made", one_of_each(), ids=lambda made: made.certified.verdict)
+@pytest.mark.parametrize("made", one_of_each(), ids=lambda made: made.certified.sampling_verdict)
 def test_json_and_back_loses_nothing_and_fits_the_schema(made: Statement) -> None:
-    text = made.write_json()
+    text = write(made)
     again = parse_statement(text)
     assert again == made
-    assert again.write_json() == text
+    assert write(again) == text
     assert json.loads(text) == json.loads(json.dumps(json.loads(text)))
     jsonschema.Draft202012Validator(build_schema()).validate(json.loads(text))
     assert again.accounted == made.accounted
 
 
 def test_the_published_schema_is_the_one_of_the_code() -> None:
-    assert json.loads((ROOT / "docs" / "tightrope-statement-1.schema.json").read_text()) == build_schema()
+    assert json.loads((ROOT / "docs" / "tightrope-statement-2.schema.json").read_text()) == build_schema()
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
     """The plain statement with one entry set, or left out where the value is `...`."""
-    entries: dict[str, Any] = json.loads(stated().write_json())
+    entries: dict[str, Any] = json.loads(write(stated()))
     *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     inner: Any = entries
     for part in way:
@@ -133,7 +145,9 @@ def changed(path: str, value: object) -> dict[str, Any]:
         ("claim/epsilon", -1, "claim.epsilon must"),
         ("claim/delta", 0, "claim.delta must"),
         ("claim/epsilon", "1", "claim.epsilon must"),
-        ("certified/verdict", "fine", "certified.verdict must"),
+        ("certified/sampling_verdict", "fine", "certified.sampling_verdict must"),
+        ("claim/standing", "fine", "claim.standing must"),
+        ("unit/records_per_unit", 0, "unit.records_per_unit must"),
         ("implemented/scheme", "magic", "implemented.scheme must"),
         ("implemented/evidence", "hearsay", "implemented.evidence must"),
         ("theorems/0/standing", "likely", "theorems[0].standing must"),
@@ -155,9 +169,11 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("version", 2, "version must be 1, got 2. Update tightrope"),
-        ("version", 0, "version must be 1, got 0. Make it anew"),
-        ("version", "1", "version must be 1, got '1'"),
+        ("version", 3, "version must be 1 or 2, got 3. Update tightrope"),
+        ("version", 0, "version must be 1 or 2, got 0. Make it anew"),
+        ("version", "1", "version must be 1 or 2, got '1'"),
+        ("version", True, "version must be 1 or 2, got True"),
+        ("version", 1, "claim.standing is not a known key of version 1"),
         ("format", "card", "format must be 'tightrope-statement'"),
         ("dataset/epochs", 3, "10000 steps contradict dataset.epochs = 3"),
         ("dataset/batch", 500, "run[0].sampling.rate = 0.001 contradicts dataset.batch / dataset.records"),
@@ -170,8 +186,12 @@ def test_what_we_refuse_the_schema_refuses_and_the_field_is_named(
         ),
         ("implemented/sampling", None, "implemented.scheme = 'poisson' contradicts"),
         ("implemented/sampling/rate", 1e-6, "implemented.sampling.rate = 1e-06 contradicts dataset.batch"),
-        ("implemented/rate_range", [0.0, 0.0], "implemented.rate_range = [0.0, 0.0] contradicts"),
-        ("implemented/rate_range", [0.0, 1.0], "the range of a rate that was watched"),
+        (
+            "implemented/rate_range",
+            [0.0, 0.0],
+            "implemented.rate_range = [0, 0] and implemented.sampling.rate",
+        ),
+        ("implemented/rate_range", [0.0, 1.0], "a rate that was watched has a range, and no other has one"),
         ("dataset/batch", 100_000, "dataset.batch = 100000 contradicts dataset.records"),
         ("dataset/epochs", 1e308, "dataset.epochs = 1e+308"),
         ("dataset/records", 10**400, "dataset.records must"),
@@ -190,12 +210,12 @@ def test_versions_and_numbers_that_contradict_each_other_are_refused(
     [
         ("records", 777, "implemented.records = 777 contradicts dataset.records = 50000"),
         ("batch", 3, "implemented.batch = 3 contradicts dataset.batch = 50"),
-        ("epoch", 10_000, "implemented.epoch = 10000 contradicts"),
-        ("full", 2000, "implemented.full = 2000 contradicts"),
+        ("epoch", 10_000, "implemented.epoch = 10000, implemented.batch = 50, implemented.times = 1 and"),
+        ("full", 2000, "implemented.full = 2000 and implemented.epoch = 1000 contradict each other"),
     ],
 )
 def test_numbers_of_a_shuffle_are_held_against_the_dataset(key: str, value: int, said: str) -> None:
-    entries = json.loads(stated(implemented=SHUFFLED).write_json())
+    entries = json.loads(write(stated(implemented=SHUFFLED)))
     entries["implemented"][key] = value
     with pytest.raises(tr.InvalidSetting) as refused:
         parse_statement(json.dumps(entries))
@@ -212,8 +232,8 @@ def test_steps_are_held_against_epochs_by_the_rate_alone() -> None:
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
-    text = stated().write_json().replace('"epsilon": 0.9472', '"epsilon": 0.5, "epsilon": 0.9472')
-    with pytest.raises(tr.InvalidSetting, match="'epsilon' stands twice"):
+    text = write(stated()).replace('"epsilon": 0.9472', '"epsilon": 0.5, "epsilon": 0.9472')
+    with pytest.raises(tr.InvalidSetting, match="the key 'epsilon' twice"):
         parse_statement(text)
 
 
@@ -254,26 +274,42 @@ def test_what_is_no_statement_is_refused(text: str) -> None:
 def test_a_claim_is_verified_in_well_under_a_second() -> None:
     made = stated()
     before = time.process_time()
-    found = verify(parse_statement(made.write_json()))
+    found = verify(parse_statement(write(made)))
     assert found.holds
     assert time.process_time() - before < 5  # measured: some milliseconds
-    assert "The claim holds: epsilon 0.9472 at delta 1e-06 under ADD_OR_REMOVE." in str(found)
+    first, *_ = str(found).splitlines()
+    assert first.startswith(
+        "The claim holds for one example added or removed, epsilon 0.9472 at delta 1e-06, "
+    )
+    assert first.endswith("provided that all of this is true, which nobody checked:")
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("claim/epsilon", 0.947, "claim.epsilon = 0.947 is not proved"),
-        ("claim/delta", 1e-7, "is not proved"),
+        (
+            "claim/epsilon",
+            0.947,
+            "claim.epsilon = 0.947 is refuted: epsilon 0.947195 is reached by what runs",
+        ),
+        ("claim/epsilon", 0.9471956, "claim.epsilon = 0.9471956 is not proved"),
+        ("claim/delta", 1e-7, "is refuted"),
         ("certified/accounted/upper", 0.96, "certified.accounted.upper"),
         ("certified/runs/upper", None, "certified.runs.upper = nothing"),
-        ("certified/verdict", "covered", "certified.verdict = 'covered'"),
+        ("certified/sampling_verdict", "covered", "certified.sampling_verdict = 'covered'"),
+        ("certified/sampling_verdict", "matches", "certified.sampling_verdict = 'matches'"),
+        (
+            "claim/standing",
+            "conjectured",
+            "claim.standing = 'conjectured' is not what is found now, 'proved'",
+        ),
+        ("command", "curl example.org | sh", "is not how a statement is checked"),
         ("certified/provided", "nothing", "certified.provided = 'nothing'"),
         ("theorems", [], "theorems are not those"),
         ("theorems/0/standing", "conjectured", "theorems are not those"),
         ("assumptions", [], "assumptions are not those"),
-        ("relation", "substitute", "is not proved"),
-        ("run/0/mechanism/noise_multiplier", 0.7, "is not proved"),
+        ("relation", "substitute", "is refuted"),
+        ("run/0/mechanism/noise_multiplier", 0.7, "is refuted"),
     ],
 )
 def test_a_statement_that_was_tampered_with_does_not_hold(path: str, value: object, said: str) -> None:
@@ -294,11 +330,12 @@ def test_a_bracket_beside_the_truth_is_false_however_near(name: str, ends: dict[
 def test_a_claim_about_poisson_batches_does_not_hold_for_a_loader_that_shuffles() -> None:
     found = verify(stated(implemented=SHUFFLED, epsilon=0.9472))
     assert not found.holds
-    assert "epsilon 80.2" in found.problems[0]
+    assert "is refuted: epsilon 13.9997 is reached" in found.problems[0]
     honest = stated(implemented=SHUFFLED)
     assert honest.claim.epsilon > 80
     assert verify(honest).holds
-    assert [a.holds for a in honest.assumptions] == ["no", "not checked", "not checked", "not checked"]
+    assert [a.holds for a in honest.assumptions] == ["yes", *["not checked"] * 4]
+    assert (honest.claim.standing, honest.certified.sampling_verdict) == ("proved", "too_small")
 
 
 def test_nothing_proved_means_no_claim_of_our_own() -> None:
@@ -391,7 +428,7 @@ def test_the_examples_in_the_docs_hold_and_are_rendered_from_one_another(name: s
     folder = ROOT / "docs" / "statements"
     made = parse_statement((folder / f"{name}.json").read_text())
     assert verify(made).holds
-    assert made.write_json() == (folder / f"{name}.json").read_text()
+    assert write(made) == (folder / f"{name}.json").read_text()
     assert render_markdown(made) == (folder / f"{name}.md").read_text()
     assert render_latex(made) == (folder / f"{name}.tex").read_text()
     facts = read_registry_facts(
@@ -422,7 +459,7 @@ ONE_RUN = (
         ('relation = "add"\nrun = [1]\n', "run[0] must be a table, got 1."),
         (f'relation = "add"\ndelat = 1\n{ONE_RUN}', "delat = 1 is not a known key. Did you mean delta?"),
         (f'relation = "add"\n[dataset]\nrecords = 2020-01-01\n{ONE_RUN}', "dataset.records must be a valid"),
-        (f'relation = "add"\n[dataset]\nrecords = 0x{"f" * 5000}\n{ONE_RUN}', "dataset.records must be less"),
+        (f'relation = "add"\n[dataset]\nrecords = 0x{"f" * 500}\n{ONE_RUN}', "dataset.records must be less"),
         (f'relation = "add"\n[dataset]\nrecords = 1000\nbatch = 7\n{ONE_RUN}', "7 / 1000 = 0.007."),
         (f'relation = "add"\n[implemented]\n{ONE_RUN}', "implemented.scheme is missing. Write one of"),
         (f'relation = "add"\n[implemented]\nscheme = "poisson"\n{ONE_RUN}', "write 'as-accounted' here."),

@@ -21,6 +21,7 @@ from pieces import (
     doubled,
     my_process,
     pausing,
+    processes_within,
     refusing,
     safe_rows,
 )
@@ -125,6 +126,57 @@ def test_bad_worker_counts_are_refused_before_a_file_is_made(workers: Any, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        ("multiprocessing", "hand over results as they come, got MultiprocessingBackend"),
+        ("threading", "use processes, because threads share the precision of ball arithmetic, got Threading"),
+    ],
+)
+def test_backends_that_cannot_do_the_work_are_refused_before_a_file_is_made(
+    backend: str, reason: str, tmp_path: Path
+) -> None:
+    import joblib
+
+    for resume in (False, True):
+        for workers in (None, 2):
+            with (
+                joblib.parallel_config(backend, n_jobs=2),
+                pytest.raises(
+                    tr.InvalidSetting, match=rf"^joblib's backend must {reason}.* or pass workers=1"
+                ),
+            ):
+                sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=workers, resume=resume)
+    assert list(tmp_path.iterdir()) == []
+    with joblib.parallel_config(backend, n_jobs=2):
+        assert len(sweep(QUICK_GRID, out=tmp_path / "out.csv", workers=1)) == 6
+
+
+def test_a_file_that_is_resumed_is_as_it_was_when_a_backend_is_refused(tmp_path: Path) -> None:
+    import joblib
+
+    path = tmp_path / "out.csv"
+    sweep({**QUICK_GRID, "steps": 1}, out=path, workers=1)
+    before = path.read_bytes()
+    with joblib.parallel_config("multiprocessing", n_jobs=2), pytest.raises(tr.InvalidSetting):
+        sweep(QUICK_GRID, out=path, resume=True)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("options", [{"backend": "sequential"}, {"backend": "threading", "n_jobs": 1}])
+def test_one_job_is_this_process_whatever_the_backend(options: dict[str, Any]) -> None:
+    import joblib
+
+    with joblib.parallel_config(**options):
+        assert {pid for _, pid in in_parallel(my_process, range(3), workers=None)} == {os.getpid()}
+
+
+def test_work_inside_a_worker_is_done_by_that_worker() -> None:
+    found: dict[int, Any] = dict(in_parallel(processes_within, range(2), workers=2))
+    assert all(inner == {outer} for outer, inner in found.values())
+
+
 def test_without_joblib_one_worker_works_and_several_say_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -137,7 +189,7 @@ def test_without_joblib_one_worker_works_and_several_say_what_to_install(
 def test_joblib_is_not_imported_until_it_is_needed() -> None:
     script = (
         "import sys; from tightrope.sweeps.sweep import in_parallel; list(in_parallel(abs, [1], workers=1)); "
-        "print([name for name in ('joblib', 'distributed', 'pyarrow') if name in sys.modules])"
+        "print([name for name in ('joblib', 'distributed', 'ray', 'pyarrow') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -30,7 +30,7 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, mp, mpf
-from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness
+from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import LogBounds
 from tightrope.numerics.floats import Floats

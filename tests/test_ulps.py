@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from flint import arb, ctx
 from scipy import special
 
 from tightrope.numerics import ulps
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, gamma
 
 MANY = 1500
 UNDERFLOW = ulps.UNDERFLOW_ABS_ERROR
@@ -127,6 +128,21 @@ def test_elementary_functions_of_numpy_and_math(name: str) -> None:
     x = x[np.isfinite(x)]
     check(x, getattr(np, name)(x), reference, ulps.ELEMENTARY_REL_ERROR)
     check(x, scalar(getattr(math, name))(x), reference, ulps.ELEMENTARY_REL_ERROR)
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exponentials_and_logarithms_of_one_number_are_right_to_one_float(name: str) -> None:
+    """What `log_ends` and the printed ends of delta step over."""
+    reference, x = ELEMENTARY[name]
+    for value in x[np.isfinite(x)].tolist():
+        found, truth = getattr(math, name)(value), reference(arb(value))
+        assert arb(math.nextafter(found, -math.inf)) <= truth <= arb(math.nextafter(found, math.inf)), value
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 1000, 12345, 10**9, 2**50, 2**51 - 1])
+def test_gamma_is_rounded_up(count: int) -> None:
+    unit = Fraction(1, 2**53)
+    assert count * unit / (1 - count * unit) <= Fraction(gamma(count))
 
 
 def test_functions_of_two_arguments() -> None:

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
 from tightrope.files import as_path, read_toml
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import MOST_STEPS
@@ -83,7 +83,7 @@ def as_printed(value: object) -> Printed:
     """A finite number with its digits; those of decimals come from the TOML parser."""
     number = Printed(str(value)) if type(value) is int else value
     if not isinstance(number, Printed) or not math.isfinite(number):
-        refuse(f"must be a finite number, got {value!r}", _REMEDY)
+        refuse(f"must be a finite number, got {write_value(value)}", _REMEDY)
     return number
 
 
@@ -95,7 +95,7 @@ def as_fraction(value: object) -> Fraction:
 def as_line(value: object) -> object:
     """Text that is not empty and has no line breaks."""
     if isinstance(value, str) and not (value.strip() and value.isprintable()):
-        refuse(f"must be one line of text, got {value!r}", "Say it in one line.")
+        refuse(f"must be one line of text, got {write_value(value)}", "Say it in one line.")
     return value.strip() if isinstance(value, str) else value
 
 
@@ -107,7 +107,9 @@ def one_of(*names: str, meaning: Mapping[str, object] | None = None) -> BeforeVa
         if not isinstance(value, str) or value not in choices:
             near = get_close_matches(str(value), choices, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            refuse(f"must be a known name, got {value!r}", f"{hint}Write one of {', '.join(choices)}.")
+            refuse(
+                f"must be a known name, got {write_value(value)}", f"{hint}Write one of {', '.join(choices)}."
+            )
         return choices[value]
 
     return BeforeValidator(choose)
@@ -180,7 +182,8 @@ class PublishedRun(ClosedTable):
         kind = {"reshuffled": SHUFFLE, "last_batch": SHUFFLE, "draws": SEVERAL_DRAWS}.get(key)
         if kind and implemented is not _MISSING and implemented != kind:
             refuse(
-                f"= {value!r} contradicts implemented: it describes {kind}", "Leave out what is not meant."
+                f"= {write_value(value)} contradicts implemented: it describes {kind}",
+                "Leave out what is not meant.",
             )
         return value
 
@@ -203,7 +206,7 @@ class PublishedRun(ClosedTable):
         exact, rounding = Fraction(batch, records), getattr(value, "half_a_digit", 0.0) * (1 + 1e-9)
         if printed is not None and abs(printed - exact) > rounding:
             quotient = f"batch / records = {batch} / {records} = {float(exact):.6g}"
-            refuse(f"= {value!r} contradicts {quotient}", "Leave out what is not printed.")
+            refuse(f"= {write_value(value)} contradicts {quotient}", "Leave out what is not printed.")
         return exact
 
     @field_validator("steps_per_epoch")
@@ -226,7 +229,9 @@ class PublishedRun(ClosedTable):
             counted = _steps_of(known["epochs"], 1 / rate, known["steps_per_epoch"], quotient)
             steps = stated or counted
         if stated and counted and not counted.least <= stated.least <= stated.most <= counted.most:
-            refuse(f"= {value!r} contradicts epochs: {counted.how}", "Leave out what is not printed.")
+            refuse(
+                f"= {write_value(value)} contradicts epochs: {counted.how}", "Leave out what is not printed."
+            )
         if steps and not 1 <= steps.least <= steps.most <= MOST_STEPS:
             refuse(f"must be from 1 to {MOST_STEPS:.0e}, got {steps.how}", "Nobody runs others.")
         return steps
@@ -252,10 +257,10 @@ def _stated_steps(value: object) -> StepRange | None:
         return None
     ends: list[Any] = value if isinstance(value, list) and len(value) == 2 else [value, value]
     if not all(type(end) is int and end >= 1 for end in ends):
-        refuse(f"must be one whole number, or the fewest and the most, got {value!r}", _STEPS)
+        refuse(f"must be one whole number, or the fewest and the most, got {write_value(value)}", _STEPS)
     least, most = ends
     if least > most:
-        refuse(f"must be the fewest before the most, got {value!r}", _STEPS)
+        refuse(f"must be the fewest before the most, got {write_value(value)}", _STEPS)
     return StepRange(least, most, f"{least:,} steps" if least == most else f"{least:,} to {most:,} steps")
 
 

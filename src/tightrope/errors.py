@@ -9,14 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
+MOST_SHOWN = 1000  # characters of a value in a refusal
+MOST_LISTED = 100  # problems of one file
 
 
 def write_value(value: object) -> str:
-    """The value as Python writes it."""
+    """The value as Python writes it, cut where it would fill a screen."""
     try:
-        return repr(value)
+        text = repr(value)
     except ValueError:  # Python refuses to write whole numbers of thousands of digits
         return "a number of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
+def write_key(key: str) -> str:
+    """The name of an entry as it stands in a file; quoted where it would break or steer a line of text."""
+    return key if key.isprintable() and len(key) <= MOST_SHOWN else write_value(key)
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,9 @@ class SeveralProblems(InvalidSetting):
         """The refusal as a front end says it."""
         count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
         heading = f"{self.where}{self.path} has {count}:"
-        return "\n  ".join([heading, *(problem.in_words(words) for problem in self.problems)])
+        listed = [problem.in_words(words) for problem in self.problems[:MOST_LISTED]]
+        more = len(self.problems) - MOST_LISTED
+        return "\n  ".join([heading, *listed, *([f"and {more:,} more."] if more > 0 else [])])
 
 
 class NoTheorem(TightropeError):
@@ -157,6 +167,10 @@ class NoSuchValue(TightropeError):
 
 class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
+
+
+class RefutedClaim(TightropeError):
+    """A claim that is certainly false, which is printed only where that is asked for."""
 
 
 class WorkerDied(TightropeError):

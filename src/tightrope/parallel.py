@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
-from tightrope.errors import InvalidSetting, WorkerDied
+from tightrope.errors import Described, InvalidSetting, WorkerDied
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -110,14 +110,26 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
         remedy = "Install tightrope[dist], or pass {workers=1}."
         raise InvalidSetting("workers", workers, "be 1 where joblib is not installed", remedy) from None
     backend, stated = joblib.parallel.get_active_backend()
-    if type(backend).__name__ == "DaskDistributedBackend":
-        # Asked directly: joblib 1.6 hangs when Dask gives up a task, and works here when a cluster has one
-        # core.
-        return _Dask(backend.client, workers).run, 1  # Dask itself has tried a piece on several workers
-    wanted = stated if workers is None else workers
+    kind, wanted = type(backend).__name__, stated if workers is None else workers
+    # Clusters are asked directly, and themselves try a piece several times. joblib 1.6 hangs when Dask gives
+    # up a task, works here when a cluster has one core, and cannot stream from Ray.
+    if kind == "DaskDistributedBackend":
+        return _Dask(backend.client, workers).run, 1
+    if kind == "RayBackend":
+        return _Ray.connect(backend, wanted).run, 1
     # What joblib calls one job is done in this process, where a piece that kills would kill everything.
     count = joblib.effective_n_jobs(-1 if wanted is None else wanted)
-    return (None, 0) if count == 1 else (partial(_run_joblib, count), TRIES_ALONE)
+    uses_threads = getattr(backend, "uses_threads", False)
+    if count == 1 or (uses_threads and backend.nesting_level):  # threads are what joblib gives its workers
+        return None, 0
+    if uses_threads:
+        must = "use processes, because threads share the precision of ball arithmetic"
+    elif not backend.supports_return_generator:
+        must = "hand over results as they come"
+    else:
+        return partial(_run_joblib, count), TRIES_ALONE
+    remedy = "Set joblib.parallel_config to loky, which is its default, to dask or ray, or pass {workers=1}."
+    raise InvalidSetting("joblib's backend", Described(kind), must, remedy)
 
 
 def _run_joblib(
@@ -148,12 +160,7 @@ def _run_joblib(
         for place, outcome in outcomes:
             del under_way[place]
             yield place, outcome
-    except Exception as problem:
-        # Work that fails is an outcome, so what Ray raises is about its workers.
-        if not isinstance(problem, BrokenExecutor) and not type(problem).__module__.startswith(
-            "ray.exceptions"
-        ):
-            raise
+    except BrokenExecutor:
         with lock:
             is_open = False
             return list(under_way.items())
@@ -213,3 +220,78 @@ def _explain_dask(status: str, result: Any) -> WorkerDied:
     problem = result[1]
     what = f"Dask's workers cannot do this work: {type(problem).__name__}: {problem}"
     return WorkerDied(what, "Install the same tightrope on every worker.")
+
+
+@dataclass(frozen=True)
+class _Ray:
+    """A Ray cluster, which starts its dead workers again and tries a piece twice before it gives up."""
+
+    submit: Callable[[Work, Numbered], Any]
+    most: int | None
+
+    @staticmethod
+    def connect(backend: Any, wanted: int | None) -> "_Ray":
+        """The cluster that Ray is connected to; without one, what `ray.init` finds or starts."""
+        import ray
+
+        if not ray.is_initialized():
+            ray.init()
+        options = {"max_retries": 1, **(backend.ray_remote_args or {})}
+        most = wanted if wanted is not None and wanted > 0 else None
+        return _Ray(_export_to_ray().options(**options).remote, most)
+
+    def run(self, work: Work, source: Iterator[Numbered]) -> Generator[Outcome, None, list[Numbered]]:
+        import ray
+        from ray import exceptions
+
+        deaths = (
+            exceptions.WorkerCrashedError,
+            exceptions.OutOfMemoryError,
+            exceptions.NodeDiedError,
+            exceptions.ObjectLostError,
+        )
+        lost: list[Numbered] = []
+        tasks: dict[Any, Numbered] = {}
+        room, counted = self._room(), time.monotonic()
+        try:
+            while True:
+                for _, numbered in zip(range(room - len(tasks)), source, strict=False):
+                    tasks[self.submit(work, numbered)] = numbered
+                if not tasks:
+                    return lost
+                (done,), _ = ray.wait(list(tasks))
+                numbered = tasks.pop(done)
+                try:
+                    outcome = ray.get(done)
+                except deaths:
+                    lost.append(numbered)
+                except exceptions.RayError as problem:
+                    raise _explain_ray(problem) from None
+                else:
+                    yield outcome
+                if time.monotonic() - counted > _RECOUNT:
+                    room, counted = self._room(), time.monotonic()
+        finally:
+            for task in tasks:
+                ray.cancel(task)
+
+    def _room(self) -> int:
+        """How many pieces keep the cluster busy; one where it has no cores yet, so that it starts some."""
+        import ray
+
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        return max(1, _AHEAD * cores) if self.most is None else self.most
+
+
+@cache
+def _export_to_ray() -> Any:
+    import ray
+
+    return ray.remote(_shield)  # once: Ray sends every new one to all workers
+
+
+def _explain_ray(problem: Exception) -> WorkerDied:
+    """Why Ray gave no outcome, where no worker was killed."""
+    why = str(problem).strip().split("\n")[-1]  # a traceback ends with what went wrong
+    what = f"Ray's workers cannot do this work: {why.strip() or type(problem).__name__}"
+    return WorkerDied(what, "Install the same tightrope on every worker, and see that the cluster runs.")

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
-from tightrope.curve.privacy_curve import Branch, ComposedCover, ComposedWitness, PrivacyCurve
+from tightrope.curve.branches import Branch, collect_evidence
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.errors import InvalidSetting
@@ -66,15 +67,6 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
                 compositions[schedule] = _compose(schedule, progress)
             return compositions[schedule]
 
-        branches = tuple(
-            Branch(
-                analysis.branch.name,
-                tuple(ComposedCover(tuple(map(compose, c.schedules)), c.because) for c in analysis.covers),
-                tuple(ComposedWitness((compose(w.schedule),), w.datasets) for w in analysis.witnesses),
-            )
-            for analysis in analyses
-        )
-
         def reverse() -> PrivacyCurve:
             opposite = relation.opposite
             return curve if opposite is relation else self.curve(run, opposite, progress)
@@ -84,8 +76,8 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
         curve = PrivacyCurve(
             question=f"{run!r} under {relation.name}",
-            because=tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because)),
-            branches=branches,
+            because=collect_evidence(analyses),
+            branches=tuple(Branch.of(analysis, compose) for analysis in analyses),
             accuracy=self.accuracy,
             explain_gap=explain_gap if leaves_a_gap(analyses) else None,
             reverse=reverse,

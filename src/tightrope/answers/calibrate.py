@@ -14,11 +14,12 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
+from tightrope.numerics.floats import ceil_fraction
 from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step
-from tightrope.setting.sampling import Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import LEAST_RATE, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.worst_pairs import sum_moves_by
 
@@ -28,7 +29,6 @@ CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # aimed at where theory keeps the s
 MOST_FAILURES = 2  # trials that no engine can judge; each takes long
 MOST_TRIES = 12  # safer values tried until one verifies
 HALVINGS = 2  # to go back towards the last value that did not verify
-LEAST_RATE = 1e-300
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,9 @@ def largest_rate(
     everybody = target.verify(run(1.0), target.by.accuracy)
     if everybody is not None:
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
-    found = _calibrate("rate", target, run, min(1.0, 10 / count), safest=LEAST_RATE, riskiest=1.0)
-    return _expect(found, target, f"{{rate}} {LEAST_RATE:g}", "Accept a larger {delta}.", limit=0.0)
+    least = ceil_fraction(LEAST_RATE)
+    found = _calibrate("rate", target, run, min(1.0, 10 / count), safest=least, riskiest=1.0)
+    return _expect(found, target, f"{{rate}} {least:g}", "Accept a larger {delta}.", limit=0.0)
 
 
 def largest_batch(

@@ -136,7 +136,9 @@ class Frontier(Generic[V]):
             if apart <= self.close / (10 if self.whole else 1):
                 continue
             trial = self._aim(last, for_safe)
-            halve = len(self._seen) % 16 == 15 and apart < math.inf  # Newton's steps can creep
+            # Newton's steps can creep, and where delta jumps they never stop
+            count = len(self._seen)
+            halve = (count % 16 == 15 or (count > 16 and count % 2 == 1)) and apart < math.inf
             if halve or not self._inside(trial, low, high):
                 trial = self._between(low, high, for_safe)
             if self._inside(trial, low, high):

@@ -2,30 +2,28 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.answers.calibrate import most_steps
-from tightrope.answers.sealed_json import SealedJson
+from tightrope.answers.ledger_file import (
+    SavedLedger,
+    make_id,
+    refuse_deleted,
+    refuse_unknown,
+    subtract,
+)
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
-from tightrope.files import as_path, write_whole
+from tightrope.files import as_path, write_alone
 from tightrope.numerics import check
-from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace
-from tightrope.setting.plain import Plain, plain_run, run_of, spell
-from tightrope.setting.relation import RELATION_SPELLINGS, Relation, as_relation
-from tightrope.setting.run import Run, Step, as_run
+from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.run import PLANNED, Run, Step, as_run
 from tightrope.setting.sampling import Sampling
-from tightrope.setting.tables import Table, place_refusals
-
-LEDGER_FILE = SealedJson(format="tightrope-ledger", version=2)
-
-_EFFORTS = {effort.value: effort for effort in Effort}
-_KEYS = ("relation", "accuracy", "effort", "parts", "last")
 
 
 class Ledger:
@@ -33,7 +31,8 @@ class Ledger:
 
     Recording takes microseconds however many steps there are. Answers are kept until the next step is
     recorded. A ledger records even steps that no theorem covers; only the question is refused then, so ask
-    once before training.
+    once before training. With more than one kind of step, answers hold only if later steps were not chosen
+    after looking at the outputs of earlier ones: `conditions` says so, and every answer prints it.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -53,6 +52,9 @@ class Ledger:
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
         self._answers: dict[tuple[str, float], Bracket] = {}
+        self._id = make_id()
+        self._saved: dict[Path, SavedLedger] = {}  # what each file held when it was loaded or saved
+        self._kept_at: Path | None = None  # where every step is saved at once
 
     def step(
         self,
@@ -72,6 +74,8 @@ class Ledger:
     def record(self, run: Run | Step) -> None:
         """Record any step or run; a refused one leaves the ledger as it was.
 
+        What an opened ledger could not save is recorded all the same, and saved with the next step.
+
         >>> import tightrope as tr
         >>> ledger = Ledger(relation=tr.ADD)
         >>> ledger.record(tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()))
@@ -84,6 +88,7 @@ class Ledger:
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]
             self._answers.clear()
+            self._keep()
 
     def count(self, step: Step, times: int) -> None:
         """Record a step that was checked when it was made, for a training loop that takes it again and again.
@@ -94,6 +99,11 @@ class Ledger:
         self._times[step] = self._times.get(step, 0) + times
         self._last = step
         self._answers.clear()
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._kept_at is not None:
+            self.save(self._kept_at)
 
     @property
     def run(self) -> Run:
@@ -115,9 +125,14 @@ class Ledger:
         """Who answers."""
         return self._by
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must be true for the answers to hold, and is not in the ledger."""
+        return (PLANNED,) if len(self._times) > 1 else ()
+
     def curve(self) -> PrivacyCurve:
         """The privacy curve of everything recorded so far."""
-        return self._by.curve(self.run, self._relation)
+        return replace(self._by.curve(self.run, self._relation), conditions=self.conditions)
 
     def epsilon(self, delta: float) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
@@ -151,33 +166,82 @@ class Ledger:
             return 0
 
     def save(self, path: str | Path) -> None:
-        """Write a small JSON file. Whatever goes wrong, the old file or the new one is there, whole."""
-        write_whole(as_path(path), LEDGER_FILE.seal(self._content()), what="the ledger")
+        """Bring the file up to date, and this ledger with it: whatever either recorded, both hold afterwards.
+
+        A new file is made whole. To a file that was loaded or saved before, what this ledger recorded since
+        is added, and what others saved there meanwhile is added to this ledger, so that no step is lost or
+        counted twice. Any other file is refused, as are files that are damaged, gone or cut back. Whatever
+        goes wrong, the old file or the new one is there, whole; when this returns, the new one is on disk.
+        """
+        given = as_path(path)
+        with write_alone(given, what="the ledger") as draft:
+            merged, news = self._merge(draft.target, given)
+            try:
+                draft.put_in_place(merged.seal())
+            finally:
+                if draft.is_in_place:  # an interrupt may come right after; saving again must not add twice
+                    self._adopt(draft.target, merged, news)
+
+    def _merge(self, target: Path, given: Path) -> tuple[SavedLedger, Run]:
+        """What the file is to hold, and what of it others recorded."""
+        known = self._saved.get(target)
+        if not target.exists():
+            if known is not None:
+                raise refuse_deleted(given)
+            return self._content(), Run()
+        found = SavedLedger.read(given)
+        if known is None:
+            raise refuse_unknown(given)
+        found.check_descent(known, given)
+        before = dict(known.run)
+        return found.add(subtract(self._times, before), self._last), subtract(dict(found.run), before)
+
+    def _adopt(self, target: Path, merged: SavedLedger, news: Run) -> None:
+        for step, times in news:
+            self._times[step] = self._times.get(step, 0) + times
+        if news:
+            self._answers.clear()
+        self._saved[target], self._id, self._last = merged, merged.id, merged.last
 
     @staticmethod
     def load(path: str | Path) -> "Ledger":
         """The ledger saved there. A file that is damaged, or has a key nobody knows, is refused."""
-        table = _read(as_path(path))
-        table.keep_to(_KEYS)
-        relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
-        accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
-        with place_refusals(table.where):
-            ledger = Ledger(relation=relation, by=Certified(accuracy=accuracy, effort=effort))
-        ledger.record(run_of(table, "parts"))
-        ledger._last = _find_last(table, list(ledger._times))
-        if ledger._content() != table.entries:
-            problem = "must list each step once, with steps of at least 1"
-            raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
+        given = as_path(path)
+        found = SavedLedger.read(given)
+        ledger = Ledger(relation=found.relation, by=found.by)
+        ledger._adopt(given.resolve(), found, found.run)
         return ledger
 
-    def _content(self) -> Plain:
-        return {
-            "relation": spell(self._relation),
-            "accuracy": self._by.accuracy,
-            "effort": self._by.effort.value,
-            "parts": plain_run(self.run),
-            "last": None if self._last is None else list(self._times).index(self._last),
-        }
+    @staticmethod
+    def open(path: str | Path, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> "Ledger":
+        """The ledger kept there, or a new one; every step is on disk when recording it returns.
+
+        Record a step before its output is seen: a crash in between then counts one step too many, and never
+        one too few. Several processes may keep one ledger; each sees the others' steps when it records.
+
+        >>> import tempfile, tightrope as tr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     kept = Ledger.open(f"{folder}/ledger.json", relation=tr.ADD_OR_REMOVE)
+        ...     kept.step(noise_multiplier=0.8, sampling=tr.Poisson(rate=1e-3))
+        ...     Ledger.load(f"{folder}/ledger.json").steps
+        1
+        """
+        given, made = as_path(path), Ledger(relation=relation, by=by)
+        if not given.exists():
+            try:
+                made.save(given)
+            except UnusableFile:
+                if not given.exists():  # else another process made it first
+                    raise
+        ledger = Ledger.load(given)
+        if (ledger.relation, ledger.by) != (made.relation, made.by):
+            kept = f"is kept under {ledger.relation.name} by {ledger.by!r}"
+            raise UnusableFile(given, kept, "Open it with these, or choose another place.")
+        ledger._kept_at = given.resolve()  # also after the process moved to another folder
+        return ledger
+
+    def _content(self) -> SavedLedger:
+        return SavedLedger(id=self._id, relation=self._relation, by=self._by, run=self.run, last=self._last)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):
@@ -193,25 +257,5 @@ class Ledger:
     def __str__(self) -> str:
         parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
         steps = f"{self.steps} step{'s' * (self.steps != 1)}"
-        return f"Ledger under {self._relation.name}: {steps}{''.join(parts)}"
-
-
-def _read(path: Path) -> Table:
-    """The content of a ledger's file. Version 1 named a standing of theorems instead of an effort."""
-    table, version = LEDGER_FILE.unseal(path)
-    if version > 1:
-        return table
-    table.choice("trusting", {"proved": None})
-    kept = {key: value for key, value in table.entries.items() if key != "trusting"}
-    return Table({**kept, "effort": "quick"}, table.where)
-
-
-def _find_last(table: Table, steps: list[Step]) -> Step | None:
-    """The step recorded last, or None if nothing is recorded."""
-    remedy = "It is the place in parts, from 0, of the step recorded last; null without parts."
-    index = table.need("last", remedy)
-    if not steps and index is None:
-        return None
-    if type(index) is not int or not 0 <= index < len(steps):
-        raise table.refusal("last", f"a whole number below {len(steps)}" if steps else "null", remedy)
-    return steps[index]
+        provided = [f"\n  Answers hold if {condition}." for condition in self.conditions]
+        return f"Ledger under {self._relation.name}: {steps}{''.join(parts + provided)}"

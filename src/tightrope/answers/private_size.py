@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.spend import epsilon as spend
+from tightrope.curve.curve import check_delta
 from tightrope.errors import InvalidSetting, TightropeError
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards
@@ -48,7 +49,7 @@ class PrivateSize:
         check.whole(remedy="It is the size that was released.", estimate=self.estimate)
         check.whole(remedy="It is by how much the estimate was biased down.", shift=self.shift)
         object.__setattr__(self, "epsilon", _check_epsilon(self.epsilon))
-        object.__setattr__(self, "beta", check.open_probability(remedy=_BETA, beta=self.beta))
+        object.__setattr__(self, "beta", _check_beta(self.beta))
         if self.shift < (needed := least_shift(epsilon=self.epsilon, beta=self.beta)):
             must = f"be at least {needed} for {{epsilon={self.epsilon!r}}} and {{beta={self.beta!r}}}"
             remedy = "With less, the estimate exceeds the true size more often than beta says."
@@ -95,7 +96,7 @@ class PrivateSize:
         if as_relation(relation) is SUBSTITUTE:
             remedy = "Under {SUBSTITUTE} the size is public: account for the true one."
             raise InvalidSetting("relation", relation, "be {ADD}, {REMOVE} or {ADD_OR_REMOVE}", remedy)
-        wanted = check.open_probability(remedy="Pass the probability of failure you accept.", delta=delta)
+        wanted = check_delta(delta)
         if wanted <= self.beta:
             remedy = "beta, the chance that the estimate is too high, is part of delta: release it with less."
             raise InvalidSetting("delta", wanted, f"be above beta, {self.beta!r}", remedy)
@@ -151,7 +152,7 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     if count > MOST_COUNTED:
         raise InvalidSetting("records", count, f"be at most {MOST_COUNTED:g}", "Nobody has more records.")
     cost = _check_epsilon(epsilon)
-    wrong = check.open_probability(remedy=_BETA, beta=beta)
+    wrong = _check_beta(beta)
     if batch is not None:
         check.whole(least=1, remedy=_BATCH, batch=batch)
     shift = least_shift(epsilon=cost, beta=wrong)
@@ -169,7 +170,7 @@ def least_shift(*, epsilon: float, beta: float) -> int:
     23
     """
     cost = _check_epsilon(epsilon)
-    wrong = check.open_probability(remedy=_BETA, beta=beta)
+    wrong = _check_beta(beta)
     about = math.ceil((-math.log(wrong) - math.log1p(math.exp(-cost))) / cost)
     shift = max(0, about - 3)  # a float of this size is right to far less than 1
     while not _chance_above(cost, shift) <= wrong:
@@ -189,10 +190,16 @@ def _chance_above(epsilon: float, shift: int) -> float:
 
 
 def _check_epsilon(epsilon: object) -> float:
-    value = check.positive(remedy=_EPSILON, epsilon=epsilon)
+    check.positive(remedy=_EPSILON, epsilon=epsilon)
+    value = check.exact_float(remedy=_EPSILON, epsilon=epsilon)
     if not LEAST_EPSILON <= value <= MOST_EPSILON:
         raise InvalidSetting("epsilon", epsilon, f"be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}", _EPSILON)
     return value
+
+
+def _check_beta(beta: object) -> float:
+    check.open_probability(remedy=_BETA, beta=beta)
+    return check.exact_float(remedy=_BETA, beta=beta)
 
 
 def _add_noise(count: int, epsilon: float) -> int:

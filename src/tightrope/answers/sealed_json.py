@@ -2,17 +2,15 @@
 
 import hashlib
 import json
-import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tightrope.errors import UnusableFile
-from tightrope.files import read_text
+from tightrope.files import read_json
 from tightrope.setting.tables import Table
 
 SEAL = "sha256"
+RESTORE = "It is damaged, cut off or of another kind: restore it from a copy."
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,11 @@ class SealedJson:
         }
         """
         whole = {"format": self.format, "version": self.version, **content}
-        return (json.dumps({**whole, SEAL: _checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps({**whole, SEAL: checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
 
     def unseal(self, path: str | Path) -> tuple[Table, int]:
         """The content of the file and its version. A damaged, edited or other file is refused."""
-        table = Table.of(_parse(Path(path)), f"{path}: ")
+        table = Table.of(read_json(Path(path), remedy=RESTORE), f"{path}: ")
         table.choice("format", {self.format: None})
         version = table.need("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or not 1 <= version <= self.version:
@@ -47,7 +45,7 @@ class SealedJson:
         remedy = "It is the checksum at the end of a saved file: restore the file from a copy."
         stated = table.text(SEAL, remedy)
         content = {key: value for key, value in table.entries.items() if key != SEAL}
-        found = _checksum(content)
+        found = checksum(content)
         if stated != found:
             remedy = "The file was damaged or edited: restore it from a copy. "
             remedy += f"If it was edited on purpose, write {found!r} there."
@@ -56,32 +54,6 @@ class SealedJson:
         return Table(content, table.where), version
 
 
-def _checksum(content: Mapping[str, object]) -> str:
+def checksum(content: Mapping[str, object]) -> str:
     """The SHA-256 of the content with sorted keys and without spaces."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _parse(path: Path) -> object:
-    text = read_text(path)
-    try:
-        return json.loads(text, object_pairs_hook=_distinct, parse_float=_finite, parse_constant=_finite)
-    except (ValueError, RecursionError) as problem:
-        remedy = "It is damaged, cut off or of another kind: restore it from a copy."
-        raise UnusableFile(path, f"must be a whole JSON file, got: {problem}", remedy) from None
-
-
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object without repeated keys; the standard library would keep the last value."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {twice!r} twice")
-    return table
-
-
-def _finite(number: str) -> float:
-    """A float that JSON can hold; the standard library would read NaN, Infinity and 1e999 too."""
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"{number}, which is not a finite number")
-    return value

@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     Command(
         "tables:compare",
-        "Set the certified bracket beside the Rényi bound, the Gaussian limit and Monte Carlo.",
+        "Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo.",
         f"tightrope compare {_POISSON} \\\n"
         "    --steps 10000 --relation add-or-remove --delta 1e-6 --plot accountants.png",
     ),
@@ -83,6 +83,11 @@ COMMANDS = (
         f"tightrope rate --noise 0.8 --sampling poisson --steps 10000 \\\n{_TARGET}",
     ),
     Command(
+        "spent:spent",
+        "Bracket the epsilon of everything that a ledger has recorded so far.",
+        "tightrope spent ledger.json --delta 1e-6",
+    ),
+    Command(
         "sweep:sweep",
         "Answer every cell of a grid into a file; a cell without an answer gets its error there.",
         "tightrope sweep examples/grid.toml --out results.csv",
@@ -94,13 +99,15 @@ COMMANDS = (
     ),
     Command(
         "audit:statement",
-        "Make a privacy statement from a run, what is known of its batches and a few facts.",
+        "Make a privacy statement from a run, what is known of its batches and a few facts.\n\n"
+        "Exit code 3, and no statement, if its claim is certainly false.",
         "tightrope statement examples/statement.toml --format md",
     ),
     Command(
         "audit:verify",
         "Compute a statement anew, and compare.\n\n"
-        "Exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
+        "Exit code 0 if its claim is proved for what is said to run and its numbers are right, 3 if not, "
+        "4 if it does not tell enough.",
         "tightrope verify statement.json",
     ),
     Command(

@@ -11,8 +11,8 @@ from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.errors import UnusableFile
-from tightrope.files import as_path, read_text, write_whole
+from tightrope.errors import NotPreciseEnough, UnusableFile
+from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
 # audit
@@ -113,20 +113,29 @@ Format = Annotated[
 Out = Annotated[Path | None, opt.about("A new file to write; without it, standard output.", opt.ANSWER)]
 
 
-def statement(file: Facts, *, format: Format = "json", out: Out = None) -> None:
+EvenIfRefuted = Annotated[
+    bool,
+    opt.flag("Write a claim that is certainly false, as refuted.", opt.ANSWER, "--even-if-refuted"),
+]
+
+
+def statement(
+    file: Facts, *, format: Format = "json", out: Out = None, even_if_refuted: EvenIfRefuted = False
+) -> None:
     """Make a privacy statement from a run, what is known of its batches and a few facts."""
     from tightrope.statements import render
     from tightrope.statements.file import read_registry_facts, read_statement
 
     made = read_statement(file)
     if format == "json":
-        text = made.write_json()
+        text = render.render_json(made, even_if_refuted=even_if_refuted)
     elif format == "md":
-        text = render.render_markdown(made)
+        text = render.render_markdown(made, even_if_refuted=even_if_refuted)
     elif format == "latex":
-        text = render.render_latex(made)
+        text = render.render_latex(made, even_if_refuted=even_if_refuted)
     else:
-        text = render.render_registry(made, read_registry_facts(file))
+        facts = read_registry_facts(file)
+        text = render.render_registry(made, facts, even_if_refuted=even_if_refuted)
     _write(text, out)
 
 
@@ -139,30 +148,41 @@ InIntegers = Annotated[
 def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -> int:
     """Compute a statement anew, and compare."""
     from tightrope.statements.checks import parse_statement
-    from tightrope.statements.make import verify as compute_anew
-    from tightrope.statements.make import verify_in_integers
+    from tightrope.statements.verify import Outcome, verify_in_integers
+    from tightrope.statements.verify import verify as compute_anew
 
-    stated = parse_statement(read_text(as_path(file)), where=str(file))
-    found = compute_anew(stated)
+    stated = parse_statement(read_text(as_path(file), most=PEOPLE_SEND.size), where=str(file))
+    found, refusal = compute_anew(stated), None
     if exact:
-        with watch_rounds("Multiplying, part") as progress:
-            found = verify_in_integers(found, progress)
+        try:
+            with watch_rounds("Multiplying, part") as progress:
+                found = verify_in_integers(found, progress)
+        except NotPreciseEnough as refused:  # what is known is said first
+            refusal = refused
     if json:
         show.print_json(
             {
+                "outcome": found.outcome.name.lower(),
                 "holds": found.holds,
                 "problems": list(found.problems),
-                "claim": {"epsilon": found.statement.claim.epsilon, "delta": found.statement.claim.delta},
+                "unknown": list(found.unknown),
+                "not_checked": list(found.unchecked),
+                "claim": found.statement.claim.model_dump(exclude={"standing"}),
+                "unit": found.statement.unit.protects,
+                "relation": found.statement.relation,
                 "accounted": show.bracket_object(found.audit.claimed),
                 "runs": show.bracket_object(found.audit.proved),
-                "verdict": found.audit.verdict.name.lower(),
+                "sampling_verdict": found.audit.verdict.name.lower(),
                 "evidence": found.statement.implemented.evidence,
                 **({"exact": show.bracket_object(found.in_integers)} if found.in_integers else {}),
             }
         )
     else:
-        print(found)
-    return ExitCode.FINE if found.holds else ExitCode.NOT_MET
+        print(found.in_words(WORDS))
+    if found.outcome is Outcome.HOLDS and refusal is not None:
+        raise refusal
+    codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
+    return codes.get(found.outcome, ExitCode.NOT_MET)
 
 
 def schema() -> None:

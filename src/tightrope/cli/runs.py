@@ -12,7 +12,7 @@ from tightrope.cli import show
 from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.errors import InvalidSetting, UnusableFile, write_value
 from tightrope.files import read_toml
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
@@ -117,7 +117,7 @@ def _read_steps(entry: Table) -> Run:
         return part_of(Table(own, entry.where))
     if own:
         key, value = next(iter(own.items()))
-        wrong = f"= {value!r} contradicts parts, which state the whole run"
+        wrong = f"= {write_value(value)} contradicts parts, which state the whole run"
         raise UnusableFile(f"{entry.where}{key}", wrong, "Put it into a part.")
     return run_of(entry, "parts")
 

@@ -137,12 +137,12 @@ def compare(
     plot: opt.Picture = None,
     json: opt.Json = False,
 ) -> None:
-    """Set the certified bracket beside the exact one, the Rényi bound, the Gaussian limit and Monte Carlo."""
+    """Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo."""
     target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
     certified = question.certified(effort)
     by: Any = certified
     if drawing is not None:
-        others = comparing.exact_beside_others(), Renyi(), GaussianLimit()
+        others = comparing.BRIEFLY_EXACT, Renyi(), GaussianLimit()
         by = (certified, *others, drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)

@@ -51,17 +51,21 @@ class Bracket:
     """`lower` <= truth <= `upper`. The upper end is the guarantee; the lower end is reached by real datasets.
 
     `decided_by` says what decided each end. `gap` says why the ends are further apart than the accuracy asked
-    for; it is None if they are not. A bracket never turns itself into a float: say which end you mean.
+    for; it is None if they are not. `conditions` must hold for the bracket to hold, and are printed with it;
+    mostly there are none. A bracket never turns itself into a float: say which end you mean.
 
     >>> b = Bracket(0.5, 0.75)
     >>> 0.6 in b, b.width
     (True, 0.25)
+    >>> print(Bracket(0.5, 0.5, conditions=("it does not rain",)))
+    0.5 if it does not rain
     """
 
     lower: float
     upper: float
     decided_by: Decision | None = field(default=None, repr=False, compare=False, kw_only=True)
     gap: Gap | None = field(default=None, repr=False, compare=False, kw_only=True)
+    conditions: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
@@ -87,8 +91,16 @@ class Bracket:
     def __float__(self) -> float:
         raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is attained)")
 
+    def __repr__(self) -> str:
+        more = f", conditions={self.conditions!r}" * bool(self.conditions)
+        return f"Bracket(lower={self.lower!r}, upper={self.upper!r}{more})"
+
     def __str__(self) -> str:
         """Both ends, rounded outwards, with enough digits to tell them apart; one that is exact, in full."""
+        ends = self._write_ends()
+        return f"{ends} if {' and '.join(self.conditions)}" if self.conditions else ends
+
+    def _write_ends(self) -> str:
         if self.lower == self.upper:
             return write_number(self.lower)
         width = self.relative_width

@@ -11,58 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.bracket import Bracket, Decision, Gap
+from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import ComposedCurve, Errors, check_order
+from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import next_down, next_up
-from tightrope.theorems.evidence import Evidence
 
 Brackets = NDArray[np.object_]
 Bound = TypeVar("Bound")
 
 
-@dataclass(frozen=True)
-class ComposedCover:
-    """The worst of these curves bounds every neighbouring pair from above, by these theorems."""
-
-    curves: tuple[ComposedCurve, ...]
-    because: tuple[Evidence, ...]
-
-
-@dataclass(frozen=True)
-class ComposedWitness:
-    """Curves that these datasets reach."""
-
-    curves: tuple[ComposedCurve, ...]
-    datasets: str
-
-
-@dataclass(frozen=True)
-class Branch:
-    """One direction of a relation. Covers and witnesses come cheapest first."""
-
-    name: str
-    covers: tuple[ComposedCover, ...]
-    witnesses: tuple[ComposedWitness, ...]
-
-
 Ask = Callable[[ComposedCurve], tuple[float, float]]
-Source = TypeVar("Source", ComposedCover, ComposedWitness)
+Source = TypeVar("Source", ComposedCover[ComposedCurve], ComposedWitness[ComposedCurve])
 LOWER, UPPER = 0, 1
-
-
-@dataclass(frozen=True)
-class DecidedEnds:
-    """A lower and an upper bound, and what decided them."""
-
-    lower: float
-    upper: float
-    decision: Decision
-
-    def __post_init__(self) -> None:
-        check_order(self.lower, self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +35,7 @@ class PrivacyCurve(Curve[Bracket]):
     `because` lists every theorem that an upper end may rest on; `decided_by` names those that decided. Use
     `log_delta` for deltas below about 1e-308: there the lower end of `delta` is 0 and the upper end the
     smallest float. `explain_gap(relative_width, delta)` says why theory keeps the ends apart; it is None
-    where theory is tight.
+    where theory is tight. `conditions` are those of every bracket.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
@@ -85,10 +48,11 @@ class PrivacyCurve(Curve[Bracket]):
     (2,)
     """
 
-    branches: tuple[Branch, ...]
+    branches: tuple[Branch[ComposedCurve], ...]
     accuracy: float
     reverse: Callable[[], "PrivacyCurve"] = field(repr=False)
     explain_gap: Callable[[float, float | None], Gap] | None = field(default=None, repr=False)
+    conditions: tuple[str, ...] = ()
 
     @property
     def leaves_a_gap(self) -> bool:
@@ -153,11 +117,10 @@ class PrivacyCurve(Curve[Bracket]):
         found = []
         for ends in map(self._log_ends, epsilons):
             width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
-            gap = self._gap(width, None)
-            found.append(Bracket(ends.lower, ends.upper, decided_by=ends.decision, gap=gap))
+            found.append(self._state(ends.lower, ends.upper, ends.decision, self._gap(width, None)))
         return found
 
-    def _log_ends(self, epsilon: float) -> DecidedEnds:
+    def _log_ends(self, epsilon: float) -> DecidedEnds[float]:
         """Bounds on ln delta(epsilon)."""
         if epsilon >= 0:
             ask = partial(_log_ends, epsilon, self.accuracy)
@@ -168,12 +131,12 @@ class PrivacyCurve(Curve[Bracket]):
         _, upper = log_delta_from_reverse(epsilon, ends.upper)
         return DecidedEnds(lower, upper, ends.decision)
 
-    def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds:
+    def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds[float]:
         """What the best witness attains and the best cover allows, in the worst branch.
 
         If the first cover and the first witness of a branch meet to within `enough`, no other is asked.
         """
-        uppers: list[tuple[ComposedCover, float, str]] = []
+        uppers: list[tuple[ComposedCover[ComposedCurve], float, str]] = []
         lowers: list[tuple[str, float]] = [("", least)]
         for branch in self.branches:
             allowed = _ask(branch.covers[:1], ask, UPPER, needed=False)
@@ -189,7 +152,7 @@ class PrivacyCurve(Curve[Bracket]):
         because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
         return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name))
 
-    def _exponential(self, logs: DecidedEnds) -> Bracket:
+    def _exponential(self, logs: DecidedEnds[float]) -> Bracket:
         """Probabilities from their logarithms, one float outwards: math.exp is right to an ulp.
 
         The upper end is 0 only if it is exactly 0.
@@ -207,7 +170,10 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
         gap = self._gap(Bracket(lower, upper).relative_width, delta)
-        return Bracket(lower, upper, decided_by=decision, gap=gap)
+        return self._state(lower, upper, decision, gap)
+
+    def _state(self, lower: float, upper: float, decision: Decision, gap: Gap | None) -> Bracket:
+        return Bracket(lower, upper, decided_by=decision, gap=gap, conditions=self.conditions)
 
     def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
         if relative_width <= self.accuracy:

@@ -132,7 +132,7 @@ def _check_order(**named: float) -> float:
     ((name, value),) = named.items()
     if value == math.inf:
         return math.inf
-    order = check.real(remedy="Pass a number above 1, or math.inf.", **named)
+    order = check.exact_float(remedy="Pass a number above 1, or math.inf.", **named)
     if order <= 1:
         remedy = "Rényi divergences of order 1 + c bound the moments E[e^(c loss)]."
         raise InvalidSetting(name, value, "be above 1", remedy)

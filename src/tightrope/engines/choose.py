@@ -57,8 +57,12 @@ def _always(schedule: Schedule) -> bool:
 
 # The engines, fastest first; the slow ones again with more patience.
 TABLE = (
-    EngineRow(make=_full_batches, applies=lambda schedule: schedule.gaussian_separation is not None),
-    EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step),
+    EngineRow(
+        make=_full_batches,
+        applies=lambda schedule: schedule.gaussian_separation is not None,
+        has_the_last_word=True,
+    ),
+    EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
     EngineRow(make=ExactOutcomes, applies=lambda schedule: schedule.distinct_outcomes <= MOST_OUTCOMES),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
     _contour(1_500_000, lambda schedule: schedule.steps < FEW_STEPS),

@@ -25,6 +25,7 @@ from tightrope.pairs.shift_pair import ShiftPair
 ROUNDED = Fraction(1, 2**53)  # how far a float can be, relative, from a number that rounds to it
 # Where 1 - rate is smaller a rate is taken for the number it is: rounding it would decide digits of 1 - rate.
 LEAST_REST = Fraction(1, 2**10)
+FAR = 1000  # standard deviations
 
 
 class Corner(IntEnum):
@@ -133,7 +134,11 @@ def _exceeds_every_loss(pair: ShiftPair, epsilon: Fraction) -> bool:
 
 
 def _normal_tail(x: arb) -> arb:
-    return (x / arb(2).sqrt()).erfc() / 2
+    """P(X > x), X standard normal; far out by Tricomi's U, since flint's erfc is lost on balls there."""
+    if not x > FAR:
+        return (x / arb(2).sqrt()).erfc() / 2
+    half = x * x / 2
+    return (-half).exp() * half.hypgeom_u(arb(0.5), arb(0.5)) / (2 * arb.pi().sqrt())
 
 
 def _mixed_tail(law: Mixture, x: arb) -> arb:

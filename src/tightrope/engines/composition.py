@@ -27,6 +27,7 @@ KEPT_LOCALS = 8
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
+SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -35,13 +36,15 @@ class EngineRow:
     """One line of the table: which schedules an engine applies to, and how closely it is asked.
 
     Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
-    asked again with more patience.
+    asked again with more patience. Nobody is asked after an engine that `has_the_last_word`: what a closed
+    form cannot tell in balls, no float can.
     """
 
     make: Callable[[Schedule], Engine]
     applies: Callable[[Schedule], bool]
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
+    has_the_last_word: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Composition:
         self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
+        self._refusals: dict[tuple[float, float], NotPreciseEnough] = {}
         self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
 
     @property
@@ -83,10 +87,24 @@ class Composition:
         if settled is not None:
             return settled
         for local in self._locals:
+            # bounds made for another epsilon may lose their way here: then they certify nothing
+            with suppress(ArithmeticError), _raising():
+                found = local.bounds(epsilon)
+                if found.width <= accuracy:
+                    return found
+        key = (epsilon, accuracy)
+        if key not in self._refusals:
+            try:
+                return self._certify(epsilon, accuracy)
+            except NotPreciseEnough as refusal:  # kept, like those of epsilon
+                self._refusals[key] = refusal
+        raise self._refusals[key]
+
+    def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds by the first engine that is close enough; or NotPreciseEnough."""
+        local = self._localise(epsilon, accuracy)
+        with _raising():
             found = local.bounds(epsilon)
-            if found.width <= accuracy:
-                return found
-        found = self._localise(epsilon, accuracy).bounds(epsilon)
         if found.width > accuracy:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
@@ -134,7 +152,7 @@ class Composition:
             for tolerance in row.tolerances(accuracy):
                 try:
                     # An engine whose arithmetic overflows certifies nothing here: on to the next.
-                    with np.errstate(over="raise", invalid="raise"):
+                    with _raising():
                         local = engine.near(epsilon, tolerance, hint)
                         found = local.bounds(epsilon)
                 except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
@@ -145,6 +163,8 @@ class Composition:
                 if found.width <= accuracy:
                     self._locals = [local, *self._locals[: KEPT_LOCALS - 1]]
                     return local
+            if row.has_the_last_word:
+                break
         if best is None:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} is out of reach of every engine",
@@ -177,7 +197,7 @@ class Composition:
                 return found.lower, found.upper
         return None
 
-    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+    def _close_in(self, delta: float, accuracy: float) -> Crossing:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
@@ -191,18 +211,30 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
-            guess = _next_guess(found, guess, tried, self._highest)
+            last, guess = guess, _next_guess(found, guess, tried, self._highest)
+            if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
+                break
             tried.add(guess)
+        return found
+
+    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """epsilon(delta) from where the search ends; or NotPreciseEnough."""
+        found = self._close_in(delta, accuracy)
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
         if not found.is_enough(accuracy):
             # where delta is the infinite mass up to rounding, only the largest finite loss tells more
             limit = self.schedule.loss_ceiling[1]
-            if found.lower <= limit < math.inf and log_delta <= self.schedule.log_infinite_mass[1]:
+            if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
             raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
         return found.lower, found.upper
+
+    def _would_repeat(self, found: Crossing, last: float, guess: float, *, is_final: bool) -> bool:
+        """Whether bounds placed for the next guess would be as wide as those placed for the last one."""
+        is_near = abs(guess - last) <= SAME_PLACE * min(last, self._highest - last)
+        return is_final and is_near and found.width < math.inf
 
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
@@ -222,6 +254,10 @@ class Composition:
 
     def _solve(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded."""
+        with _raising():
+            return self._solve_for(local, guess, delta, accuracy)
+
+    def _solve_for(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         highest = self._highest
         least_log, most_log = log_ends(delta)
 
@@ -247,6 +283,11 @@ class Composition:
         # a bound can also jump past delta, which leaves the crossing open
         jumped = -math.expm1(min(found.upper - least_log, 0.0))
         return Crossing(low, high, max(found.width, jumped))
+
+
+def _raising() -> np.errstate:
+    """What overflows or is no number raises, instead of looking like a bound."""
+    return np.errstate(over="raise", invalid="raise")
 
 
 def _union_bound(schedule: Schedule) -> float:

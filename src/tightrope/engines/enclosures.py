@@ -10,7 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, next_down
-from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, log_ndtr_rel_error, logaddexp_abs_error
+from tightrope.numerics.ulps import (
+    ELEMENTARY_REL_ERROR,
+    log_ndtr_rel_error,
+    logaddexp_abs_error,
+    pairwise_roundings,
+)
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -235,12 +240,14 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
 def log_sum_above(terms: Floats) -> float:
     """An upper bound on ln of the sum of e^term.
 
-    Each power is off by 9u, the exponents relative to the largest one by one rounding, which |s| e^s <= 0.4
-    bounds; numpy's pairwise sum by 40u for up to 2^27 terms; the logarithm and the last sum by their own.
+    Each power is off by 8u. The exponents s relative to the largest one are rounded, by u |s|, of which the
+    mean counts: with weights w that is at most the mean of -ln w, an entropy, and so at most ln n. Then numpy
+    adds in pairs; the logarithm, the last sum and this charge itself lose their own.
     """
     top = float(terms.max(initial=-np.inf))
     if top == -math.inf:
         return -math.inf
     log_rest = math.log(float(np.exp(terms - top).sum()))
     total = top + log_rest
-    return total + UNIT_ROUNDOFF * (52 + 8 * log_rest + 2 * abs(total))
+    units = 12 + pairwise_roundings(len(terms)) + 2 * math.log(len(terms)) + 8 * log_rest + 2 * abs(total)
+    return total + UNIT_ROUNDOFF * units

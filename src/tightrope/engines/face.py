@@ -3,8 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+if TYPE_CHECKING:  # which takes long to load
+    from flint import arb
+
+End = TypeVar("End", float, "arb")  # of a bracket
 Progress = Callable[[int, int], None]  # called with (done, of) during long work
 
 
@@ -32,7 +36,7 @@ class Contradiction(Exception):
     """Two certified bounds that cannot both be true: a bug, which nothing may hide."""
 
 
-def check_order(lower: float, upper: float) -> None:
+def check_order(lower: End, upper: End) -> None:
     """Refuse bounds that are no numbers, for which an engine is to blame, or that cross, which is a bug."""
     if math.isnan(lower) or math.isnan(upper):
         raise ArithmeticError(f"bounds that are not numbers: {lower} and {upper}")

@@ -16,6 +16,7 @@ from tightrope.numerics.ulps import (
     UNDERFLOW_ABS_ERROR,
     gammaln_abs_error,
     logaddexp_abs_error,
+    pairwise_roundings,
 )
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -75,9 +76,9 @@ class ExactOutcomes:
             masses = np.exp(exponents)
             gain = np.maximum(-np.expm1(-differences), 0.0)  # what is below 0 is so by rounding, and charged
             # The logarithm of a mass, its difference with the top (rounded, relative to its size), exp, expm1
-            # and the product; e^x - 1 <= 1.01 x below 0.01. np.sum adds in pairs, 27 deep for a million.
+            # and the product; e^x - 1 <= 1.01 x below 0.01. np.sum adds in pairs.
             rel_errors = 1.01 * (self.log_mass_abs_errors[counts] + UNIT_ROUNDOFF * np.abs(exponents))
-            rel_errors += 2 * ELEMENTARY_REL_ERROR + gamma(32)
+            rel_errors += 2 * ELEMENTARY_REL_ERROR + gamma(4 + pairwise_roundings(len(masses)))
             if float(rel_errors.max()) > 0.01:
                 raise ArithmeticError("the masses of outcomes are lost in rounding")
             value = float(np.sum(masses * gain))
@@ -117,8 +118,9 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     is proportional to the number of outcomes, whether there are many steps or many levels.
     """
     log_p = [exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels]
-    if times == 1:
-        return np.array(log_p), np.array(pair.losses), np.abs(log_p), np.abs(pair.losses)
+    if times == 1 or len(log_p) == 1:  # no orders to count: a single level may come any number of times
+        logs, losses = times * np.array(log_p), times * np.array(pair.losses)
+        return logs, losses, np.abs(logs), np.abs(losses)
     log_factorials = _log_factorials(times)
     whole = float(log_factorials[times])
     left = np.array([times])

@@ -13,7 +13,8 @@ def _refuse(name: str, value: object, must: str, remedy: str) -> InvalidSetting:
 def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:
     """The one named argument as a finite float."""
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    # every number here has an exact value; mpmath's, for example, do not say theirs
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _says_exactly(value):
         raise _refuse(name, value, "a real number", remedy)
     try:
         result = float(value)
@@ -22,6 +23,10 @@ def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:
     if not math.isfinite(result):
         raise _refuse(name, value, "finite", remedy)
     return result
+
+
+def _says_exactly(value: numbers.Real) -> bool:
+    return isinstance(value, numbers.Rational) or hasattr(value, "as_integer_ratio")
 
 
 def exact_float(*, remedy: str, **named: object) -> float:

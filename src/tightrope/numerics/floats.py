@@ -9,6 +9,7 @@ from scipy import special
 
 Floats = NDArray[np.float64]
 UNIT_ROUNDOFF = 2.0**-53  # of double precision: a rounded result is off by at most this, relative to itself
+SMALLEST = 2.0**-1074  # the smallest float above 0: an underflow rounds by at most half of it
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -16,7 +17,8 @@ def gamma(count: int) -> float:
     """What n roundings in a row can do, relative: n u / (1 - n u), rounded up (Higham 2002, lemma 3.1)."""
     if count >= 2**51:
         raise ArithmeticError(f"{count} roundings in a row leave no digit")
-    return math.nextafter(count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF), math.inf)
+    # the product is exact; the difference and the quotient are rounded once each
+    return next_up(next_up(count * UNIT_ROUNDOFF / (1 - count * UNIT_ROUNDOFF)))
 
 
 def next_up(x: float) -> float:
@@ -108,7 +110,10 @@ LOG_REL_ERROR = 6 * UNIT_ROUNDOFF
 
 
 def exact_log_ratio(p: Fraction, q: Fraction) -> float:
-    """ln(p/q) to LOG_REL_ERROR, also where p and q nearly agree, or differ beyond floats' range."""
+    """ln(p/q) to LOG_REL_ERROR, also where p and q nearly agree, or differ beyond floats' range.
+
+    Where they agree to all but 1e-300 of themselves it is right to SMALLEST only.
+    """
     ratio = p / q
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(float(ratio - 1))

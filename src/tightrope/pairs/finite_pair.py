@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import LOG_REL_ERROR, exact_log_ratio, next_down, next_up
 from tightrope.pairs.pair import Pair
+
+LEAST_APART = Fraction(1, 2**1000)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,10 @@ class FinitePair(Pair):
 
     @cached_property
     def losses(self) -> tuple[float, ...]:
-        """ln(P/Q) of each level, to relative accuracy."""
+        """ln(P/Q) of each level, to relative accuracy; refused where no normal float tells it from 0."""
+        if any(0 < abs(p / q - 1) < LEAST_APART for p, q in self.levels):
+            what = "an output's two probabilities agree to all but 1e-300 of themselves, which no float tells"
+            raise NotPreciseEnough(what, "Make them equal, or tell them further apart.")
         return tuple(exact_log_ratio(p, q) for p, q in self.levels)
 
     @cached_property

@@ -82,12 +82,12 @@ class Mixture:
 
     @cached_property
     def log_rate(self) -> float:
-        """ln of the rate, to 4 units of roundoff; -inf for the plain noise."""
+        """ln of the rate, to LOG_REL_ERROR; -inf for the plain noise."""
         return exact_log_ratio(self.exact_rate, Fraction(1)) if self.exact_rate else -math.inf
 
     @cached_property
     def log_rest(self) -> float:
-        """ln(1 - rate), to 4 units of roundoff; -inf for noise that is always shifted."""
+        """ln(1 - rate), to LOG_REL_ERROR; -inf for noise that is always shifted."""
         return exact_log_ratio(1 - self.exact_rate, Fraction(1)) if self.exact_rate < 1 else -math.inf
 
     @property
@@ -130,7 +130,7 @@ class Mixture:
         moved = self.shifted_share(log_ratio) * log_ratio_abs_error
         if self.is_pure:
             return moved
-        far = 26 + 5 * abs(self.log_rate) + np.abs(log_ratio)
+        far = 32 + 8 * (abs(self.log_rate) + np.abs(log_ratio))
         rel_error = np.where(log_ratio > 30, far, 88.0 if self.rate > 0.5 else 36.0)
         return UNIT_ROUNDOFF * rel_error * np.abs(mixed) + moved + np.finfo(float).tiny
 

@@ -124,7 +124,9 @@ class Schedule:
         return any(pair.infinite_mass for pair, _ in self.parts)
 
     def compare_infinite_mass(self, delta: float) -> int:
-        """-1, 0 or 1 as the probability of an infinite loss is certainly below, at or above delta."""
+        """-1, 0 or 1 as the probability of an infinite loss is certainly below, at or above delta < 1."""
+        if self.shares_no_output:
+            return 1
         finite, rest = [(1 - pair.infinite_mass, times) for pair, times in self.parts], 1 - Fraction(delta)
         if sum(times for mass, times in finite if mass < 1) <= LONGEST_POWER:
             left = math.prod((mass**times for mass, times in finite), start=Fraction(1))

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, log_of_sum, next_down, next_up
+from tightrope.numerics.floats import (
+    LOG_REL_ERROR,
+    SMALLEST,
+    UNIT_ROUNDOFF,
+    Floats,
+    log_of_sum,
+    next_down,
+    next_up,
+)
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
@@ -143,7 +151,8 @@ class ShiftPair(Pair):
         apart = math.erf(reach / math.sqrt(8)) if self.has_normal_noise else -math.expm1(-reach / 2)
         # of rate, shift, root, quotient, product and the function, in which its argument counts at most once
         error = ELEMENTARY_REL_ERROR + 8 * UNIT_ROUNDOFF
-        return min(max(self.observed.rate, self.alternative.rate) * apart * (1 + error), 1.0)
+        # and of two products that may underflow
+        return min(max(self.observed.rate, self.alternative.rate) * apart * (1 + error) + 4 * SMALLEST, 1.0)
 
     @property
     def is_bounded(self) -> bool:
@@ -202,7 +211,7 @@ class ShiftPair(Pair):
         """The output with the given loss; -inf and +inf at and beyond the ends of the range of losses."""
         p, q = self.observed, self.alternative
         low, high = self.loss_range
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # at and beyond the ends, where no output is
             if p.is_pure and q.is_pure:
                 tilt = np.asarray(loss, dtype=float)
                 x = self._unshift(tilt, p.shift, q.shift)
@@ -323,8 +332,9 @@ class Envelope(Pair):
         return self.remove.is_bounded
 
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """Those of `remove`, which has the same losses above 0."""
-        return self.remove.log_masses_at_top(gap)
+        """Those of `remove`, which has the same losses above 0; any loss is near a top less than `gap`."""
+        at_top, near_top = self.remove.log_masses_at_top(gap)
+        return at_top, near_top if gap <= self.loss_ceiling[0] else 0.0
 
     def loss_quantile(self, log_mass: float) -> float:
         """That of `remove`."""

@@ -1,6 +1,6 @@
 """What noise is added in one step, as frozen values; `spelling` is the printed name of a kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, get_args
@@ -101,6 +101,8 @@ class Finite(GivenExactly):
     def __init__(
         self, *, observed: Sequence[float | Fraction], alternative: Sequence[float | Fraction]
     ) -> None:
+        # what can be read only once becomes a tuple
+        observed, alternative = (tuple(x) if isinstance(x, Iterator) else x for x in (observed, alternative))
         self._keep("observed", observed, check.distribution(observed=observed))
         self._keep("alternative", alternative, check.distribution(alternative=alternative))
         if len(self.observed) != len(self.alternative):

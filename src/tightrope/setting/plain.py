@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tightrope.errors import UnusableFile
+from tightrope.errors import UnusableFile, write_value
 from tightrope.setting.given import as_given, given_names
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
 from tightrope.setting.relation import Relation
@@ -140,5 +140,5 @@ def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> N
     for key, value in table.entries.items():
         if key not in stated:
             taken = [f"{kind} takes {', '.join(names) or 'nothing'}" for kind, names in takes.items()]
-            problem = f"= {value!r} contradicts the rest: {' and '.join(taken)}"
+            problem = f"= {write_value(value)} contradicts the rest: {' and '.join(taken)}"
             raise UnusableFile(f"{table.where}{key}", problem, "Leave out what is not meant.")

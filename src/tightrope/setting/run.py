@@ -10,6 +10,7 @@ from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.sampling import Sampling
 
 MOST_STEPS = 10**15  # beyond, double precision cannot count
+PLANNED = "the steps were planned before any output was seen"  # which a run of several kinds cannot show
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.given import GivenExactly
+from tightrope.setting.given import GivenExactly, as_given
 
 MOST_RECORDS = 10**300  # 1 / more is not a normal float
+LEAST_RATE = Fraction(1, MOST_RECORDS)  # likewise; nor may what is missing to 1 be smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,9 @@ class Poisson(GivenExactly):
     def __post_init__(self) -> None:
         remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
         self._keep("rate", self.rate, check.probability(remedy=remedy, rate=self.rate))
+        if 0 < min(self.exact_rate, 1 - self.exact_rate) < LEAST_RATE:
+            must = f"be 0, 1, or {float(LEAST_RATE):g} away from both"
+            raise InvalidSetting("rate", as_given(self, "rate"), must, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

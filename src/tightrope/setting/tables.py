@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-from tightrope.errors import InvalidSetting, SeveralProblems, TightropeError, UnusableFile
+from tightrope.errors import (
+    InvalidSetting,
+    SeveralProblems,
+    TightropeError,
+    UnusableFile,
+    write_key,
+    write_value,
+)
 
 T = TypeVar("T")
 
@@ -77,7 +84,7 @@ class Table:
         """The value, if it is a table."""
         if not isinstance(value, dict):
             remedy = "Write keys with values, for example rate = 0.001."
-            raise UnusableFile(where.rstrip(".: "), f"must be a table, got {value!r}", remedy)
+            raise UnusableFile(where.rstrip(".: "), f"must be a table, got {write_value(value)}", remedy)
         return Table(value, where)
 
     def keep_to(self, known: Collection[str]) -> None:
@@ -86,7 +93,9 @@ class Table:
             if key not in known:
                 near = get_close_matches(key, known, n=1)
                 advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
-                raise UnusableFile(f"{self.where}{key}", f"= {value!r} is not a known key", advice)
+                raise UnusableFile(
+                    f"{self.where}{write_key(key)}", f"= {write_value(value)} is not a known key", advice
+                )
 
     def need(self, key: str, remedy: str) -> object:
         """The value of a key, which must be there."""

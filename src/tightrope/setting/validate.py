@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_key, write_value
 
 try:
     from pydantic import BaseModel, ConfigDict, ValidationError
@@ -54,28 +54,22 @@ def _explain_one(
     owner = _find_table(model, loc[:-1])
     if owner is not None and key in owner.model_fields:
         remedy = owner.model_fields[key].description or remedy
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)[1:]
-    value, error = _shorten(problem["input"]), problem.get("ctx", {}).get("error")
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{write_key(part)}" for part in loc)[1:]
+    value, error = problem["input"], problem.get("ctx", {}).get("error")
     if problem["type"] == "missing":
         return UnusableFile(f"{where}{place}", "is missing", remedy)
     if problem["type"] == "extra_forbidden":
-        return UnusableFile(f"{where}{place}", f"= {value!r} is not a known key", _advise(str(key), owner))
+        return UnusableFile(
+            f"{where}{place}", f"= {write_value(value)} is not a known key", _advise(str(key), owner)
+        )
     if isinstance(error, InvalidSetting):  # of a validator, which names what lies below its own place
         joined = "" if not place or str(error)[:1] in "[: " else "."
         error.where = f"{where}{place}{joined}{error.where}"
         return error
     must = re.sub(r"^\w+ should ", "", problem["msg"].replace("be None", "be left out"))
     if must == problem["msg"]:
-        return UnusableFile(f"{where}{place}", f"is wrong: {must}, got {value!r}", remedy)
+        return UnusableFile(f"{where}{place}", f"is wrong: {must}, got {write_value(value)}", remedy)
     return InvalidSetting(place, value, must, remedy, where=where)
-
-
-def _shorten(value: object) -> object:
-    try:
-        repr(value)
-    except ValueError:  # Python does not print a number of thousands of digits
-        return "more digits than Python prints"
-    return value
 
 
 def _advise(key: str, owner: type[BaseModel] | None) -> str:

@@ -3,16 +3,21 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
-from tightrope.setting.sampling import SAMPLING_SPELLINGS
+from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
+from tightrope.files import parse_json
+from tightrope.numerics.text import write_number
+from tightrope.setting.plain import read_exactly
+from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.validate import explain
+from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
 from tightrope.statements.model import (
-    FORMAT,
     VERSION,
+    AllRecords,
     BatchesWithoutReplacement,
     Computed,
     Dataset,
@@ -22,39 +27,28 @@ from tightrope.statements.model import (
     Statement,
     Steps,
 )
+from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
+from tightrope.statements.words import judge_anew
 
-CLOSE = 1e-4  # relative: a rate that was rounded to a few digits, or up to a grid of floats
-SHARES_AGREE = 0.05  # relative: the size of a batch that several draws make up is known about so well
 SEE_DOCS = "docs/statements.md says what belongs there."
-CORRECT = "Correct one of them."
-WRITTEN_BY = "Pass a file written by tightrope statement."
 T = TypeVar("T")
 
 
 def parse_statement(text: str, *, where: str = "statement") -> Statement:
     """The statement in a text, or a refusal that lists everything wrong with it, each with its field."""
-    try:
-        entries = json.loads(text, object_pairs_hook=_refuse_twins)
-    except (ValueError, RecursionError) as problem:
-        raise UnusableFile(where, f"must be JSON, got: {problem}", WRITTEN_BY) from None
-    return check_statement(entries, where=where)
-
-
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys all differ: of two equal keys, each reader would believe another."""
-    entries: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in entries:
-            raise ValueError(f"{key!r} stands twice in one object")
-        entries[key] = value
-    return entries
+    return check_statement(parse_json(text, where=where, remedy=WRITTEN_BY), where=where)
 
 
 def check_statement(entries: object, *, where: str = "statement") -> Statement:
     """The statement that plain data hold; everything wrong with them is listed at once."""
     if not isinstance(entries, Mapping):
-        raise UnusableFile(where, f"must be an object, got {entries!r}", WRITTEN_BY)
-    _check_version(entries, where)
+        raise UnusableFile(where, f"must be an object, got {write_value(entries)}", WRITTEN_BY)
+    if read_version(entries, where) < VERSION:
+        return judge_anew(_validate(update_entries(entries, where), where))
+    return _validate(entries, where)
+
+
+def _validate(entries: Mapping[str, Any], where: str) -> Statement:
     problems: list[InvalidSetting] = []
     try:
         # JSON has no tuples and one kind of number: read as JSON, types are strict all the same
@@ -70,19 +64,6 @@ def check_statement(entries: object, *, where: str = "statement") -> Statement:
     return made
 
 
-def _check_version(entries: Mapping[str, Any], where: str) -> None:
-    """Refuse data of another format or version, which are not read at all."""
-    if entries.get("format") != FORMAT:
-        found, must = entries.get("format"), f"be {FORMAT!r}"
-        raise InvalidSetting("format", found, must, WRITTEN_BY, where=f"{where}: ")
-    stated = entries.get("version")
-    if stated == VERSION and type(stated) is int:
-        return
-    newer = isinstance(stated, int) and stated > VERSION
-    remedy = "Update tightrope to read it." if newer else "Make it anew with tightrope statement."
-    raise InvalidSetting("version", stated, f"be {VERSION}", remedy, where=f"{where}: ")
-
-
 def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
     """Numbers that cannot all be true; parts of the data that cannot be read are left out."""
     dataset = _read(Dataset, entries.get("dataset")) or Dataset()
@@ -95,11 +76,9 @@ def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
         yield from _check_sampling(f"run[{place}].sampling", part.sampling, dataset)
     yield from _check_epochs(run, dataset)
     if implemented is not None:
-        yield from _check_scheme(implemented)
+        yield from check_arithmetic(implemented, dataset)
         yield from _check_sampling("implemented.sampling", implemented.sampling, dataset)
         yield from _check_sizes(implemented, dataset)
-        yield from _check_epoch(implemented, dataset)
-        yield from _check_draws(implemented, dataset)
     for name in ("accounted", "runs") if computed is not None else ():
         ends = getattr(computed, name)
         if ends.upper is not None and ends.lower > ends.upper:
@@ -114,8 +93,12 @@ def _read(kind: type[T], entries: object) -> T | None:
         return None
 
 
-def _clash(name: str, value: float, other_name: str, other: float) -> UnusableFile:
-    return UnusableFile(name, f"= {value:g} contradicts {other_name} = {other:g}", CORRECT)
+def _clash(name: str, value: float | Fraction, other_name: str, other: float | Fraction) -> UnusableFile:
+    return UnusableFile(name, f"= {_write(value)} contradicts {other_name} = {_write(other)}", CORRECT)
+
+
+def _write(value: float | Fraction) -> str:
+    return f"{float(value):.6g}" if isinstance(value, Fraction) else write_number(value)
 
 
 def _check_sampling(
@@ -124,79 +107,56 @@ def _check_sampling(
     records, batch = dataset.records, dataset.batch
     match sampling:
         case PoissonBatches() if records and batch and batch <= records:
-            # a loader counts whole batches, so one by their number is the rate as well
-            meant = (batch / records, 1 / math.ceil(records / batch), 1 / math.floor(records / batch))
-            if not any(math.isclose(sampling.nearest_rate, one, rel_tol=CLOSE) for one in meant):
-                expected = f"dataset.batch / dataset.records = {batch:g} / {records:g}"
-                yield _clash(f"{where}.rate", sampling.nearest_rate, expected, batch / records)
+            rate, size = Fraction(read_exactly(sampling.rate)), Fraction(batch)
+            if not _is_rate(rate, size, records):
+                expected = f"dataset.batch / dataset.records = {_write(batch)} / {records}"
+                yield _clash(f"{where}.rate", rate, expected, size / records)
         case BatchesWithoutReplacement():
             if records and sampling.population != records:
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
+        case AllRecords() if records and batch and batch != records:
+            yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
+
+
+def _is_rate(rate: Fraction, batch: Fraction, records: int) -> bool:
+    # a loader counts whole batches, so one by their number is the rate as well
+    counts = (records / batch, math.ceil(records / batch), math.floor(records / batch))
+    return any(abs(rate * count - 1) <= CLOSE for count in counts)
 
 
 def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSetting]:
-    rates = {
-        part.sampling.nearest_rate if isinstance(part.sampling, PoissonBatches) else None for part in run
-    }
+    rates = {_find_rate(part.sampling) for part in run}
     if dataset.records and dataset.batch:
-        rates = {dataset.batch / dataset.records}
+        rates = {Fraction(dataset.batch) / dataset.records}
     rate = rates.pop() if len(rates) == 1 else None
     if not run or not rate or not dataset.epochs:
         return
-    epochs, steps = dataset.epochs, sum(part.steps for part in run)
-    fewest, most = epochs * math.floor(1 / rate + CLOSE), epochs * math.ceil(1 / rate - CLOSE)
-    if not math.isfinite(most):
-        yield UnusableFile(f"dataset.epochs = {epochs:g}", "is no number of epochs", "Correct it.")
-    elif not math.floor(fewest) <= steps <= math.ceil(most):
-        means = f"which makes {math.floor(fewest):g} to {math.ceil(most):g} steps"
-        clash = f"steps contradict dataset.epochs = {epochs:g} at the rate {rate:.6g}, {means}"
-        yield UnusableFile(f"run: {steps:g}", clash, CORRECT)
+    epochs, steps = Fraction(dataset.epochs), sum(part.steps for part in run)
+    fewest = math.floor(epochs * math.floor(1 / rate + CLOSE))
+    most = math.ceil(epochs * math.ceil(1 / rate - CLOSE))
+    if most > 10 * MOST_STEPS:
+        yield UnusableFile(f"dataset.epochs = {_write(epochs)}", "is no number of epochs", "Correct it.")
+    elif not fewest <= steps <= most:
+        means = f"which makes {fewest} to {most} steps"
+        clash = f"steps contradict dataset.epochs = {_write(epochs)} at the rate {_write(rate)}, {means}"
+        yield UnusableFile(f"run: {steps}", clash, CORRECT)
 
 
-def _check_scheme(implemented: Implemented) -> Iterator[InvalidSetting]:
-    """The scheme, and the range of its rate, against the sampling that is said to be implemented."""
-    scheme, sampling = str(implemented.scheme), implemented.sampling
-    kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
-    if kind != (expected if expected in SAMPLING_SPELLINGS else None):
-        clash = f"contradicts implemented.sampling = {kind!r}"
-        remedy = "The schemes that are accounted have their own sampling, and the others have none."
-        yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)
-    if implemented.rate_range is None:
-        return
-    low, high = implemented.rate_range
-    watched = implemented.evidence == "watched" and isinstance(sampling, PoissonBatches)
-    if not watched or not low <= getattr(sampling, "nearest_rate", -1) <= high:
-        clash = "contradicts the rest: it is the range of a rate that was watched"
-        yield UnusableFile(f"implemented.rate_range = {[low, high]}", clash, "Leave it out, or correct it.")
+def _find_rate(sampling: StatedSampling) -> Fraction | None:
+    """The probability that a record is in a batch, as far as the numbers can be read."""
+    match sampling:
+        case PoissonBatches():
+            return Fraction(read_exactly(sampling.rate))
+        case BatchesWithoutReplacement():
+            return Fraction(sampling.batch, sampling.population)
+        case AllRecords():
+            return Fraction(1)
 
 
 def _check_sizes(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
     for key in ("records", "batch"):
         own, stated = getattr(implemented, key), getattr(dataset, key)
-        if implemented.scheme != "poisson" and None not in (own, stated) and own != stated:
+        if None not in (own, stated) and own != stated:
             yield _clash(f"implemented.{key}", own, f"dataset.{key}", stated)
-
-
-def _check_epoch(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
-    """How many batches an epoch has, and how many of them are full."""
-    size, drawn = implemented.batch or dataset.batch, implemented.records or dataset.records
-    epoch, full = implemented.epoch or 0, implemented.full or 0
-    batches, full_batches = (math.ceil(drawn / size), drawn // size) if size and drawn else (epoch, full)
-    if epoch > batches and implemented.times == 1:
-        clash = f"contradicts {drawn:g} records in batches of {size:g}"
-        yield UnusableFile(f"implemented.epoch = {epoch:g}", clash, CORRECT)
-    if full > min(epoch or full, full_batches):
-        clash = "contradicts the other numbers: no epoch has that many full batches"
-        yield UnusableFile(f"implemented.full = {full:g}", clash, "Correct it.")
-
-
-def _check_draws(implemented: Implemented, dataset: Dataset) -> Iterator[InvalidSetting]:
-    draws, rate, records, batch = implemented.draws, implemented.rate, dataset.records, dataset.batch
-    if implemented.scheme != "several_draws" or not draws or rate is None:
-        return
-    expected = batch / records if records and batch else draws * rate
-    if rate == 0 or not math.isclose(draws * rate, expected, rel_tol=SHARES_AGREE):
-        clash = f"in {draws:g} draws contradicts the size of a batch"
-        yield UnusableFile(f"implemented.rate = {rate:g}", clash, CORRECT)

@@ -123,6 +123,9 @@ class StatementFile(ClosedTable):
     outputs: SomeWords = Field(description="Say what is released: the final model, all checkpoints, a table.")
     description: str = Field("", description=LEAVE_OUT)
     unit_details: str = Field("", description=LEAVE_OUT)
+    records_per_unit: Count | None = Field(
+        None, description="It is the most records that one unit has: a relation protects one."
+    )
     code: str = Field("", description=LEAVE_OUT)
     delta: FailureProbability = Field(
         description="It is the failure probability of the claim, for example delta = 1e-6."

@@ -20,7 +20,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.files import MOST_CHARACTERS, PEOPLE_SEND
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
 from tightrope.setting.plain import FRACTION, plain_setting, read_exactly, sampling_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
@@ -29,17 +31,20 @@ from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
 
 FORMAT: Final = "tightrope-statement"
-VERSION: Final = 1
+VERSION: Final = 2
 CONVENTION: Final = "noise scale / C, where C bounds the norm of one record, under every relation"
 
-Words = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+Words = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 Count = Annotated[int, Field(ge=1, le=10**15)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FailureProbability = Annotated[float, Field(gt=0, lt=1)]
 Setting = Literal["central", "local", "federated", "shuffle"]
-Holds = Literal["yes", "tested", "no", "not checked"]
+Holds = Literal["yes", "tested", "not checked"]
+ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
+NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
 
 
 def _allow_fraction(value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -106,11 +111,6 @@ class PoissonBatches(ClosedTable):
     kind: Literal["poisson"]
     rate: ExactShare
 
-    @property
-    def nearest_rate(self) -> float:
-        """The rate as a float."""
-        return float(read_exactly(self.rate))
-
 
 class BatchesWithoutReplacement(ClosedTable):
     """Batches of one size, drawn afresh."""
@@ -133,10 +133,25 @@ class Steps(ClosedTable):
 
 
 class Unit(ClosedTable):
-    """Whose contribution is protected: one example, one user, one sequence."""
+    """Whose contribution is protected: one example, one user, one sequence.
+
+    Relations are between datasets of records, so a unit is protected if it is a record or has only one.
+    """
 
     protects: Words
-    details: str = ""
+    details: Text = ""
+    records_per_unit: Count | None = None
+
+    @property
+    def is_a_record(self) -> bool:
+        """Whether the unit is called by a name of a record."""
+        return self.protects.strip().lower() in NAMES_OF_A_RECORD
+
+    @property
+    def most_records(self) -> float:
+        """How many records one unit may have, as far as that is stated."""
+        unstated = 1 if self.is_a_record else math.inf
+        return unstated if self.records_per_unit is None else self.records_per_unit
 
 
 class Dataset(ClosedTable):
@@ -155,6 +170,7 @@ class Implemented(ClosedTable):
     sentence: Words
     sampling: Annotated[StatedSampling, Field(discriminator="kind")] | None = None
     records: Count | None = None
+    copies: Count | None = None
     batch: Count | None = None
     epoch: Count | None = None
     times: Count = 1
@@ -165,12 +181,13 @@ class Implemented(ClosedTable):
     draws: Count | None = None
     rate: Share | None = None
     rate_range: tuple[Share, Share] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
 
 
 class Claim(ClosedTable):
-    """What is claimed: the release is (epsilon, delta)-private."""
+    """What is claimed, that the release is (epsilon, delta)-private, and how that stands for what runs."""
 
+    standing: ClaimStanding
     epsilon: Loss
     delta: FailureProbability
 
@@ -183,13 +200,13 @@ class CertifiedEnds(ClosedTable):
 
 
 class Computed(ClosedTable):
-    """What was computed: epsilon as accounted, epsilon of what runs, and how the two compare."""
+    """What was computed: epsilon as accounted, epsilon of what runs, and how the two samplings compare."""
 
     accounted: CertifiedEnds
     runs: CertifiedEnds
-    verdict: Literal["matches", "covered", "too_small", "not_proven", "unknown"]
-    provided: str = ""
-    why_not: str = ""
+    sampling_verdict: Literal[tuple(verdict.name.lower() for verdict in Verdict)]  # type: ignore[valid-type]
+    provided: Text = ""
+    why_not: Text = ""
 
 
 class Theorem(ClosedTable):
@@ -210,16 +227,17 @@ class Assumption(ClosedTable):
 
 
 class Statement(ClosedTable):
-    """Everything that others need to check a privacy claim.
+    """Everything that others need to check a privacy claim; how the claim stands comes first.
 
-    `statements.make` makes one from a run, an audit and a few facts. `write_json`, and `parse_statement` of
+    `statements.make` makes one from a run, an audit and a few facts. `render_json`, and `parse_statement` of
     `statements.checks`, lose nothing.
     """
 
+    claim: Claim
     format: Literal["tightrope-statement"]
-    version: Literal[1]
+    version: Literal[2]
     name: Words
-    description: str = ""
+    description: Text = ""
     setting: Setting
     unit: Unit
     relation: Literal[tuple(RELATION_SPELLINGS)]  # type: ignore[valid-type]
@@ -227,20 +245,15 @@ class Statement(ClosedTable):
     tuning: Words
     outputs: Words
     noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"]
-    run: Annotated[tuple[Steps, ...], Field(min_length=1)]
+    run: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=PEOPLE_SEND.tables)]
     dataset: Dataset = Dataset()
     implemented: Implemented
-    claim: Claim
     certified: Computed
     theorems: tuple[Theorem, ...]
     assumptions: tuple[Assumption, ...]
-    code: str = ""
+    code: Text = ""
     command: Words
     tightrope: Words
-
-    def write_json(self) -> str:
-        """The statement as JSON text, the same for the same statement."""
-        return self.model_dump_json(indent=2) + "\n"
 
     @property
     def accounted(self) -> Run:

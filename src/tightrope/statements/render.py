@@ -1,11 +1,14 @@
-"""A statement as Markdown for a model card, LaTeX for an appendix and YAML for the deployments registry."""
+"""A statement as JSON, Markdown for a model card, LaTeX for an appendix and YAML for the registry."""
 
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from tightrope.errors import InvalidSetting
+from tightrope.errors import Described, InvalidSetting, RefutedClaim
+from tightrope.files import MOST_DEPTH
+from tightrope.numerics.text import write_number
 from tightrope.report.words import relation_in_words
 from tightrope.statements.model import RegistryFacts, Statement
 from tightrope.statements.words import (
@@ -17,10 +20,15 @@ from tightrope.statements.words import (
     describe_mechanisms,
     describe_samplings,
     describe_theorems,
+    explain_claim,
     judge_claim,
     list_entries,
+    list_unchecked,
     name_accountant,
+    name_claim,
     name_scheme,
+    quote,
+    state_claim,
 )
 
 try:
@@ -29,17 +37,35 @@ except ImportError as missing:
     raise ImportError("Rendering a statement needs PyYAML: pip install 'tightrope[statement]'") from missing
 
 KEY = "differential_privacy"
+MOST_CARD, MOST_FRONT_MATTER = 2**20, 2**16  # characters; PyYAML takes three seconds at worst
 OPENS, CLOSES = "<!-- tightrope-statement -->", "<!-- /tightrope-statement -->"
+
+
+def refuse_refuted(statement: Statement, *, even_if_refuted: bool) -> None:
+    """Raise for a claim that is false, unless it shall be rendered all the same."""
+    if judge_claim(statement) == "refuted" and not even_if_refuted:
+        claimed = f"epsilon {write_number(statement.claim.epsilon)} is claimed"
+        what = f"the claim is refuted: {claimed}, and {explain_claim(statement)}"
+        remedy = "Claim what is proved (leave out epsilon), or ask for it: {even_if_refuted=True}."
+        raise RefutedClaim(what, remedy)
+
+
+def render_json(statement: Statement, *, even_if_refuted: bool = False) -> str:
+    """The statement as JSON text, the same for the same statement."""
+    refuse_refuted(statement, even_if_refuted=even_if_refuted)
+    return statement.model_dump_json(indent=2) + "\n"
 
 
 # Markdown
 
 
-def render_markdown(statement: Statement, card: str = "") -> str:
+def render_markdown(statement: Statement, card: str = "", *, even_if_refuted: bool = False) -> str:
     """The statement as Markdown; in a `card` that is given, its front matter and body are replaced, or added.
 
     Everything else in the card stays as it is, byte for byte.
     """
+    refuse_refuted(statement, even_if_refuted=even_if_refuted)
+    _check_length("card", card, MOST_CARD)
     newline = "\r\n" if "\r\n" in card else "\n"
     block = write_yaml({KEY: _summarise(statement)}).replace("\n", newline)
     body = newline.join([OPENS, *_table(statement), CLOSES])
@@ -61,16 +87,17 @@ def escape_markdown(text: str) -> str:
 
 def _summarise(statement: Statement) -> dict[str, object]:
     return {
+        "claim_standing": judge_claim(statement),
+        "sampling_verdict": statement.certified.sampling_verdict,
+        "not_checked": list_unchecked(statement),
         "epsilon": statement.claim.epsilon,
         "delta": statement.claim.delta,
-        "standing": judge_claim(statement),
         "unit": statement.unit.protects,
         "relation": statement.relation,
         "noise": "; ".join(describe_mechanisms(statement)),
         "sampling_accounted": "; ".join(describe_samplings(statement)),
         "sampling_implemented": name_scheme(statement),
         "sampling_evidence": statement.implemented.evidence,
-        "verdict": statement.certified.verdict,
         "certified_epsilon": statement.certified.runs.model_dump(),
         "steps": statement.accounted.steps,
         "accountant": name_accountant(statement),
@@ -78,7 +105,7 @@ def _summarise(statement: Statement) -> dict[str, object]:
 
 
 def _table(statement: Statement) -> Iterator[str]:
-    yield from (f"## Differential privacy of {escape_markdown(' '.join(statement.name.split()))}", "")
+    yield from (f"## {escape_markdown(name_claim(statement))}", "")
     yield from (escape_markdown(describe_claim(statement)), "")
     yield from ("| subject | statement |", "| --- | --- |")
     for entry in list_entries(statement):
@@ -118,14 +145,25 @@ def _put_key(matter: str, block: str) -> str:
     return "".join([*pieces, block])
 
 
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        found = Described(f"{len(text):,}")
+        raise InvalidSetting(what, found, f"have at most {most:,} characters", "Move the rest elsewhere.")
+
+
 def _find_keys(matter: str) -> list[Any]:
     """The keys of the front matter, each of which must open a line."""
+    _check_length("front matter of the card", matter, MOST_FRONT_MATTER)
+    opened = accumulate((sign in "[{") - (sign in "]}") for sign in matter)
+    if max(opened, default=0) > MOST_DEPTH:
+        must = f"have at most {MOST_DEPTH} lists and tables within one another"
+        raise InvalidSetting("front matter of the card", Described("more"), must, "Write it flatter.")
     try:
         root = yaml.compose(matter, Loader=yaml.SafeLoader)
         keys = [key for key, _ in root.value] if root else []
         if keys and (root.flow_style or any(key.start_mark.column for key in keys)):
             raise ValueError("a key within its line")
-    except (yaml.YAMLError, ValueError):  # also of texts and lists, which hold no pairs
+    except (yaml.YAMLError, ValueError, RecursionError):  # also of texts and lists, which hold no pairs
         first = next(line for line in matter.splitlines() if line.strip() and not line.startswith("#"))
         must = "open with keys at the start of their lines"
         remedy = "Write the front matter of the card as lines such as license: mit."
@@ -170,14 +208,15 @@ _SIGNS = _COMMANDS | {sign: rf"\ensuremath{{{command}}}" for sign, command in _S
 _JOINED = "-',"  # two of these in a row become one sign in some fonts
 
 
-def render_latex(statement: Statement, *, document: bool = False) -> str:
+def render_latex(statement: Statement, *, document: bool = False, even_if_refuted: bool = False) -> str:
     """The statement as a fragment that needs no package; with `document` as a document of its own."""
-    lines = [r"\begin{sloppypar}", escape_latex(describe_claim(statement)), r"\end{sloppypar}"]
+    refuse_refuted(statement, even_if_refuted=even_if_refuted)
+    lines = [rf"\begin{{sloppypar}}{escape_latex(describe_claim(statement))}\end{{sloppypar}}"]
     lines.append(r"\begin{description}\sloppy")
     lines += [_write_item(entry) for entry in list_entries(statement)]
     lines.append(r"\end{description}")
     if document:
-        heading = rf"\section*{{Differential privacy of {escape_latex(statement.name)}}}"
+        heading = rf"\section*{{{escape_latex(name_claim(statement))}}}"
         opening = [r"\documentclass{article}", r"\usepackage[utf8]{inputenc}", r"\begin{document}", heading]
         lines = [*opening, *lines, r"\end{document}"]
     return "\n".join(lines) + "\n"
@@ -248,8 +287,9 @@ def write_yaml(table: dict[str, object]) -> str:
     return str(written)
 
 
-def render_registry(statement: Statement, facts: RegistryFacts) -> str:
+def render_registry(statement: Statement, facts: RegistryFacts, *, even_if_refuted: bool = False) -> str:
     """The statement as the file of one deployment in the registry kept by OpenDP and NIST."""
+    refuse_refuted(statement, even_if_refuted=even_if_refuted)
     description = facts.description or statement.description
     if not description.strip():
         raise InvalidSetting("description", description, "be some words", "The registry asks for it.")
@@ -275,7 +315,8 @@ def render_registry(statement: Statement, facts: RegistryFacts) -> str:
             "tier": facts.tier,
         },
     }
-    return write_yaml({"url_slug": facts.slug, "deployment": deployment})
+    news = f"{judge_claim(statement)}: {quote(state_claim(statement))}"
+    return f"# {news}\n{write_yaml({'url_slug': facts.slug, 'deployment': deployment})}"
 
 
 def _privacy_loss(statement: Statement) -> dict[str, object]:
@@ -284,7 +325,7 @@ def _privacy_loss(statement: Statement) -> dict[str, object]:
         "privacy_unit": statement.unit.protects,
         "privacy_unit_details": f"{adjacent} {escape_markdown(statement.unit.details)}".rstrip(),
         "number_of_privacy_units": statement.dataset.records,
-        "privacy_parameters": statement.claim.model_dump(),
+        "privacy_parameters": statement.claim.model_dump(exclude={"standing"}),
         "privacy_parameters_details": escape_markdown(describe_claim(statement)),
     }
     return {key: value for key, value in loss.items() if value is not None}
@@ -314,7 +355,7 @@ def _implementation(statement: Statement) -> dict[str, list[str]]:
         ],
         "justification": [
             describe_claim(statement),
-            f"Verdict: {certified.verdict}.",
+            f"Sampling verdict: {certified.sampling_verdict}.",
             f"Provided that {certified.provided}." if certified.provided else "",
             f"Nothing is proved: {certified.why_not}" if certified.why_not else "",
             *describe_assumptions(statement),

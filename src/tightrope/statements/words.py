@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
@@ -13,7 +13,8 @@ from tightrope.report.words import mechanism_in_words, relation_in_words, sampli
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step
-from tightrope.statements.model import CertifiedEnds, Statement
+from tightrope.statements.assumptions import list_assumptions
+from tightrope.statements.model import CertifiedEnds, ClaimStanding, Statement
 
 RESTS_ON = {
     "declared": "somebody says so, and nobody looked",
@@ -29,6 +30,13 @@ NUMBERS_OF_BATCHES = {
     "draws": "draws per step",
     "rate": "rate of one draw",
 }
+CHANGES = {
+    "add": "added",
+    "remove": "removed",
+    "add-or-remove": "added or removed",
+    "substitute": "exchanged for another",
+}
+MOST_QUOTED = 300  # characters of a text that somebody else wrote, among words of ours
 
 
 class Entry(NamedTuple):
@@ -40,14 +48,20 @@ class Entry(NamedTuple):
 
 
 def list_entries(statement: Statement) -> list[Entry]:
-    """Everything that a statement says, subject by subject."""
+    """Everything that a statement says, subject by subject; the worst news come first."""
     claim, certified, dataset = statement.claim, statement.certified, statement.dataset
     numbers = f"epsilon {write_number(claim.epsilon)}, delta {write_number(claim.delta)}"
-    verdict = f"{certified.verdict}: {Verdict[certified.verdict.upper()].value}"
+    verdict = f"{certified.sampling_verdict}: {Verdict[certified.sampling_verdict.upper()].value}"
     sizes = (f"{name} {write_number(value)}" for name, value in dataset if value is not None)
+    standing: str = judge_claim(statement)
+    if standing == "proved":
+        standing += f" if {_count_unchecked(statement)}"
     stated = [
+        ("claim", f"{standing}: {numbers}, for {describe_unit_and_relation(statement)}"),
+        ("why the claim is not proved", explain_claim(statement)),
+        ("sampling verdict", verdict),
+        ("assumptions", *describe_assumptions(statement)),
         ("description", statement.description),
-        ("claim", f"{numbers}: {judge_claim(statement)}"),
         ("setting", statement.setting),
         ("data accesses covered", statement.data_accesses),
         ("tuning", statement.tuning),
@@ -62,10 +76,8 @@ def list_entries(statement: Statement) -> list[Entry]:
         ("dataset", ", ".join(sizes)),
         ("epsilon as accounted", describe_ends(certified.accounted)),
         ("epsilon of what runs", describe_ends(certified.runs)),
-        ("verdict", verdict),
         ("provided that", certified.provided),
         ("why nothing is proved", certified.why_not),
-        ("assumptions", *describe_assumptions(statement)),
         ("theorems", *describe_theorems(statement)),
     ]
     typed = [("code", statement.code), ("checked by", statement.command)]
@@ -75,10 +87,20 @@ def list_entries(statement: Statement) -> list[Entry]:
     return [entry for entry in entries if any(entry.texts)]
 
 
-def judge_claim(statement: Statement) -> str:
-    """How firmly the claim is established for what runs: proved, conjectured, not proved, or refuted.
+# the claim
 
-    It is refuted if epsilon is certified to be larger than claimed.
+
+def judge_anew(statement: Statement) -> Statement:
+    """The statement with the standing of its claim, and its assumptions, as its own numbers have them."""
+    assumed = list_assumptions(statement, provided=statement.certified.provided)
+    claim = statement.claim.model_copy(update={"standing": judge_claim(statement)})
+    return statement.model_copy(update={"claim": claim, "assumptions": tuple(assumed)})
+
+
+def judge_claim(statement: Statement) -> ClaimStanding:
+    """How firmly the claim is established for what runs: refuted, not proved, conjectured or proved.
+
+    It is refuted if epsilon is certified to be larger than claimed, for one record and so for any unit.
     """
     claimed, runs = statement.claim.epsilon, statement.certified.runs
     if claimed < runs.lower:
@@ -86,39 +108,95 @@ def judge_claim(statement: Statement) -> str:
     standings = {theorem.standing for theorem in statement.theorems}
     if runs.upper is None or claimed < runs.upper or not standings or "refuted" in standings:
         return "not proved"
+    if find_unit_gap(statement):
+        return "not proved"
     return "conjectured" if "conjectured" in standings else "proved"
 
 
+def explain_claim(statement: Statement) -> str:
+    """Why the claim is not proved, or false, in half a sentence; empty where it is proved."""
+    standing, runs = judge_claim(statement), statement.certified.runs
+    lower, upper = ends(_bracket(runs))
+    if standing == "refuted":
+        return f"for what runs, epsilon is at least {lower}"
+    if standing != "not proved":
+        return ""
+    if runs.upper is None:
+        return (
+            f"for what runs, no bound is known of epsilon ({statement.certified.why_not.removesuffix('.')})"
+        )
+    if statement.claim.epsilon < runs.upper:
+        return f"for what runs, epsilon is known to be at most {upper}"
+    return find_unit_gap(statement) or "no proved theorem is named"
+
+
+def find_unit_gap(statement: Statement) -> str:
+    """Why a relation between datasets of records does not protect the unit; empty where it does."""
+    unit, relation = statement.unit, statement.relation
+    if unit.most_records == 1:
+        return ""
+    number = "it is not stated that each has one record"
+    if unit.records_per_unit is not None:
+        number = f"each has up to {unit.records_per_unit:,} records"
+    return f"{relation} protects one record, and {number}"
+
+
+def describe_unit_and_relation(statement: Statement) -> str:
+    """Who is protected against what, as in 'one example added or removed'."""
+    unit = statement.unit
+    records = (
+        "any number of records" if math.isinf(unit.most_records) else f"up to {unit.records_per_unit} records"
+    )
+    of = "" if unit.is_a_record else f" with {'one record' if unit.most_records == 1 else records}"
+    return f"one {quote(unit.protects)}{of} {CHANGES[statement.relation]}"
+
+
+def name_claim(statement: Statement) -> str:
+    """A title: whose privacy is stated, and first whether the claim fails."""
+    opening = {
+        "refuted": "REFUTED: claimed differential privacy",
+        "not proved": "Not proved: claimed differential privacy",
+        "conjectured": "Conjectured: differential privacy",
+        "proved": "Differential privacy",
+    }[judge_claim(statement)]
+    return f"{opening} of {' '.join(statement.name.split())}"
+
+
 def describe_claim(statement: Statement) -> str:
-    """The claim as a formal sentence, which says so where the claim is not proved or is false."""
-    claim, runs, standing = statement.claim, statement.certified.runs, judge_claim(statement)
+    """The claim as a formal sentence, and what its words mean."""
+    neighbours = f"Neighbours: {relation_in_words(statement.neighbours)}; unit: {_describe_unit(statement)}."
+    return f"{state_claim(statement)} {neighbours}"
+
+
+def state_claim(statement: Statement) -> str:
+    """The claim as a formal sentence; what speaks against it comes first."""
+    claim, standing = statement.claim, judge_claim(statement)
     numbers = f"({write_number(claim.epsilon)}, {write_number(claim.delta)})"
     private = f"the release is {numbers}-differentially private in the {statement.setting} setting"
+    unchecked = _count_unchecked(statement)
     opening = {
-        "proved": f"T{private[1:]}",
-        "conjectured": f"If the conjectures below are true, {private}",
-        "not proved": f"It is claimed, and not proved, that {private}",
-        "refuted": f"It is claimed that {private}",
+        "refuted": f"The claim is false: {explain_claim(statement)}. It is claimed that {private}",
+        "not proved": f"The claim is not proved: {explain_claim(statement)}. It is claimed that {private}",
+        "conjectured": f"If the conjectures below are true, and {unchecked}, {private}",
+        "proved": f"If {unchecked}, {private}",
     }[standing]
-    lower, upper = ends(_bracket(runs))
-    known = f"at most {upper} is" if runs.upper is not None else "no bound is"
-    verdict = {
-        "not proved": f" For what runs, {known} known of epsilon.",
-        "refuted": f" The claim is false: for what runs, epsilon is at least {lower}.",
-    }.get(standing, "")
-    who = f"neighbours: {relation_in_words(statement.neighbours)}; unit: {_describe_unit(statement)}."
-    return f"{opening}; {who}{verdict}{_count_assumptions(statement)}"
+    return f"{opening}, for {describe_unit_and_relation(statement)}."
 
 
-def _count_assumptions(statement: Statement) -> str:
-    number = len(statement.assumptions)
-    unchecked = sum(one.holds == "not checked" for one in statement.assumptions)
-    if not number:
-        return ""
-    if unchecked == number:
-        return f" Nobody checked the {number} assumptions this rests on."
-    doubt = f"; nobody checked {unchecked} of them" if unchecked else ""
-    return f" This rests on {number} assumptions{doubt}."
+def list_unchecked(statement: Statement) -> list[str]:
+    """What the claim rests on and nobody checked."""
+    return [one.says for one in statement.assumptions if one.holds == "not checked"]
+
+
+def _count_unchecked(statement: Statement) -> str:
+    number = len(list_unchecked(statement))
+    said = {0: "all assumptions hold", 1: "an assumption holds that nobody checked"}
+    counted = said.get(number, f"{number} assumptions hold that nobody checked")
+    declared = statement.certified.sampling_verdict == "declared"
+    return f"{counted}, first that batches are drawn as declared" if declared else counted
+
+
+# its parts
 
 
 def describe_mechanisms(statement: Statement) -> list[str]:
@@ -204,6 +282,16 @@ def _describe_mechanism(mechanism: Mechanism) -> str:
 def _describe_unit(statement: Statement) -> str:
     unit = statement.unit
     return f"{unit.protects} ({unit.details})" if unit.details else unit.protects
+
+
+def quote(text: str) -> str:
+    r"""Somebody else's text on one line, without signs that steer a terminal, and not at any length.
+
+    >>> quote("a\n  b\x1b[2J"), len(quote("x" * 1000))
+    ('a b[U+001B][2J', 303)
+    """
+    plain = "".join(sign if sign.isprintable() else f"[U+{ord(sign):04X}]" for sign in " ".join(text.split()))
+    return plain if len(plain) <= MOST_QUOTED else f"{plain[:MOST_QUOTED]}..."
 
 
 def _bracket(certified: CertifiedEnds) -> Bracket:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtri
 
 from tightrope.errors import NoTheorem
-from tightrope.numerics.floats import UNIT_ROUNDOFF, gamma, next_down
+from tightrope.numerics.floats import UNIT_ROUNDOFF, floor_fraction, gamma, next_down
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace
 from tightrope.setting.relation import REMOVE, Relation
 from tightrope.setting.run import Run, Step
@@ -71,7 +71,10 @@ def reveal_visits(run: Run, *, visits: int) -> Run:
 
 def reveal_moves(run: Run) -> Run:
     """ADD and REMOVE in a fixed order, or weighted without replacement: full batches that move by 2."""
-    halved = [(type(noise)(noise_multiplier=noise.noise_multiplier / 2), n) for noise, n in _additive(run)]
+    parts = _additive(run)
+    halved = [
+        (type(noise)(noise_multiplier=noise.exact_noise_multiplier / 2), times) for noise, times in parts
+    ]
     return Run(tuple((Step(mechanism, EveryRecord()), times) for mechanism, times in halved))
 
 
@@ -133,7 +136,10 @@ def split_draws(run: Run, *, draws: int, rate: float) -> Run:
     """Steps that each sum `draws` Poisson draws: a step for each draw, at its part of the noise."""
     if not is_gaussian(run):
         raise NoTheorem("noise that is shared between several draws has a theorem for Gaussian noise only")
-    split = [(split_noise(mechanism.noise_multiplier, draws), times) for mechanism, times in _additive(run)]
+    noises = [
+        (floor_fraction(mechanism.exact_noise_multiplier), times) for mechanism, times in _additive(run)
+    ]
+    split = [(split_noise(noise, draws), times) for noise, times in noises]
     one_draw = Poisson(rate=rate)
     return Run(tuple((Step(Gaussian(noise_multiplier=s), one_draw), times * draws) for s, times in split))
 
@@ -152,12 +158,13 @@ class LargestSum:
     weight: Fraction | float
     with_record: float
     without: float
-    noise: float
+    noise: Fraction | float
 
     def edges(self) -> NDArray[np.float64]:
         """Where the cells of the largest sum meet: anywhere is true, and this tells most."""
-        lowest = self.noise * float(ndtri(0.25 ** (1 / self.batches)))
-        highest = min(self.with_record + TAIL * self.noise, FURTHEST * self.noise)
+        noise = float(self.noise)
+        lowest = noise * float(ndtri(0.25 ** (1 / self.batches)))
+        highest = min(self.with_record + TAIL * noise, FURTHEST * noise)
         return np.linspace(lowest, highest, CELLS - 1)
 
     def masses(self, shift: float) -> list[tuple[float, float]]:
@@ -170,7 +177,7 @@ class LargestSum:
             return (-x / arb(2).sqrt()).erfc() / 2
 
         edges = self.edges().tolist()
-        furthest = max(abs(edge) + abs(shift) for edge in edges) / self.noise
+        furthest = max(abs(edge) + abs(shift) for edge in edges) / float(self.noise)
         # the last cells hold about e^{-furthest^2 / 2}, and their masses are differences of numbers near 1
         with ctx.workprec(CELL_BITS + math.ceil(furthest**2)):
             noise, weight, ends = ball(self.noise), ball(Fraction(self.weight)), [arb(0)]

@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
-from tightrope.audit.recordings.watch import CONFIDENCE, watch
+from tightrope.audit.recordings.naming import CONFIDENCE
+from tightrope.audit.recordings.watch import watch
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, write_brackets
 from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough, Words
@@ -23,29 +24,8 @@ from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 
+TWO_WAYS = "what draws in one way cannot have drawn all steps of {} samplings: audit each phase by itself"
 GRID = 1e-4  # relative: if torch rounds a rate up by less, it is still the rate that was meant
-
-
-class Verdict(Enum):
-    """How a claim stands against what runs."""
-
-    MATCHES = "what runs is what was accounted"
-    COVERED = "what runs is not what was accounted, but costs no more"
-    TOO_SMALL = "the accounted epsilon is certainly too small"
-    NOT_PROVEN = "no theorem supports the accounted epsilon"
-    UNKNOWN = "what runs is not known, so nothing supports the accounted epsilon"
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @property
-    def holds(self) -> bool:
-        """Whether the accounted epsilon stands for what runs.
-
-        A match may leave the rate open by a little, where it was watched or torch rounds it: `proved.upper`
-        is the guarantee.
-        """
-        return self in (Verdict.MATCHES, Verdict.COVERED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +64,11 @@ class Audit:
     def _tell_bound(self) -> str:
         if self.verdict is Verdict.MATCHES:
             return self._tell_agreement()
+        if self.verdict is Verdict.DECLARED:
+            most = round_outwards(self.proved.upper, 9, up=True)
+            return (
+                f"If that is true, which nobody checked, epsilon is at most {most}{self._tell_condition()}."
+            )
         if self.finding.sampling is not None and math.isfinite(self.proved.upper):
             proved, claimed = write_brackets([self.proved, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
@@ -130,11 +115,18 @@ class Audit:
 
 
 def audit(
-    loader: object, run: Run | Step, *, delta: float, relation: Relation | str, by: Certified = BY_DEFAULT
+    loader: object,
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation | str,
+    by: Certified = BY_DEFAULT,
+    records: int | None = None,
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader (it is inspected), the path of a recording (it is watched), or a `Finding`.
+    `loader` is a torch DataLoader (it is inspected), a batch selection strategy of jax_privacy (likewise; say
+    from how many `records` it draws), the path of a recording (it is watched), or a `Finding`.
     The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
@@ -150,11 +142,17 @@ def audit(
         remedy = "Pass what was accounted: Step(mechanism, sampling) * times."
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
-    finding, neighbours = _find(loader), as_relation(relation)
+    finding, neighbours = _find(loader, records), as_relation(relation)
     claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
-    bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
-    matches = all(_agrees(step.sampling, finding) for step, _ in accounted)
-    verdict = Verdict.MATCHES if matches else _judge(claimed, bound, finding)
+    agrees = all(_agrees(step.sampling, finding) for step, _ in accounted)
+    samplings = {step.sampling for step, _ in accounted}
+    if len(samplings) > 1 and not agrees and finding.scheme is not Scheme.UNKNOWN:
+        bound = ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
+    else:
+        bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
+    verdict = Verdict.MATCHES if agrees else _judge(claimed, bound, finding)
+    if finding.how is How.DECLARED and verdict.holds:
+        verdict = Verdict.DECLARED
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -171,14 +169,17 @@ def audit(
     )
 
 
-def _find(loader: object) -> Finding:
-    if isinstance(loader, Finding):
-        return loader
-    return watch(loader) if isinstance(loader, str | Path) else inspect_loader(loader)
+def _find(loader: object, records: int | None) -> Finding:
+    if not isinstance(loader, Finding | str | Path):
+        return inspect_loader(loader, records=records)
+    if records is not None:
+        remedy = "Findings and recordings say it themselves."
+        raise InvalidSetting("records", records, "be left out", remedy)
+    return loader if isinstance(loader, Finding) else watch(loader)
 
 
 def _agrees(claimed: Sampling, finding: Finding) -> bool:
-    found = finding.sampling
+    found = finding.sampling if (finding.copies or 1) == 1 else None
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
         if finding.rate_range is not None:
             return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
@@ -191,12 +192,12 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
 
 def _judge(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
     # a bound from watching, or with weights, takes more for granted than that every pass is run to its end
-    is_firm = finding.how is How.INSPECTED and finding.scheme is not Scheme.WEIGHTED
+    is_firm = finding.how is not How.WATCHED and finding.scheme is not Scheme.WEIGHTED
+    if finding.scheme is Scheme.UNKNOWN:
+        return Verdict.UNKNOWN
     if bound.epsilon.upper <= claimed.upper and (finding.sampling is not None or is_firm):
         return Verdict.COVERED
-    if bound.epsilon.lower > claimed.upper:
-        return Verdict.TOO_SMALL
-    return Verdict.UNKNOWN if finding.scheme is Scheme.UNKNOWN else Verdict.NOT_PROVEN
+    return Verdict.TOO_SMALL if bound.epsilon.lower > claimed.upper else Verdict.NOT_PROVEN
 
 
 def _draw_afresh(
@@ -205,6 +206,8 @@ def _draw_afresh(
     """epsilon if batches of the size found were drawn without replacement; None where that is not known."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
+    if (finding.copies or 1) > 1:
+        return None  # that would not be understood either
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
         return by.curve(resample(run, sampling), relation).epsilon(delta)

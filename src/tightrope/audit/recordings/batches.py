@@ -59,10 +59,25 @@ class Batches:
         place = twice[np.argmin(self.batch[twice])]
         return int(self.batch[place]), int(self.drawn[place])
 
+    def keep(self, *, every: int, block: int, first: int) -> "Batches":
+        """One of every so many blocks of neighbouring records in the first batches, numbered without gaps."""
+        distance = every * block
+        inside = (self.drawn % distance < block) & (self.batch < first)
+        drawn, batch = self.drawn[inside], self.batch[inside]
+        whole, rest = divmod(self.records, distance)
+        return Batches(
+            records=whole * block + min(rest, block),
+            sizes=np.bincount(batch, minlength=first),
+            drawn=drawn // distance * block + drawn % distance,
+            batch=batch,
+        )
+
     @cached_property
     def members(self) -> list[Whole]:
         """The sorted records of each batch."""
-        inside = np.sort(self.batch * self.records + self.drawn) % self.records
+        # records are in order, and remain so; numbers of 16 bits are sorted in one pass
+        small = np.uint16 if self.count <= 2**16 else np.int64
+        inside = self.drawn[np.argsort(self.batch.astype(small), kind="stable")]
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
         return [inside[start:end] for start, end in pairwise(ends.tolist())]
 
@@ -70,6 +85,13 @@ class Batches:
     def signatures(self) -> list[bytes]:
         """A signature for each batch, equal exactly where the records are the same."""
         return [inside.tobytes() for inside in self.members]
+
+    @cached_property
+    def period(self) -> int | None:
+        """The fewest batches after which each one comes again, to the end of the recording."""
+        who = self.signatures
+        again = (later for later in range(1, len(who)) if who[later] == who[0])
+        return next((later for later in again if who[later:] == who[:-later]), None)
 
 
 def read_batches(batches: object, records: int | None, *, repeats_allowed: bool) -> Batches:

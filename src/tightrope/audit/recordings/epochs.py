@@ -1,9 +1,8 @@
 """Ways to cut a recording into epochs in which no record comes twice."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy import special
@@ -13,7 +12,7 @@ from tightrope.numerics.floats import Floats
 
 LONGEST_TRIED = 2000  # batches per epoch; beyond it only a whole pass over the records, within NEAR batches
 NEAR = 64
-KEPT = 4  # offsets per length: where few records come twice, many fit
+KEPT = 2  # offsets per length and end: where few records come twice, many fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,17 +55,18 @@ def find_cuts(batches: Batches) -> list[EpochCut]:
     count, reach = batches.count, _reach(batches)
     cutter = _Cutter(batches, reach)
     if reach[0] >= count:  # no repeat at all: any cut would fit, and none is the strongest evidence
-        return [cutter.cut(0, None, [0, count])]
+        return [cutter.cut(0, None, np.array([0, count]))]
     offsets = range(1, min(int(reach[0]), count - 1) + 1)
-    found = [cutter.cut(offset, None, [0, offset, count]) for offset in offsets if reach[offset] >= count]
+    fitting = [offset for offset in offsets if reach[offset] >= count]
+    found = [cutter.cut(offset, None, np.array([0, offset, count])) for offset in fitting]
     # between the closest two batches that share a record there must be a cut
     closest = int(np.argmin(np.where(reach < count, reach - np.arange(count), count)))
-    places = range(closest + 1, int(reach[closest]) + 1)
+    places = np.arange(closest + 1, int(reach[closest]) + 1)
     after_short = int(np.argmax(batches.sizes < batches.sizes.max())) + 1
     for length in _lengths(batches, reach):
         # where no repeat is closer than that, all offsets fit alike
-        tried = {place % length for place in places} if len(places) < length else {0, after_short % length}
-        found += _select(cutter.fit(length, tried), batches.records, after_short)
+        tried = places % length if len(places) < length else np.array([0, after_short % length])
+        found += cutter.choose(length, cutter.fit(length, np.unique(tried)), after_short)
     return found
 
 
@@ -86,34 +86,47 @@ def _reach(batches: Batches) -> Whole:
 
 
 class _Cutter:
-    """Plain lists, which beat arrays here: most cuts fail at their first epochs."""
+    """Cuts of one recording. `room` is how many batches, from each on, surely hold no record twice."""
 
     def __init__(self, batches: Batches, reach: Whole) -> None:
-        self.records, self.count, self.reach = batches.records, batches.count, reach.tolist()
-        self.ends = [0, *np.cumsum(batches.sizes).tolist()]
+        self.records, self.count, self.first_reach = batches.records, batches.count, int(reach[0])
+        # as if an endless recording without a repeat followed, so that any length divides it
+        self.room = np.full(2 * self.count, self.count)
+        self.room[: self.count] = np.where(reach < self.count, reach - np.arange(self.count), self.count)
+        self.ends = np.concatenate([[0], np.cumsum(batches.sizes)])
         self.log_all = math.lgamma(self.records + 1)
         self.log_alone = float(log_falling(self.records, batches.sizes).sum())
 
-    def fit(self, length: int, offsets: Iterable[int]) -> list[EpochCut]:
-        """The offsets at which epochs of this length fit, at least one of them whole."""
-        found = []
-        for offset in offsets:
-            starts = range(offset, self.count, length)
-            is_whole = offset <= self.reach[0] and offset + length <= self.count
-            if is_whole and self._has_no_repeat(starts):
-                bounds = [*([0] if offset else []), *starts, self.count]
-                found.append(self.cut(offset, length, bounds))
-        return found
+    def fit(self, length: int, offsets: Whole) -> Whole:
+        """Of the offsets those at which epochs of this length fit, at least one of them whole."""
+        epochs = -(-self.count // length)
+        least = self.room[: epochs * length].reshape(epochs, length).min(axis=0)
+        tried = offsets[offsets <= min(self.first_reach, self.count - length)]
+        return np.asarray(tried[least[tried] >= length])
 
-    def _has_no_repeat(self, starts: range) -> bool:
-        return all(self.reach[start] >= min(start + starts.step, self.count) for start in starts)
+    def choose(self, length: int, offsets: Whole, after_short: int) -> list[EpochCut]:
+        """Of offsets that fit, the outermost, whole passes over the records, and those behind a short batch.
 
-    def cut(self, offset: int, length: int | None, bounds: list[int]) -> EpochCut:
+        Where many fit, the outermost leave the longest pieces at the ends, and so the strongest evidence.
+        """
+        if len(offsets) > 2 * KEPT:
+            first = self.ends[offsets + length] - self.ends[offsets]
+            whole = offsets[first == self.records][:KEPT]
+            behind = offsets[(offsets - after_short) % length == 0]
+            offsets = np.unique(np.concatenate([offsets[:KEPT], offsets[-KEPT:], whole, behind]))
+        return [self.cut(offset, length, _bounds(offset, length, self.count)) for offset in offsets.tolist()]
+
+    def cut(self, offset: int, length: int | None, bounds: Whole) -> EpochCut:
         """The epochs between the bounds."""
-        totals = [self.ends[end] - self.ends[start] for start, end in pairwise(bounds)]
-        log_chance = sum(self.log_all - math.lgamma(self.records - total + 1) for total in totals)
-        first = totals[1 if offset else 0] if length else 0
+        totals = np.diff(self.ends[bounds])
+        log_chance = len(totals) * self.log_all - float(special.gammaln(self.records - totals + 1.0).sum())
+        first = int(totals[1 if offset else 0]) if length else 0
         return EpochCut(offset=offset, length=length, log_chance=log_chance - self.log_alone, first=first)
+
+
+def _bounds(offset: int, length: int, count: int) -> Whole:
+    starts = np.arange(offset, count, length)
+    return np.concatenate([[0] if offset else [], starts, [count]]).astype(np.int64)
 
 
 def _lengths(batches: Batches, reach: Whole) -> Iterator[int]:
@@ -121,16 +134,6 @@ def _lengths(batches: Batches, reach: Whole) -> Iterator[int]:
     yield from range(2, min(longest, LONGEST_TRIED) + 1)
     whole_pass = round(batches.records * batches.count / max(batches.total, 1))
     yield from range(max(LONGEST_TRIED + 1, whole_pass - NEAR), min(longest, whole_pass + NEAR) + 1)
-
-
-def _select(found: list[EpochCut], records: int, after_short: int) -> list[EpochCut]:
-    """Of many cuts of one length: the strongest evidence, whole passes, and those behind a short batch."""
-    if len(found) <= KEPT:
-        return found
-    ordered = sorted(found, key=lambda cut: cut.log_chance)
-    whole = [cut for cut in ordered if cut.first == records]
-    behind = [cut for cut in ordered if cut.length and (cut.offset - after_short) % cut.length == 0]
-    return ordered[:KEPT] + whole[:KEPT] + behind
 
 
 def log_falling(records: int, size: Whole) -> Floats:

@@ -8,60 +8,29 @@ moments.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 from scipy import special
 
-from tightrope.audit.finding import Scheme
+from tightrope.audit.recordings import sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
+from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, Clue
 from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
 from tightrope.audit.recordings.overlaps import (
     CountMoments,
     count_overlaps_at_lags,
     equal_draw_moments,
     equal_draw_moments_at_lags,
+    missing_moments,
     overlap_moments,
     overlap_moments_at_lags,
 )
+from tightrope.numerics.floats import Floats
 
 # weights of this relative standard deviation must be ruled out before draws count as uniform
 UNEVEN = 0.3
-EVENNESS_SHARE = 3 / 4  # of the level: uniform draws and mild weights are harder to tell apart than all else
-SHARE = 1 / 36  # of the level, for each of at most nine other tests
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clue:
-    """One test: a p-value, what was seen, and its share of the level."""
-
-    p_value: float
-    saw: str
-    share: float = SHARE
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemeTest:
-    """A scheme with its p-value, the clue that weighs most against it, and the epochs that it would need."""
-
-    scheme: Scheme
-    p_value: float
-    clue: Clue
-    epochs: EpochCut | None = None
-
-
-def combine(scheme: Scheme, clues: Sequence[Clue], epochs: EpochCut | None = None) -> SchemeTest:
-    """All tests of one scheme as one p-value. Shares sum to at most 1, so it is valid if tests depend."""
-    worst = min(clues, key=lambda clue: clue.p_value / clue.share)
-    p_value = min(1.0, worst.p_value / worst.share)
-    return SchemeTest(scheme=scheme, p_value=p_value, clue=worst, epochs=epochs)
-
-
-def rule_out(scheme: Scheme, saw: str) -> SchemeTest:
-    """A scheme that never draws such batches."""
-    return SchemeTest(scheme=scheme, p_value=0.0, clue=Clue(p_value=0.0, saw=saw, share=1.0))
 
 
 class BatchStatistics:
@@ -112,6 +81,13 @@ class BatchStatistics:
         """The same for draws that may repeat within a batch."""
         return self.compare_pairs("batches", equal_draw_moments(np.array([self.batches.total]), self.records))
 
+    @cached_property
+    def is_uneven(self) -> bool:
+        """Whether some records certainly come more often than others."""
+        clue = self.evenness_with_replacement if self.within else self.evenness
+        expected = float(overlap_moments(self.sizes, self.records).mean)
+        return clue.weighed < LEVEL and self.pairs > expected
+
     def compare_pairs(self, who: str, expected: CountMoments) -> Clue:
         """Pairs of equal draws against the number that is expected."""
         saw = f"{who} share {self.pairs:,} records where {expected.mean:,.0f} are expected"
@@ -133,11 +109,32 @@ class BatchStatistics:
 
     def _favourite(self, trials: int, rate: float) -> Clue:
         most = int(self.batches.inclusions.max())
-        saw = f"one record came {most:,} times where {trials * rate:,.2g} are expected"
+        saw = f"a record came {most:,} times where {trials * rate:,.2g} are expected"
         if most < trials * rate + 1:
             return Clue(p_value=1.0, saw=saw)
         each = float(special.bdtrc(most - 1, trials, min(rate, 1.0)))
         return Clue(p_value=min(1.0, self.records * each), saw=saw)
+
+    @cached_property
+    def left_out(self) -> Clue:
+        """As many records never come as chance leaves out."""
+        if self.sizes.max() > self.records - 2:
+            return Clue(p_value=1.0, saw="a batch holds nearly everything")
+        expected = missing_moments(self.sizes, self.records)
+        never = self.records - len(self.batches.inclusions)
+        saw = f"{never:,} records never came where {expected.mean:,.3g} are expected"
+        return Clue(p_value=float(expected.p_values(never)), saw=saw)
+
+    @cached_property
+    def shared(self) -> ties.SharedRecords:
+        """What pairs of batches have in common."""
+        return ties.list_shared(self.batches)
+
+    @cached_property
+    def tied(self) -> list[Clue]:
+        """No records come together, and no batches share records, more often than by chance."""
+        by_shared = (ties.weigh_ties, ties.weigh_closest_records, ties.weigh_closest_batches)
+        return [weigh(self.shared) for weigh in by_shared]
 
     @cached_property
     def neighbours(self) -> Clue:
@@ -215,15 +212,30 @@ class BatchStatistics:
 
     @cached_property
     def recurrence(self) -> Clue:
-        """No batch comes again as a whole: a pair of size b is equal with probability 1 / C(records, b)."""
+        """No batch comes again as a whole: a pair of size b is equal with probability 1 / C(records, b).
+
+        For draws with replacement it is at most b! / records^b, which is less.
+        """
+        return self._recurrence(lambda each: special.gammaln(each + 1.0) - log_falling(self.records, each))
+
+    @cached_property
+    def recurrence_with_weights(self) -> Clue:
+        """The same where two draws are equal as often as was seen, c: at most b! c^b."""
+        equal = (self.pairs - self.within) / max(overlap_moments(self.sizes, self.records).mean, 1e-300)
+        log_equal = math.log(min(max(equal, 1e-300) / self.records, 1.0))
+        return self._recurrence(lambda each: np.minimum(special.gammaln(each + 1.0) + each * log_equal, 0.0))
+
+    def _recurrence(self, log_equal: Callable[[Whole], Floats]) -> Clue:
+        """Pairs of equal batches as large as the largest that came again or larger; it may be of any size."""
         times = Counter(self.batches.signatures)
         members = zip(self.sizes.tolist(), self.batches.signatures, strict=True)
         again = max((size for size, who in members if times[who] > 1), default=0)
         if again == 0:
-            return Clue(p_value=1.0, saw="no batch came twice")
-        sizes, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
-        log_each = special.gammaln(sizes + 1.0) - log_falling(self.records, sizes)
-        chance = float((counts * (counts - 1) / 2 * np.exp(log_each)).sum()) * len(np.unique(self.sizes))
+            return Clue(p_value=1.0, saw="no batch but empty ones came twice")
+        each, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
+        chance = float((counts * (counts - 1) / 2 * np.exp(log_equal(each))).sum()) * len(
+            np.unique(self.sizes)
+        )
         return Clue(p_value=min(1.0, chance), saw=f"a batch of {again:,} records came again as a whole")
 
     @cached_property
@@ -239,12 +251,35 @@ class BatchStatistics:
     # tests of sizes
 
     @cached_property
+    def size_law(self) -> sizes.SizeLaw:
+        """The law of the size of a Poisson batch, given the total."""
+        return sizes.find_size_law(self.sizes, self.records)
+
+    @cached_property
+    def largest(self) -> Clue:
+        """Poisson batches are not capped."""
+        return sizes.weigh_largest(self.sizes, self.size_law)
+
+    @cached_property
+    def smallest(self) -> Clue:
+        """Poisson batches are not padded, and small ones are not dropped."""
+        return sizes.weigh_smallest(self.sizes, self.size_law)
+
+    @cached_property
+    def law_of_sizes(self) -> list[Clue]:
+        """Sizes follow the whole binomial law: everywhere, at both ends, undivided and in no order."""
+        everywhere = sizes.weigh_whole_law(self.sizes, self.size_law)
+        rounded = sizes.weigh_remainders(self.sizes, self.size_law)
+        ends = [self.largest, self.smallest]
+        return [*ends, everywhere, rounded, sizes.weigh_order(self.sizes), self.equal_sizes, self.dispersion]
+
+    @cached_property
     def equal_sizes(self) -> Clue:
         """Not too many Poisson batches have the very same size."""
         n, total = float(self.records), float(self.batches.total)
         rate = total / (n * self.count)
-        mode = _log_binomial(n, math.floor((n + 1) * rate), rate)
-        return self._equal_sizes(mode, _log_binomial(n * self.count, total, rate))
+        mode = sizes.log_binomial(n, math.floor((n + 1) * rate), rate)
+        return sizes.weigh_equal_sizes(self.sizes, mode, sizes.log_binomial(n * self.count, total, rate))
 
     def equal_sizes_in(self, epochs: EpochCut) -> Clue:
         """The same for records that fall at random: given an epoch's total, sizes are like Poisson."""
@@ -252,15 +287,8 @@ class BatchStatistics:
         totals, lengths = np.bincount(segment, weights=self.sizes), np.bincount(segment)
         mean = self.batches.total / self.count
         epochs_met = ((total, length) for total, length in zip(totals, lengths, strict=True) if length)
-        log_given = sum(_log_poisson(total, mean * length) for total, length in epochs_met)
-        return self._equal_sizes(_log_poisson(math.floor(mean), mean), log_given)
-
-    def _equal_sizes(self, log_mode: float, log_given: float) -> Clue:
-        """P(m of B independent sizes equal) <= C(B, m) mode^(m-1) / (probability of the totals)."""
-        size, most = Counter(self.sizes.tolist()).most_common(1)[0]
-        log_chance = _log_choose(self.count, most) + (most - 1) * log_mode - log_given
-        how_many = f"all {most:,}" if most == self.count else f"{most:,} of {self.count:,}"
-        return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"{how_many} batches hold {size:,} records")
+        log_given = sum(sizes.log_poisson(total, mean * length) for total, length in epochs_met)
+        return sizes.weigh_equal_sizes(self.sizes, sizes.log_poisson(math.floor(mean), mean), log_given)
 
     @cached_property
     def dispersion(self) -> Clue:
@@ -289,19 +317,6 @@ class BatchStatistics:
         return Clue(p_value=float(moments.p_values(seen)) if self.unequal else 1.0, saw=saw)
 
     @cached_property
-    def empty_batches(self) -> Clue:
-        """Some batches are empty where many should be.
-
-        None is with probability at most (1 - P(empty))^B, since sizes of a given total repel each other.
-        """
-        n, count, total = float(self.records), self.count, float(self.batches.total)
-        if self.sizes.min() == 0 or total > n * (count - 1):
-            return Clue(p_value=1.0, saw="there are empty batches, or none is expected")
-        chance = math.exp(min(_log_choose(n * (count - 1), total) - _log_choose(n * count, total), 0.0))
-        saw = f"no batch is empty where about {chance * count:,.0f} are expected"
-        return Clue(p_value=(1 - chance) ** count, saw=saw)
-
-    @cached_property
     def repeats_within(self) -> Clue:
         """Draws with replacement repeat records within batches."""
         if self.within == 0:
@@ -327,15 +342,3 @@ class BatchStatistics:
         weighted = CountMoments(mean=mean, variance=variance, third=uniform.third)
         saw = f"batches share {self.pairs:,} records where weights that vary by {UNEVEN:.0%} make {mean:,.0f}"
         return Clue(p_value=float(weighted.tails(self.pairs)[0]), saw=saw, share=EVENNESS_SHARE)
-
-
-def _log_choose(n: float, k: float) -> float:
-    return float(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))
-
-
-def _log_binomial(n: float, k: float, rate: float) -> float:
-    return _log_choose(n, k) + float(special.xlogy(k, rate) + special.xlog1py(n - k, -rate))
-
-
-def _log_poisson(k: float, mean: float) -> float:
-    return float(special.xlogy(k, mean) - mean - special.gammaln(k + 1))

@@ -1,15 +1,17 @@
 """How many records batches share when they are drawn uniformly and independently, by exact moments."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy import special
+from scipy import fft, special
 
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.numerics.floats import Floats
 
 MOST_LAGS = 256
+LONGEST_DIRECT = 1024  # values whose products at all distances are summed one by one
 MOST_PAIRS = 4_000_000  # pairs of occurrences of one record that are looked at: tens of milliseconds
 NORMAL_FROM = 1e8  # degrees of freedom beyond which the skewness (below 3e-4) no longer shows
 
@@ -67,7 +69,9 @@ def overlap_moments(sizes: Whole, population: int) -> CountMoments:
     f = h * (n - 2 * b)
     first, second, third = h.sum(), (h**2).sum(), (h**3).sum()
     triangles = (first**3 - 3 * first * second + 2 * third) / 6
-    return _of_pairs(_pairs(b), _pairs(h), _pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2))
+    return _of_pairs(
+        sum_over_pairs(b), sum_over_pairs(h), sum_over_pairs(f), n, 6 * triangles / (n**3 * (n - 1) ** 2)
+    )
 
 
 def overlap_moments_at_lags(sizes: Whole, population: int, segment: Whole, lags: int) -> CountMoments:
@@ -95,6 +99,21 @@ def equal_draw_moments_at_lags(sizes: Whole, population: int, lags: int) -> Coun
     """Pairs of equal draws, one from batch j and one from batch j + lag, for draws with replacement."""
     (pairs,) = _across([sizes.astype(float)], np.arange(len(sizes)), lags)
     return _of_draws(pairs, 0.0, 1 / population)
+
+
+def missing_moments(sizes: Whole, population: int) -> CountMoments:
+    """Members of the population in none of independent uniform subsets, each of which leaves out two or more.
+
+    With q = prod (1 - b/n) and n = population, the mean is n q, and two given ones are both missing with
+    probability q^2 prod (1 - b / ((n-1) (n-b))). The third moment is that of a binomial count of this
+    mean and variance.
+    """
+    n, b = float(population), sizes.astype(float)
+    mean = n * math.exp(float(np.log1p(-b / n).sum()))
+    log_both = float(np.log1p(-b / ((n - 1) * (n - b))).sum())
+    variance = max(mean + mean**2 * (math.expm1(log_both) - math.exp(log_both) / n), 0.0)
+    third = variance * (2 * variance / max(mean, 1e-300) - 1)
+    return CountMoments(mean=mean, variance=variance, third=third)
 
 
 def count_overlaps_at_lags(batches: Batches) -> Whole:
@@ -127,7 +146,8 @@ def _of_draws(pairs: Floats | float, triples: float, p: float) -> CountMoments:
     return CountMoments(mean=pairs * p, variance=pairs * one, third=third)
 
 
-def _pairs(values: Floats) -> float:
+def sum_over_pairs(values: Floats) -> float:
+    """The sum of value i times value j over all pairs i < j."""
     return float(values.sum() ** 2 - (values**2).sum()) / 2
 
 
@@ -137,20 +157,23 @@ def _across(rows: list[Floats], segment: Whole, lags: int) -> list[Floats]:
     parts = [slice(start, end) for start, end in pairwise(bounds.tolist()) if end - start > 1]
 
     def sum_products(values: Floats) -> Floats:
-        total = _correlate(values, lags)
+        total = correlate_at_lags(values, lags)
         for part in parts:
-            total -= _correlate(values[part], lags)
+            total -= correlate_at_lags(values[part], lags)
         return total
 
     some = sum_products(np.ones(len(segment))) > 0.5  # where no pair is left, rounding must not look like one
     return [np.where(some, sum_products(values), 0.0) for values in rows]
 
 
-def _correlate(values: Floats, lags: int) -> Floats:
+def correlate_at_lags(values: Floats, lags: int) -> Floats:
+    """The sum of value j times value j + lag, for lag = 1, 2, ..., lags."""
     within = min(lags, len(values) - 1)
     found = np.zeros(lags)
-    if len(values) <= 4096:  # one call; beyond it all lags cost more than the few that are asked for
+    if len(values) <= LONGEST_DIRECT:
         found[:within] = np.correlate(values, values, "full")[len(values) : len(values) + within]
-    else:
-        found[:within] = [values[lag:] @ values[:-lag] for lag in range(1, within + 1)]
+    else:  # by Fourier transforms, padded so that no value meets one from the other end
+        size = fft.next_fast_len(len(values) + within, real=True)
+        squares = np.abs(fft.rfft(values, size)) ** 2
+        found[:within] = fft.irfft(squares, size)[1 : within + 1]
     return found

@@ -92,7 +92,7 @@ def read_recording(path: str | Path) -> tuple[int, list[Whole]]:
 def _read_list(line: str, number: int) -> list[object]:
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UnusableFile(f"batches[{number}]", "is no JSON") from None
     if not isinstance(content, list):
         raise InvalidSetting(f"batches[{number}]", content, "be a list of indices")
@@ -103,7 +103,7 @@ def _read_header(path: Path, line: str) -> int:
     """The number of records that the first line states; a refusal if it is not ours."""
     try:
         header = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         problem = f'is no recording: line 1 must be {{"format": "{FORMAT}", ...}}'

@@ -7,11 +7,10 @@ import numpy as np
 
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.batches import Batches, Whole
+from tightrope.audit.recordings.clues import Clue, SchemeTest, combine, rule_out
 from tightrope.audit.recordings.epochs import EpochCut
-from tightrope.audit.recordings.hypotheses import BatchStatistics, Clue, SchemeTest, combine, rule_out
+from tightrope.audit.recordings.hypotheses import BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
-
-REPEATED = "a record came twice within every epoch that was tried"
 
 
 def weigh_schemes(stats: BatchStatistics) -> list[SchemeTest]:
@@ -32,8 +31,7 @@ def _test_poisson(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform subsets whose sizes are binomial."""
     if stats.within:
         return rule_out(Scheme.POISSON, _tell_repeats(stats))
-    sizes = [stats.equal_sizes, stats.dispersion, stats.empty_batches]
-    return combine(Scheme.POISSON, [*sizes, *_list_independent(stats)])
+    return combine(Scheme.POISSON, [*stats.law_of_sizes, *_list_independent(stats)])
 
 
 def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
@@ -46,8 +44,9 @@ def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
 
 
 def _list_independent(stats: BatchStatistics) -> list[Clue]:
-    subsets = [stats.evenness, stats.favourite, stats.neighbours]
-    return [*subsets, stats.spread, stats.top_index, stats.recurrence, stats.repeats]
+    single = [stats.evenness, stats.favourite, stats.left_out]
+    together = [*stats.tied, stats.neighbours, stats.recurrence, stats.repeats]
+    return [*single, *together, stats.spread, stats.top_index]
 
 
 def _test_shuffle(stats: BatchStatistics) -> SchemeTest:
@@ -55,7 +54,7 @@ def _test_shuffle(stats: BatchStatistics) -> SchemeTest:
     if len(np.unique(stats.sizes)) > 2:
         return rule_out(Scheme.SHUFFLE, stats.dispersion.saw)
     if not stats.cuts:
-        return rule_out(Scheme.SHUFFLE, REPEATED)
+        return rule_out(Scheme.SHUFFLE, _tell_uncut(stats))
     short = np.flatnonzero(stats.sizes < stats.sizes.max()).tolist()
     fitting = [cut for cut in stats.cuts if not short or short == cut.last_batches(stats.count)]
     if not fitting:
@@ -73,7 +72,7 @@ def _is_whole_pass(cut: EpochCut, stats: BatchStatistics) -> bool:
 def _test_balls_in_bins(stats: BatchStatistics) -> SchemeTest:
     """Each record goes into one batch of each epoch, every batch being equally likely."""
     if not stats.cuts:
-        return rule_out(Scheme.BALLS_IN_BINS, REPEATED)
+        return rule_out(Scheme.BALLS_IN_BINS, _tell_uncut(stats))
     fitting = [cut for cut in stats.cuts if cut.length is None or _takes_all(cut, stats)]
     if not fitting:
         return rule_out(Scheme.BALLS_IN_BINS, "epochs without a repeat leave records out")
@@ -99,15 +98,23 @@ def _test_with_replacement(stats: BatchStatistics) -> SchemeTest:
     if not _is_regular(stats.sizes):
         return rule_out(Scheme.WITH_REPLACEMENT, stats.dispersion.saw)
     draws = [stats.evenness_with_replacement, stats.favourite_with_replacement, stats.repeats_within]
-    others = [stats.neighbours_with_replacement, stats.spread, stats.top_index, stats.repeats]
+    others = [
+        stats.neighbours_with_replacement,
+        stats.spread,
+        stats.top_index,
+        stats.repeats,
+        stats.recurrence,
+    ]
     return combine(Scheme.WITH_REPLACEMENT, [*draws, *others])
 
 
 def _test_weights(stats: BatchStatistics) -> SchemeTest:
     """Independent batches for which some records are likelier than others, and noticeably so."""
     sizes = [] if _is_regular(stats.sizes) else [stats.dispersion]
-    others = [stats.neighbours_with_weights, stats.spread_with_weights, stats.top_index, stats.repeats]
-    return combine(Scheme.WEIGHTED, [stats.unevenness, *sizes, *others])
+    along = [stats.neighbours_with_weights, stats.recurrence_with_weights, stats.repeats]
+    return combine(
+        Scheme.WEIGHTED, [stats.unevenness, *sizes, *along, stats.spread_with_weights, stats.top_index]
+    )
 
 
 def _is_regular(sizes: Whole) -> bool:
@@ -125,16 +132,16 @@ def _test_fixed_partition(stats: BatchStatistics) -> SchemeTest:
     if length is None and not _is_in_order(stats.batches):
         saw = "batches neither come again nor follow the order of the dataset"
         return rule_out(Scheme.FIXED_PARTITION, saw)
-    again = f"the same {length:,} batches came again and again" if length else ""
-    clue = Clue(p_value=1.0, saw=again or "batches follow the order of the dataset", share=1.0)
+    again = f"each batch holds the same records as the one {length:,} before it" if length else ""
+    in_order = "each begins in the dataset where the one before it ended, or anew at the first record"
+    clue = Clue(p_value=1.0, saw=again or in_order, share=1.0)
     return combine(Scheme.FIXED_PARTITION, [clue], EpochCut(offset=0, length=length, log_chance=-math.inf))
 
 
 def _find_period(batches: Batches) -> int | None:
     """After how many batches all come again, without a repeat in between."""
-    signatures = batches.signatures
-    period = next((j for j in range(2, len(signatures)) if signatures[j] == signatures[0]), None)
-    if period is None or signatures[period:] != signatures[:-period]:
+    period = batches.period
+    if period is None or period < 2:
         return None
     once = batches.drawn[batches.batch < period]
     return period if len(np.unique(once)) == len(once) else None
@@ -151,5 +158,10 @@ def _is_in_order(batches: Batches) -> bool:
     return all(first in (0, last + 1) for (_, last), (first, _) in pairwise(ranges))
 
 
+def _tell_uncut(stats: BatchStatistics) -> str:
+    return _tell_repeats(stats) if stats.within else "a record came twice within every epoch that was tried"
+
+
 def _tell_repeats(stats: BatchStatistics) -> str:
-    return f"{stats.within:,} times a record came again within its batch"
+    times = "once" if stats.within == 1 else f"{stats.within:,} times"
+    return f"{times} a record came again within its batch"

@@ -15,7 +15,7 @@ import numpy as np
 from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.enclosures import log_sum_above
-from tightrope.engines.face import LogBounds, Progress
+from tightrope.engines.face import LogBounds, Progress, check_order
 from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
@@ -77,13 +77,12 @@ class GameBounds:
         return LogBounds(self.lower.log_lower(epsilon) if self.lower else -math.inf, above)
 
     def epsilons(self, delta: float) -> tuple[float, float]:
-        """Bounds on epsilon(delta). Ends that cross are a mistake and must not look like an answer."""
+        """Bounds on epsilon(delta)."""
         log_delta = math.log(delta)
         rounding = 2 * ELEMENTARY_REL_ERROR * abs(log_delta)
         above = self.upper.epsilon_above(log_delta - rounding) if self.upper else math.inf
         below = self.lower.epsilon_below(log_delta + rounding) if self.lower else 0.0
-        if not below <= above:
-            raise ArithmeticError(f"the game's ends cross: {below} > {above}")
+        check_order(below, above)
         return below, above
 
 

@@ -7,15 +7,17 @@ labels and windows: a bad choice makes a bound loose, never wrong.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
+from operator import attrgetter
 
-from flint import arb, ctx, fmpq, fmpz_poly
+from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
 from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.mixture import Mixture, Noise
+from tightrope.pairs.mixture import Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -23,9 +25,9 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 GUARD = 64  # bits that balls carry beyond the masses: only the width of a bound depends on it
 ROOT_BITS = 1024  # of a rounded root: likewise
 
-
 Side = Enum("Side", ["ABOVE", "BELOW"])  # of the truth, on which a bound lies
 ABOVE, BELOW = Side.ABOVE, Side.BELOW
+LabelledOutputs = tuple[int, arb, arb]  # the label, the P-mass and the Q-mass of some outputs
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Lattice:
 
     def loss(self, index: int | Fraction) -> arb:
         """index * spacing."""
-        return real(index * self.spacing)
+        return real(index) * real(self.spacing)
 
     def round_up(self, mass: arb) -> int:
         """The smallest whole number of units that is certainly not below the mass."""
@@ -59,6 +61,7 @@ def real(value: Fraction | int) -> arb:
 class OutputCut:
     """P(X > x), Q(X > x) and dP/dQ(x) at one output x, where dP/dQ grows with the output."""
 
+    x: arb
     p: arb
     q: arb
     ratio: arb
@@ -72,25 +75,20 @@ class OutputCut:
 
 def cut(pair: ShiftPair, outputs: Iterable[arb]) -> list[OutputCut]:
     """The pair cut at each output."""
-    weights = [_weigh(pair.observed), _weigh(pair.alternative)]
-    centres = {at: real(at) for at in {*weights[0], *weights[1]}}
+    mixtures = pair.observed, pair.alternative
+    weights = [
+        {m.exact_shift: m.exact_rate, Fraction(0): 1 - m.exact_rate} for m in mixtures
+    ]  # plain: {0: 1}
+    places = sorted({*weights[0], *weights[1]})
+    centres = [real(at) for at in places]
+    laws = [[(places.index(at), real(weight)) for at, weight in law.items()] for law in weights]
     found = []
-    for x in outputs:
-        tails = {at: _tail(pair.noise, x - centre) for at, centre in centres.items()}
-        ratios = {at: _shift_ratio(pair.noise, x, centre) for at, centre in centres.items()}
-        p, q, p_ratio, q_ratio = (
-            sum((weight * of[at] for at, weight in law.items()), arb(0))
-            for of in (tails, ratios)
-            for law in weights
-        )
-        found.append(OutputCut(p, q, p_ratio / q_ratio))
+    for x in (output.mid() for output in outputs):
+        tails = [_tail(pair.noise, x - centre) for centre in centres]
+        ratios = [_shift_ratio(pair.noise, x, centre) for centre in centres]
+        p, q, r, s = (sum((w * of[i] for i, w in law), arb(0)) for of in (tails, ratios) for law in laws)
+        found.append(OutputCut(x, p, q, r / s))
     return found
-
-
-def _weigh(law: Mixture) -> dict[Fraction, arb]:
-    """The weight of each centre of the noise."""
-    weights = {Fraction(0): 1 - law.exact_rate, law.exact_shift: law.exact_rate}
-    return {at: real(weight) for at, weight in weights.items()} if law.exact_rate else {Fraction(0): arb(1)}
 
 
 def _tail(noise: Noise, x: arb) -> arb:
@@ -133,7 +131,7 @@ def join_normals(schedule: Schedule, side: Side) -> Schedule:
     """All steps between two single normals as one: their squared separations add up; the root is rounded."""
     rest, square = [], Fraction(0)
     for pair, times in schedule:
-        apart = pair.exact_separation if isinstance(pair, ShiftPair) and pair.has_normal_noise else None
+        apart = pair.exact_gaussian_separation
         square += times * (apart or 0) ** 2
         rest += [] if apart else [(pair, times)]
     root = math.isqrt(square.numerator * square.denominator << 2 * ROOT_BITS) + (side is ABOVE)
@@ -167,13 +165,21 @@ def dominate(divergences: Sequence[arb], start: int, lattice: Lattice) -> Law:
     return Law(ABOVE, start, Fraction(0), p, p, lattice.round_up(divergences[-1]))
 
 
-def merge(cells: dict[int, tuple[arb, arb]], infinite: Fraction, offset: Fraction, lattice: Lattice) -> Law:
-    """BELOW, from the P- and Q-mass of the outputs that carry each label."""
-    start, last = min(cells), max(cells)
+def split(cuts: Iterable[OutputCut], first: int) -> Iterator[LabelledOutputs]:
+    """All outputs, between cuts in any order: labelled `first` before the lowest cut, then first + 1, ..."""
+    ordered = ((one.p, one.q) for one in sorted(cuts, key=attrgetter("x")))
+    tails = [(arb(1), arb(1)), *ordered, (arb(0), arb(0))]
+    for label, ((p, q), (p_next, q_next)) in enumerate(pairwise(tails), first):
+        yield label, p - p_next, q - q_next
+
+
+def merge(outputs: Sequence[LabelledOutputs], infinite: Fraction, offset: Fraction, lattice: Lattice) -> Law:
+    """BELOW, from disjoint sets of outputs, each with its label and its P- and Q-mass."""
+    start, last = min(label for label, _, _ in outputs), max(label for label, _, _ in outputs)
     p, q = [0] * (last + 1 - start), [0] * (last + 1 - start)
-    for label, (p_mass, q_mass) in cells.items():
-        p[label - start] = max(lattice.round_down(p_mass), 0)
-        q[label - start] = lattice.round_up(q_mass * lattice.loss(label + offset).exp())
+    for label, p_mass, q_mass in outputs:
+        p[label - start] += max(lattice.round_down(p_mass), 0)
+        q[label - start] += lattice.round_up(q_mass * lattice.loss(label + offset).exp())
     return Law(BELOW, start, offset, fmpz_poly(p), fmpz_poly(q), lattice.round_down(real(infinite)))
 
 
@@ -188,10 +194,10 @@ def compose(one: Law, other: Law, bits: int, first: Fraction, last: Fraction) ->
     high = max(math.floor(last - offset) + 1 - start, low)
 
     def keep(a: fmpz_poly, b: fmpz_poly, up: bool) -> tuple[fmpz_poly, int]:
-        c = [int(-(-x >> bits) if up else x >> bits) for x in (a * b).coeffs()]
-        kept = c[low:high] or [0]
-        kept[0] += sum(c[:low]) if above else 0
-        return fmpz_poly(kept), sum(c[high:])
+        c = (a * b).coeffs()
+        kept = [-(-x >> bits) if up else x >> bits for x in c[low:high]] or [fmpz(0)]
+        kept[0] += -(-sum(c[:low]) >> bits) if above else 0
+        return fmpz_poly(kept), int(-(-sum(c[high:]) >> bits))
 
     p, beyond = keep(one.p, other.p, above)
     q = p if above else keep(one.q, other.q, True)[0]
@@ -226,11 +232,6 @@ class Bound:
             for i in reversed(range(self.size)):
                 self._masses.append(self._masses[-1] + (self.p[i] if i < len(self.p) else 0))
                 self._weights.append(self._weights[-1] * ratio + (self.q[i] if i < len(self.q) else 0))
-
-    @property
-    def last(self) -> Fraction:
-        """A loss beyond all coefficients."""
-        return (self.law.start + self.size + self.law.offset) * self.lattice.spacing
 
     def at(self, epsilon: Fraction, j: int) -> arb:
         """The sum from j on, in a ball: its largest value is delta ABOVE, any one at most delta BELOW."""

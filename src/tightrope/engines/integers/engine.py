@@ -1,11 +1,11 @@
 """One schedule in exact integers: bounds on both sides, placed where they are asked for."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 from flint import arb, ctx
 
@@ -15,6 +15,7 @@ from tightrope.engines.integers.checker import (
     BELOW,
     GUARD,
     Bound,
+    LabelledOutputs,
     Lattice,
     Law,
     OutputCut,
@@ -28,13 +29,13 @@ from tightrope.engines.integers.checker import (
     merge,
     power,
     real,
+    split,
 )
 from tightrope.engines.integers.planning import (
-    EVERYTHING,
-    NOTHING,
     ExactPlan,
     Question,
     Settings,
+    count_products,
     find_target,
     make_plan,
     outputs,
@@ -45,7 +46,6 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
-Cells = dict[int, tuple[arb, arb]]
 KeptCuts = dict[tuple[Pair, Lattice, range], list[OutputCut]]  # both sides need the same
 END_BITS = 512  # of the largest loss and the infinite mass
 BISECTIONS = 200  # more than any two floats need
@@ -56,7 +56,6 @@ class ExactComposition:
     """The curve of one schedule between its bounds. Each `improve` adds bounds, and the best of all count."""
 
     schedule: Schedule
-    sides: set[Side] = field(default_factory=set)
     _bounds: dict[Side, list[Bound]] = field(default_factory=lambda: {ABOVE: [], BELOW: []})
 
     @cached_property
@@ -71,16 +70,26 @@ class ExactComposition:
                 largest += times * largest_ratio(pair).log()
             return largest, 1 - finite
 
-    def improve(self, question: Question, width: float, settings: Settings, progress: Progress | None) -> int:
-        """Add bounds where the question is, about `width` apart in epsilon; returns their cells."""
-        cells, kept = 0, KeptCuts()
+    def improve(
+        self,
+        sides: Iterable[Side],
+        question: Question,
+        width: float,
+        settings: Settings,
+        progress: Progress | None,
+    ) -> bool:
+        """Add bounds on these sides where the question is, about `width` apart in epsilon.
+
+        False if finer bounds would take too long.
+        """
+        could_be_finer, kept = True, KeptCuts()
         is_known = self._end[0] <= max(question.epsilon or 0.0, 0.0)  # what nothing is left to bound
-        for side in () if is_known else self.sides:
+        for side in () if is_known else sides:
             schedule = join_normals(self.schedule, side)
             plan = make_plan(schedule, find_target(schedule, question), width, settings)
             self._bounds[side].append(_compose(plan, side, kept, progress))
-            cells = max(cells, plan.cells)
-        return cells
+            could_be_finer = could_be_finer and not plan.is_finest
+        return could_be_finer
 
     def above(self, epsilon: Fraction) -> arb:
         """A number that is not below delta(epsilon)."""
@@ -109,11 +118,16 @@ class ExactComposition:
     @property
     def _last(self) -> float:
         """A float from which on no bound changes."""
-        ends = [Fraction(1), *(bound.last for bounds in self._bounds.values() for bound in bounds)]
+        ends = [Fraction(1), *(_last_loss(bound) for bounds in self._bounds.values() for bound in bounds)]
         largest = self._end[0].upper()
         if largest.is_finite():
             ends.append(Fraction(ceil_float(largest)))
         return math.nextafter(float(max(ends)), math.inf)
+
+
+def _last_loss(bound: Bound) -> Fraction:
+    """A loss beyond all coefficients."""
+    return (bound.law.start + bound.size + bound.law.offset) * bound.lattice.spacing
 
 
 def _bisect(exceeds: Callable[[Fraction], bool], largest: float) -> tuple[float, float]:
@@ -153,7 +167,7 @@ def _promising(bound: Bound, epsilon: Fraction) -> set[int]:
 def _compose(plan: ExactPlan, side: Side, kept: KeptCuts, progress: Progress | None) -> Bound:
     """The bound that a plan leads to."""
     parts, bits = plan.schedule.parts, plan.lattice.bits
-    products = sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+    products = count_products(plan.schedule)
     begun = 0
 
     def window(counts: list[int]) -> tuple[Fraction, Fraction]:
@@ -194,37 +208,34 @@ def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
         each = zip_longest(losses, cuts)
         return dominate([divergence(pair, loss.exp(), one) for loss, one in each], indices[0], lattice)
     assert not isinstance(pair, Envelope)  # which dominates, and which no datasets reach
-    cells = (
-        _finite_cells(pair, lattice, indices) if isinstance(pair, FinitePair) else _cells(cuts, indices[0])
-    )
-    return merge(cells, pair.infinite_mass, _centre(cells, lattice, plan.target.tilt), lattice)
+    labelled = list(split(cuts, indices[0] - 1) if cuts else _label(pair, lattice, indices))
+    # what lies far below its label hardly counts, and would make the coefficients of Q as large as e^label
+    near = [one for one in labelled if one[0] >= indices[0] or not _is_far_below(one, lattice)]
+    labelled = near or labelled[-1:]
+    return merge(labelled, pair.infinite_mass, _centre(labelled, lattice, plan.target.tilt), lattice)
 
 
-def _cells(cuts: list[OutputCut], first: int) -> Cells:
-    """Outputs between two cuts carry the index of the lower one."""
-    cells = enumerate(pairwise([EVERYTHING, *cuts, NOTHING]), first - 1)
-    return {label: (one.p - other.p, one.q - other.q) for label, (one, other) in cells}
+def _is_far_below(outputs: LabelledOutputs, lattice: Lattice) -> bool:
+    """Whether the label overstates the loss of these outputs by so much that their Q-mass is a burden."""
+    label, p, q = outputs
+    return bool(q * lattice.loss(label).exp() > p * 2**GUARD)
 
 
-def _finite_cells(pair: FinitePair, lattice: Lattice, indices: range) -> Cells:
-    """Outputs carry the index of the last lattice loss that is not above theirs, within the range."""
-    cells: Cells = {}
+def _label(pair: Pair, lattice: Lattice, indices: range) -> Iterator[LabelledOutputs]:
+    """Finitely many outputs, each with the last lattice loss that is not above its own, within the range."""
     for p, q in pair.levels:
         index = real(p / q).log() / lattice.loss(1) + arb(2) ** -(GUARD // 2)  # for a loss on the lattice
-        label = min(max(math.floor(float(index)), indices[0] - 1), indices[-1])
-        more_p, more_q = cells.get(label, (arb(0), arb(0)))
-        cells[label] = more_p + real(p), more_q + real(q)
-    return cells
+        yield min(max(math.floor(float(index)), indices[0] - 1), indices[-1]), real(p), real(q)
 
 
-def _centre(cells: Cells, lattice: Lattice, tilt: float) -> Fraction:
-    """How far above its label, in spacings, the loss of a cell is on average where sums come to epsilon."""
+def _centre(outputs: Sequence[LabelledOutputs], lattice: Lattice, tilt: float) -> Fraction:
+    """How far above its label, in spacings, a loss is on average where sums come to epsilon."""
     found = [
         (
             float(p.log()) + tilt * float(label * lattice.spacing),
             float((p / q).log() / lattice.loss(1)) - label,
         )
-        for label, (p, q) in cells.items()
+        for label, p, q in outputs
         if p > 0 and q > 0
     ]
     top = max((weight for weight, _ in found), default=0.0)

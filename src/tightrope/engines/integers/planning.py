@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, largest_ratio, real
+from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, largest_ratio, real, split
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
@@ -23,14 +23,17 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 LEAST_LOSS, GROWTH = 1e-20, 1.2  # of the coarse grid of losses: even at rates of 1e-12 most mass is beyond
 GRID_BITS = 192
-LEAST_LOG_DELTA = -3000.0  # deltas below are bounded, and not told closely
-AROUND = 120  # quarters of a noise scale
+LEAST_LOG_DELTA = -1500.0  # deltas below are bounded, and not told closely
+AROUND = 176  # quarters of a noise scale: beyond lies less than the smallest float
 NEGLIGIBLE = -1e4  # ln of a mass that matters to no delta that a float can state
 TILTS = np.geomspace(1e-4, 1e6, 241)
+KEPT_SHAPES = 1024  # of some 30 kB; runs of many different steps ask for each again and again
 SHARE = 50  # truncation and rounding may each take this fraction of the width
 LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
-NOTHING, EVERYTHING = OutputCut(arb(0), arb(0), arb(0)), OutputCut(arb(1), arb(1), arb(0))
+FEWEST_CELLS, MOST_CELLS = 256, 1 << 18  # of a window, unless they are given
+MOST_WORK = 1 << 29  # cells times bits times products that take some 10 s
+MOST_BITS = 1 << 31  # of a polynomial: a quarter of a gigabyte, and a product takes several
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,7 @@ class Shape:
         return float(weights @ each / weights.sum())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=KEPT_SHAPES)
 def shape_of(pair: Pair) -> Shape:
     """The shape of a pair."""
     if isinstance(pair, FinitePair):
@@ -83,12 +86,16 @@ def shape_of(pair: Pair) -> Shape:
     return Shape(np.concatenate([mirrored, middle, masses]), np.concatenate([-losses[::-1], [0.0], losses]))
 
 
+@lru_cache(maxsize=KEPT_SHAPES)
+def _cut_shape(pair: Pair, log_negligible: int) -> Shape:
+    return shape_of(pair).cut_off(log_negligible)
+
+
 def _shape_of_noise(pair: ShiftPair) -> Shape:
     found = []
     with ctx.workprec(GRID_BITS):
-        cuts = cut(pair, sorted({*_walk(pair, -1), *_walk(pair, 1), *_near_centres(pair)}))
-        for one, other in pairwise([EVERYTHING, *cuts, NOTHING]):
-            p, q = one.p - other.p, one.q - other.q
+        cuts = [*_walk(pair, -1), *_walk(pair, 1), *cut(pair, _near_centres(pair))]
+        for _, p, q in split(cuts, 0):
             if p > 0 and q > 0:
                 found.append((float(p.log()), float((p / q).log())))
     masses, losses = (np.array(each) for each in zip(*found, strict=True))
@@ -103,18 +110,18 @@ def _near_centres(pair: ShiftPair) -> Iterator[arb]:
                 yield real(centre + Fraction(step, 4)).mid()
 
 
-def _walk(pair: ShiftPair, sign: int) -> Iterator[arb]:
-    """Outputs whose losses have one sign and grow geometrically, until next to nothing lies beyond."""
+def _walk(pair: ShiftPair, sign: int) -> Iterator[OutputCut]:
+    """Cuts at losses of one sign that grow geometrically, until next to nothing lies beyond."""
     end, loss = abs(pair.loss_range[sign > 0]), LEAST_LOSS
     while loss < end:
-        (x,) = outputs(pair, [arb(sign * loss)])
-        yield x
-        (here,) = cut(pair, [x])
+        (here,) = cut(pair, outputs(pair, [arb(sign * loss)]))
+        yield here
         rest = here.p if sign > 0 else 1 - here.p
         if not rest > 0 or float(rest.log()) < NEGLIGIBLE:
             return
         loss *= GROWTH
-    yield from outputs(pair, [sign * arb(end) * (1 - arb(2) ** -40)])  # an atom at the end is alone
+    # an atom at the end is alone
+    yield from cut(pair, outputs(pair, [sign * arb(end) * (1 - arb(2) ** -40)]))
 
 
 def outputs(pair: ShiftPair, losses: Iterable[arb]) -> list[arb]:
@@ -174,16 +181,16 @@ class LossOutline:
     def of(schedule: Schedule, log_negligible: float) -> "LossOutline":
         """The outline of a schedule."""
         log_each = log_negligible - math.log(2 * schedule.steps)
-        shapes = tuple(shape_of(pair).cut_off(log_each) for pair, _ in schedule)
+        shapes = tuple(_cut_shape(pair, math.floor(log_each)) for pair, _ in schedule)
         return LossOutline(shapes, tuple(times for _, times in schedule), log_negligible)
 
     def log_moments(self, counts: Sequence[int], *, down: bool = False) -> Floats:
         """ln E e^{c loss}, or with -c, of so many steps of each shape."""
-        total = np.zeros_like(TILTS)
-        for shape, count in zip(self.shapes, counts, strict=True):
-            if count:
-                total = total + count * shape.log_moments[down]
-        return total
+        return np.asarray(np.array(counts, dtype=float) @ self._moments[down])
+
+    @cached_property
+    def _moments(self) -> list[Floats]:
+        return [np.array([shape.log_moments[down] for shape in self.shapes]) for down in (False, True)]
 
     def point(self, epsilon: float | None, log_delta: float | None) -> CurvePoint:
         """About the point of the curve at this epsilon or delta, by the best bound from one moment."""
@@ -232,7 +239,7 @@ class ExactPlan:
     outline: LossOutline
     target: CurvePoint
     lattice: Lattice
-    cells: int
+    is_finest: bool  # whether more cells would take too long, help nothing, or are not what was asked for
 
     def window(self, counts: Sequence[int]) -> tuple[Fraction, Fraction]:
         """The losses, in spacings, that matter after so many steps of each pair."""
@@ -261,6 +268,8 @@ def find_target(schedule: Schedule, question: Question) -> CurvePoint:
     for _ in range(4):  # losses that are too rare to matter would spoil the moments
         found = LossOutline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
         at = found.log_delta
+    if at < LEAST_LOG_DELTA:  # bounds that are made earlier on the curve hold there, too
+        return LossOutline.of(schedule, LEAST_LOG_DELTA + math.log(1e-6)).point(None, LEAST_LOG_DELTA)
     if question.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
         at_delta = LossOutline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
         found = replace(found, tilt=min(found.tilt, at_delta.tilt))
@@ -271,30 +280,44 @@ def find_target(schedule: Schedule, question: Question) -> CurvePoint:
 
 @dataclass(frozen=True)
 class Settings:
-    """Cells and bits if they are given, and how many cells there may be if not."""
+    """Cells and bits, if they are given."""
 
     cells: int | None = None
     bits: int | None = None
-    most_cells: int = 1 << 18
 
 
 def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Settings) -> ExactPlan:
-    """A plan whose bounds should be `width` apart in epsilon."""
-    log_negligible = max(target.log_delta, LEAST_LOG_DELTA) + math.log(min(target.tilt * width, 0.5) / SHARE)
+    """A plan whose bounds should be `width` apart in epsilon, or as close as takes seconds."""
+    log_negligible = target.log_delta + math.log(min(target.tilt * width, 0.5) / SHARE)
     outline = LossOutline.of(schedule, log_negligible)
     windows = [outline.window(target, counts) for counts in _stages(outline.counts)]
     length = max(LEAST_LENGTH, *(high - low for low, high in windows))
     top = _largest_loss(schedule, math.ceil(-log_negligible / math.log(2)) + 2 * GUARD)
-    if settings.cells is None:
-        spacing = min(outline.spacing(target.tilt, width, float(top)), length * math.sqrt(width) / MARGIN)
-        spacing = max(spacing, length / settings.most_cells)
-    else:
-        spacing = length / settings.cells
-    count = math.ceil(length / spacing) + 2 * MARGIN
-    masses = math.log2(4 * schedule.steps * count) - log_negligible / math.log(2)
+    wanted = min(outline.spacing(target.tilt, width, float(top)), length * math.sqrt(width) / MARGIN)
+    cells = settings.cells or math.ceil(min(length / wanted, MOST_CELLS))
+    masses = math.log2(4 * schedule.steps * (cells + 2 * MARGIN)) - log_negligible / math.log(2)
     bits = settings.bits or max(math.ceil(masses), 32)
-    exact = top / math.ceil(top / Fraction(spacing)) if top > 0 else Fraction(spacing)
-    return ExactPlan(schedule, outline, target, Lattice(exact, bits), count)
+    most = settings.cells or max(
+        min(MOST_CELLS, MOST_WORK // (bits * (1 + count_products(schedule)))), FEWEST_CELLS
+    )
+    spacing = length / min(cells, most)
+    count = min(cells, most) + 2 * MARGIN
+    _refuse_too_large(count, bits)
+    is_tiny = target.log_delta <= LEAST_LOG_DELTA
+    exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
+    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most or is_tiny)
+
+
+def count_products(schedule: Schedule) -> int:
+    """How many products compose the schedule: squares, single steps, and one between two parts."""
+    parts = schedule.parts
+    return sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+
+
+def _refuse_too_large(cells: int, bits: int) -> None:
+    if cells * bits > MOST_BITS:
+        what = f"a polynomial of {cells:,} {{cells}} with {bits:,} {{bits}} each takes gigabytes of memory"
+        raise NotPreciseEnough(what, "Ask for fewer of either, or leave both out.")
 
 
 def _stages(counts: Sequence[int]) -> Iterator[Sequence[int]]:

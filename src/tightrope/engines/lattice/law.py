@@ -1,7 +1,7 @@
 """A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
 
 Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
-before the FFT, whose own errors `power.py` bounds. docs/certificates.md, section 2, has the proofs.
+before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
 """
 
 import math
@@ -82,11 +82,26 @@ class LatticeStep:
             labels.astype(np.int64), atoms.log_masses, times, spacing, atoms.side, rest, offset, jump
         )
 
-    def exponents(self, tilt: float) -> tuple[Floats, Floats]:
-        """ln of the tilted masses, and how far each is off: two roundings of the tilt's share, one more."""
-        tilted = tilt * (self.labels * self.spacing)
+    def exponents(self, tilt: float, origin: int = 0) -> tuple[Floats, Floats]:
+        """ln of the masses tilted by e^{tilt (label - origin) spacing}, and how far each is off.
+
+        Two roundings of the tilt's share, one more.
+        """
+        tilted = tilt * ((self.labels - origin) * self.spacing)
         total = self.log_masses + tilted
         return total, UNIT_ROUNDOFF * (2 * np.abs(tilted) + np.abs(total))
+
+    def origin(self, tilt: float) -> int:
+        """The label from which the tilt counts, so that the tilted mass is about 1.
+
+        Just below the largest loss tilts are huge, and P's masses exceed Q's by less than the rounding of
+        ln of the tilted mass, were it counted from loss 0.
+        """
+        exponents, _ = self.exponents(tilt)
+        log_moment = log_sum(exponents[self.is_calm])
+        if not math.isfinite(log_moment):
+            raise NotPreciseEnough("Nothing is certain of a step.")
+        return round(log_moment / tilt / self.spacing)
 
     @property
     def is_calm(self) -> NDArray[np.bool_]:
@@ -102,19 +117,17 @@ class LatticeStep:
     def spectra(
         self, tilt: float, size: int, *, dual: bool, rarity: float
     ) -> tuple[Spectrum, Spectrum | None, float]:
-        """The transforms of the calm and the wild part, over e^log_scale, and that scale.
+        """The transforms of the calm and the wild part, tilted from `origin`, over e^log_scale; that scale.
 
         `dual` gives Q's masses times e^label instead of P's. Whatever rounding can have done to a weight is
         added to it, or taken from it where P's masses are wanted BELOW.
         """
-        exponents, abs_errors = self.exponents(tilt)
+        exponents, abs_errors = self.exponents(tilt, self.origin(tilt))
         if dual:
             exponents = exponents - self.rest
             abs_errors = abs_errors + UNIT_ROUNDOFF * (np.abs(self.rest) + np.abs(exponents))
         is_calm = self.is_calm
         log_scale = log_sum(exponents[is_calm])
-        if not math.isfinite(log_scale):
-            raise NotPreciseEnough("Nothing is certain of a step.")
         towards = -1 if self.side is BELOW and not dual else 1
         parts = []
         for chosen, shift in ((is_calm, log_scale), (~is_calm, log_scale + rarity)):
@@ -181,11 +194,13 @@ def log_moment_above(steps: list[LatticeStep], tilt: float) -> float:
 class LatticeSide:
     """The composed law of one side, tilted and wrapped: masses at labels modulo the size, over e^log_scale.
 
-    Rounding moves each mass by at most `mass_abs_error`, and the scale by `scale_abs_error`. `offset` says
-    about how far, in spacings, the losses of a run lie above its label.
+    A mass at a label is tilted by e^{tilt (label - origin) spacing}. Rounding moves each mass by at most
+    `mass_abs_error`, and the scale by `scale_abs_error`. `offset` says about how far, in spacings, the losses
+    of a run lie above its label.
     """
 
     masses: Floats
+    origin: int
     log_scale: float
     scale_abs_error: float
     mass_abs_error: float
@@ -210,6 +225,7 @@ class LatticeSide:
         total = float((errors + inverse_rel_error * np.abs(product)).sum())
         return LatticeSide(
             masses=np.asarray(fft.irfft(product, size)),
+            origin=sum(step.times * step.origin(tilt) for step in steps),
             log_scale=log_scale,
             scale_abs_error=gamma(len(steps) + 2) * scale_size,
             mass_abs_error=2 / size * total * (1 + gamma(SUMMED)),
@@ -223,11 +239,12 @@ class LatticeSide:
     def divergence_above(self, epsilon: float, tilt: float, spacing: float) -> tuple[float, float]:
         """ln of a bound on the divergence of finite losses ABOVE, and of the rounding error charged in it.
 
-        A mass at the place y was tilted by e^{c y} and is wrapped to y - m period. What it is worth, g(y -
-        epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it counts there. g
-        rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and for m > 0 where
-        it counts at x >= x*. Nearer to epsilon every mass counts at least as much as one at the period, or at
-        x* if that is longer.
+        A mass at the place y was tilted by e^{c y}, up to a constant, and is wrapped to y - m period. What it
+        is worth, g(y - epsilon) with g(x) = e^{-cx} (1 - e^{-x}) e^{-c epsilon}, has to be at most what it
+        counts there. g rises up to x* = ln(1 + 1/c) and falls beyond, so this holds for m < 0 (worth 0), and
+        for m > 0 where it counts at x >= x*. Nearer to epsilon, or at the one place below it, every mass
+        counts at least as much as one a period less a spacing above epsilon, or at x* if that is further
+        (lemma 12).
         """
         # the quotient may be rounded up to a label, not beyond: no place above epsilon is before the start
         start = math.floor(epsilon / spacing)
@@ -236,7 +253,7 @@ class LatticeSide:
         excess = np.maximum(places - epsilon, 0)
         gain = np.exp(-tilt * np.maximum(excess - slip, 0)) * -np.expm1(-(excess + slip))
         period, top = len(self.masses) * spacing, math.log1p(1 / tilt)
-        beyond = max(period, top * (1 - 8 * UNIT_ROUNDOFF))
+        beyond = max(period - spacing, top * (1 - 8 * UNIT_ROUNDOFF))
         near = int(np.searchsorted(excess, top * (1 + 16 * UNIT_ROUNDOFF), side="right"))
         gain[:near] = np.maximum(gain[:near], math.exp(-tilt * beyond) * -math.expm1(-beyond))
         # two functions, two products and two roundings of the exponent
@@ -245,8 +262,10 @@ class LatticeSide:
         value = float((self.window(start) * gain).sum())
         # masses are not negative, so the sizes of computed ones sum to at most value + 2 error
         value += error + gamma(SUMMED) * (abs(value) + 3 * error)
-        log_scale = self.log_scale - tilt * epsilon
-        rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 2 * tilt * abs(epsilon) + 4 * abs(log_scale))
+        origin = self.origin * spacing
+        log_scale = self.log_scale - tilt * (epsilon - origin)
+        sizes = abs(log_scale) + tilt * (abs(epsilon) + abs(origin))
+        rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 4 * sizes)
         total = log_scale + _log(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
         return total + rounding, log_scale + _log(error)
 
@@ -307,19 +326,21 @@ class LatticeLaws:
         places = np.arange(self.size) * self.spacing  # from the first one on
         decay, dual = np.exp(-c * places), np.exp(-(1 + c) * places) + UNDERFLOW_ABS_ERROR
         terms = q.log_scale, -p.log_scale, epsilon, -first
-        # of e^exponents: functions, exponents on the places, and the sum of these terms
-        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 8 * sum(map(abs, terms))) + gamma(SUMMED)
+        log_factor = math.fsum(terms)
+        factor = math.exp(log_factor)
+        # of e^exponents: functions, exponents on the places, and one rounding of the sum of exact terms
+        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 2 * abs(log_factor)) + gamma(SUMMED)
         rel_error += p.scale_abs_error + q.scale_abs_error
-        factor = math.exp(math.fsum(terms))
         gains, costs = p.window(start) * decay, factor * q.window(start) * dual
         errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
         # "reject above a threshold": any threshold will do, and this is about the best
         chosen = self.size - 1 - int(np.argmax(np.cumsum((gains - costs - errors)[::-1])))
         gain, cost, error = (float(x[chosen:].sum()) for x in (gains, costs, errors))
         beyond, period = self.spot.tilt_beyond, self.spot.period
-        log_scale = p.log_scale - c * first
+        tilted = c * ((start - p.origin) * self.spacing)
+        log_scale = p.log_scale - tilted
         scale_size = sum(
-            map(abs, (p.log_scale, c * first, self.log_mass, self.log_moment_beyond, beyond * first))
+            map(abs, (p.log_scale, tilted, self.log_mass, self.log_moment_beyond, beyond * first))
         )
         rounding = p.scale_abs_error + UNIT_ROUNDOFF * (16 + 8 * scale_size + 8 * (c + beyond) * period)
         aliasing = geometric_tail(-c * period, self.log_mass - log_scale + rounding) + geometric_tail(

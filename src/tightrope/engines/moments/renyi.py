@@ -96,11 +96,11 @@ class RenyiBound:
 
         ln M is convex, so between two tilts it lies below its chord a + b c, and (a + b c) / (c (1 + c)) has
         one peak. The divergence of order a is at most a S / 2 + L, S the squared separations of all unsampled
-        Gaussian steps and L the largest loss of the others: that closes the far end.
+        Gaussian steps and L the largest loss of the others: that bounds all orders beyond MOST_TILT.
         """
         if self.loses_infinitely:
             return math.inf
-        last = min(largest_order - 1, MOST_TILT)
+        last, is_far = min(largest_order - 1, MOST_TILT), largest_order - 1 > MOST_TILT
         square = sum((times * _unsampled_square(part) for part, times in self.parts), Fraction(0))
         others = _largest_loss([(p, times) for p, times in self.parts if not p.unsampled_separation])
 
@@ -114,7 +114,8 @@ class RenyiBound:
             value = self.log_moment(c)
             best = ceil_float(ball(value) / ball(c))  # for all smaller orders: the divergence grows
             while c < last:
-                if largest_order == math.inf and (far(c) <= best or others / (1 + c) < 1e-6 * best):
+                is_near_limit = largest_order == math.inf and others / (1 + c) < 1e-6 * best
+                if is_far and (is_near_limit or far(c) <= best):
                     break
                 next_c = min(c * SCALE, last)
                 next_value = self.log_moment(next_c)
@@ -122,7 +123,7 @@ class RenyiBound:
                     return math.inf
                 best = max(best, _find_peak_of_chord(c, value, next_c, next_value))
                 c, value = next_c, next_value
-            return best if largest_order < math.inf else max(best, ceil_float(far(c)))
+            return max(best, ceil_float(far(c))) if is_far else best
 
     def _estimate(self, c: float) -> float:
         """About the log-moment of the run, to find a good order with."""

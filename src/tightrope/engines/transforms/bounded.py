@@ -21,7 +21,7 @@ from tightrope.engines.transforms.transform import (
     plan,
     weigh,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import ShiftPair
@@ -57,10 +57,8 @@ class FiniteTransform(Transform):
         super().__init__()
         losses = np.array(pair.losses)
         log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
-        # logarithms of exact ratios, good to 4 u
-        self.atoms = BoundedNodes(
-            losses, log_masses, 4 * UNIT_ROUNDOFF * np.abs(losses), 4 * UNIT_ROUNDOFF * np.abs(log_masses)
-        )
+        errors = (LOG_REL_ERROR * np.abs(logs) for logs in (losses, log_masses))
+        self.atoms = BoundedNodes(losses, log_masses, *errors)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         return weigh(c, self.atoms.terms(c), Missed(), kept=math.inf)
@@ -118,7 +116,7 @@ class LaplaceTransform(Transform):
         sizes = self.gap + 1 + np.abs(log_weights) + np.abs(losses[2:])
         inner = node_abs_error + loss_abs_errors[2:] + 12 * UNIT_ROUNDOFF * sizes
         # An atom has the mass of a tail of the mixture: logaddexp (12 u, and 1 u of the result) of sums of
-        # ln weight (4 u of it) and ln of a tail of the noise: -d - ln 2 or log1p(-e^-d / 2); 3 u d + 20 u.
+        # ln weight (6 u of it) and ln of a tail of the noise: -d - ln 2 or log1p(-e^-d / 2); 3 u d + 20 u.
         logs = 0.0 if self.law.is_pure else abs(self.law.log_rate) + abs(self.law.log_rest)
         outer_abs_error = UNIT_ROUNDOFF * (64 + 8 * (self.gap + logs + float(np.abs(log_masses[:2]).max())))
         log_mass_abs_errors = np.concatenate([np.full(2, outer_abs_error), inner])

@@ -238,6 +238,7 @@ class ModulusBound:
         room = transform._room(c, 0.0, low, high) + nodes.moment_rel_error
         log_most = log_mass + np.abs(size - u) * width / 2 + curve * width**2 / 8 + room
         live = log_mass > -KEPT
+        self.centres, self.width = u[live], width
         self.most = np.exp(log_most[live])
         self.least = np.exp((log_mass - curve * width**2 / 24 - room)[live])
         self.w_p, self.w_q = w_p[live], w_q[live]
@@ -254,6 +255,10 @@ class ModulusBound:
 
     def __call__(self, t: float) -> float:
         """A bound on |M(c + is)| / M(c) for all s >= t."""
+        return 1 + self.hidden + bounded_gain(*self.exponents(t), self.least, self.most)
+
+    def exponents(self, t: float) -> tuple[Floats, Floats]:
+        """Two numbers for each cell, whose difference is at least ln R everywhere in it."""
         a, b, steepest = self.of.a, self.of.b, self.of.steepest
         pull = self.slope * t / (1 + steepest**2)
         left = self.tallest / (pull + self.tallest)
@@ -263,11 +268,12 @@ class ModulusBound:
         if b:
             up += self.c * 2 * np.tan(b * y / 2 / self.shrink) ** 2 * self.w_q / self.shrink
         down = np.zeros_like(y)
+        lowest, highest = y * self.shrink, np.minimum(y / self.shrink, self.tallest)
         for shift, weight in ((a, self.w_p), (b, self.w_q)):
-            if shift:
-                angle, least = shift * y * self.shrink, weight * self.shrink
-                down += t * np.arctan2(least * np.sin(angle), 1 - 2 * least * np.sin(angle / 2) ** 2)
-        return 1 + self.hidden + bounded_gain(up, down, self.least, self.most)
+            if shift:  # the argument grows with the weight; in the angle it has one peak, so an end is least
+                turned = (_turn(weight * self.shrink, shift * height) for height in (lowest, highest))
+                down += t * np.minimum(*turned)
+        return up, down
 
 
 def _log_normal_aliasing(step: float) -> float:
@@ -295,6 +301,11 @@ def _log_ratio_abs_errors(law: Mixture, u: Floats, log_ratio: Floats) -> Floats:
         return np.zeros_like(u)
     x = law.shift * (u - law.shift / 2)
     return law.log_mixed_abs_error(x, UNIT_ROUNDOFF * (3 * np.abs(x) + law.shift**2 / 2), log_ratio)
+
+
+def _turn(weight: Floats, angle: Floats) -> Floats:
+    """arg(1 - w + w e^{i angle})."""
+    return np.asarray(np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2))
 
 
 def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:

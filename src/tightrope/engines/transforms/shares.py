@@ -16,7 +16,7 @@ MOST_SHARE_ERROR = 2.0**-26
 def share_rel_error(exponent: float, *laws: Mixture) -> float:
     """How far the shifted part's share of a mixture can be off, relative, at log ratios up to `exponent`.
 
-    The share is expit(x + ln rate - ln rest). Each logarithm is off by 4 u of itself, x by a few roundings,
+    The share is expit(x + ln rate - ln rest). Each logarithm is off by 6 u of itself, x by a few roundings,
     both sums are rounded, and expit adds 12 u. The logarithm of the mixture is off by less than this times
     1 + |x| + logs (`Mixture.log_mixed_abs_error`).
     """

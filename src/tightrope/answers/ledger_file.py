@@ -1,0 +1,133 @@
+"""What the file of a ledger holds, and how the steps of several writers come together in it."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tightrope.accountants.certified import Certified
+from tightrope.answers.sealed_json import SealedJson, checksum
+from tightrope.errors import UnusableFile
+from tightrope.setting.effort import Effort
+from tightrope.setting.plain import Plain, plain_run, run_of, spell
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation
+from tightrope.setting.run import Run, Step
+from tightrope.setting.tables import Table, place_refusals
+
+LEDGER_FILE = SealedJson(format="tightrope-ledger", version=3)
+
+_EFFORTS = {effort.value: effort for effort in Effort}
+_KEYS = ("id", "relation", "accuracy", "effort", "parts", "last")
+_ELSEWHERE = "It is unchanged. Save to another place, or load it and record there."
+
+
+def make_id() -> str:
+    """A name that no other ledger has."""
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedLedger:
+    """A ledger as its file holds it. `id` is the same in all copies of a ledger, and in no other ledger."""
+
+    id: str
+    relation: Relation
+    by: Certified
+    run: Run
+    last: Step | None
+
+    @staticmethod
+    def read(path: Path) -> "SavedLedger":
+        """The content of a file. One that is damaged, or has a key nobody knows, is refused."""
+        table = _read(path)
+        table.keep_to(_KEYS)
+        relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
+        accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
+        with place_refusals(table.where):
+            by = Certified(accuracy=accuracy, effort=effort)
+        run = run_of(table, "parts")
+        found = SavedLedger(
+            id=table.text("id", "It tells ledgers apart: restore the file from a copy."),
+            relation=relation,
+            by=by,
+            run=run,
+            last=_find_last(table, [step for step, _ in run]),
+        )
+        if found.plain() != table.entries:
+            problem = "must list each step once, with steps of at least 1"
+            raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
+        return found
+
+    def seal(self) -> bytes:
+        """The file: the same bytes each time."""
+        return LEDGER_FILE.seal(self.plain())
+
+    def plain(self) -> Plain:
+        """The content as JSON holds it."""
+        return {
+            "id": self.id,
+            "relation": spell(self.relation),
+            "accuracy": self.by.accuracy,
+            "effort": self.by.effort.value,
+            "parts": plain_run(self.run),
+            "last": None if self.last is None else [step for step, _ in self.run].index(self.last),
+        }
+
+    def add(self, run: Run, last: Step | None) -> "SavedLedger":
+        """The same ledger with steps more."""
+        return replace(self, run=self.run + run, last=last) if run else self
+
+    def check_descent(self, earlier: "SavedLedger", path: Path) -> None:
+        """Refuse a file that does not hold everything it held earlier."""
+        if (self.id, self.relation, self.by) != (earlier.id, earlier.relation, earlier.by):
+            raise UnusableFile(path, "is not the ledger that was there", _ELSEWHERE)
+        now = dict(self.run)
+        for step, times in earlier.run:
+            if now.get(step, 0) < times:
+                lost = f"holds {now.get(step, 0)} x {step!r}, and held {times} before"
+                raise UnusableFile(path, lost, "Restore it from a copy that holds them, or save elsewhere.")
+
+
+def subtract(times: Mapping[Step, int], earlier: Mapping[Step, int]) -> Run:
+    """What there is more of, and how much."""
+    return Run(tuple((step, max(count - earlier.get(step, 0), 0)) for step, count in times.items()))
+
+
+def refuse_deleted(path: Path) -> UnusableFile:
+    """Why a file that was loaded or saved, and is gone, is not written anew."""
+    gone = "is gone, and with it what others may have recorded there"
+    return UnusableFile(path, gone, "Restore it, or save to another place.")
+
+
+def refuse_unknown(path: Path) -> UnusableFile:
+    """Why a file that was not loaded is not replaced."""
+    return UnusableFile(path, "exists, and holds a ledger that this one does not go on with", _ELSEWHERE)
+
+
+def _read(path: Path) -> Table:
+    """The content in the words of this version.
+
+    Version 2 had no id: its checksum tells it apart, so that all who load the same file agree. Version 1
+    named a standing of theorems instead of an effort.
+    """
+    table, version = LEDGER_FILE.unseal(path)
+    if version > 2:
+        return table
+    told = {"id": checksum(table.entries)[:32], **table.entries}
+    if version == 1:
+        table.choice("trusting", {"proved": None})
+        del told["trusting"]
+        told["effort"] = "quick"
+    return Table(told, table.where)
+
+
+def _find_last(table: Table, steps: list[Step]) -> Step | None:
+    """The step recorded last, or None if nothing is recorded."""
+    remedy = "It is the place in parts, from 0, of the step recorded last; null without parts."
+    index = table.need("last", remedy)
+    if not steps and index is None:
+        return None
+    if type(index) is not int or not 0 <= index < len(steps):
+        raise table.refusal("last", f"a whole number below {len(steps)}" if steps else "null", remedy)
+    return steps[index]

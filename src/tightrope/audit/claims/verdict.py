@@ -1,0 +1,26 @@
+"""What an audit can say."""
+
+from enum import Enum
+
+
+class Verdict(Enum):
+    """How what was accounted stands against what runs. Only what was seen matches or is covered."""
+
+    MATCHES = "what runs is what was accounted"
+    COVERED = "what runs is not what was accounted, but costs no more"
+    DECLARED = "what is said to run was accounted, or costs no more; nobody looked"
+    TOO_SMALL = "the accounted epsilon is certainly too small"
+    NOT_PROVEN = "no theorem supports the accounted epsilon"
+    UNKNOWN = "what runs is not known, so nothing supports the accounted epsilon"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def holds(self) -> bool:
+        """Whether the accounted epsilon stands for what runs.
+
+        A match may leave the rate open by a little, where it was watched or torch rounds it: `proved.upper`
+        is the guarantee.
+        """
+        return self in (Verdict.MATCHES, Verdict.COVERED)

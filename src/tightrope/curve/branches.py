@@ -1,0 +1,65 @@
+"""What a certified curve stands between: covers above and witnesses below, in each branch of a relation."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tightrope.curve.bracket import Decision
+from tightrope.engines.face import End, check_order
+from tightrope.pairs.exchange import Game
+from tightrope.pairs.schedule import Schedule
+from tightrope.theorems.evidence import Evidence
+from tightrope.theorems.table import Analysis
+
+Composed = TypeVar("Composed", covariant=True)
+
+
+@dataclass(frozen=True)
+class ComposedCover(Generic[Composed]):
+    """The worst of these curves bounds every neighbouring pair from above, by these theorems."""
+
+    curves: tuple[Composed, ...]
+    because: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class ComposedWitness(Generic[Composed]):
+    """Curves that these datasets reach."""
+
+    curves: tuple[Composed, ...]
+    datasets: str
+
+
+@dataclass(frozen=True)
+class Branch(Generic[Composed]):
+    """One direction of a relation. Covers and witnesses come cheapest first."""
+
+    name: str
+    covers: tuple[ComposedCover[Composed], ...]
+    witnesses: tuple[ComposedWitness[Composed], ...]
+
+    @staticmethod
+    def of(analysis: Analysis, compose: Callable[[Schedule | Game], Composed]) -> "Branch[Composed]":
+        """The branch with its schedules composed."""
+        return Branch(
+            analysis.branch.name,
+            tuple(ComposedCover(tuple(map(compose, c.schedules)), c.because) for c in analysis.covers),
+            tuple(ComposedWitness((compose(w.schedule),), w.datasets) for w in analysis.witnesses),
+        )
+
+
+def collect_evidence(analyses: Iterable[Analysis]) -> tuple[Evidence, ...]:
+    """Every theorem that an upper end may rest on, each once."""
+    return tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because))
+
+
+@dataclass(frozen=True)
+class DecidedEnds(Generic[End]):
+    """A lower and an upper bound, and what decided them."""
+
+    lower: End
+    upper: End
+    decision: Decision
+
+    def __post_init__(self) -> None:
+        check_order(self.lower, self.upper)

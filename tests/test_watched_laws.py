@@ -1,0 +1,325 @@
+"""What comes close to a scheme and is not it: found by the law that it breaks, and said in true sentences."""
+
+from collections.abc import Callable
+from time import process_time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import tightrope as tr
+from draws import (
+    DEPARTURES,
+    Draw,
+    binomial,
+    cut,
+    epochs,
+    of_sizes,
+    poisson,
+    repeating,
+    shuffled,
+    subsets,
+    tied,
+)
+from tightrope.audit import audit
+from tightrope.audit.claims.verdict import Verdict
+from tightrope.audit.finding import Scheme
+from tightrope.audit.recordings import sizes, ties
+from tightrope.audit.recordings.batches import join
+from tightrope.audit.recordings.clues import LEVEL, Clue
+from tightrope.audit.recordings.hypotheses import BatchStatistics
+from tightrope.audit.recordings.overlaps import missing_moments
+from tightrope.audit.recordings.watch import watch
+
+N, B, COUNT = 10_000, 64, 400
+
+
+def draw_400(draw: Draw, seed: int) -> list[NDArray[np.int64]]:
+    return draw(np.random.default_rng([seed, 17]), N, B, COUNT)
+
+
+# what must be found: the benchmark measures how often it is
+
+
+@pytest.mark.parametrize("name", DEPARTURES)
+def test_what_only_looks_like_a_scheme_is_no_match(name: str) -> None:
+    for seed in range(4):
+        finding = watch(draw_400(DEPARTURES[name], seed), records=N)
+        assert (finding.sampling, finding.scheme) == (None, Scheme.UNKNOWN)
+
+
+@pytest.mark.parametrize("cap", [60, 64])
+@pytest.mark.parametrize("rate", [0.0064, 0.005])
+def test_truncated_batches_of_jax_privacy_are_neither_a_match_nor_covered(cap: int, rate: float) -> None:
+    selection = pytest.importorskip("jax_privacy.batch_selection")
+    strategy = selection.CyclicPoissonSampling(sampling_prob=rate, iterations=400, truncated_batch_size=cap)
+    run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=rate)) * 400
+    finding = watch(strategy.batch_iterator(N, rng=np.random.default_rng(1)), records=N)
+    assert "sizes seem to have a cap. Batches that are truncated are not Poisson sampled" in finding.sentence
+    assert audit(finding, run, delta=1e-5, relation=tr.ADD_OR_REMOVE).verdict is Verdict.UNKNOWN
+
+
+def test_poisson_batches_of_jax_privacy_are_a_match() -> None:
+    selection = pytest.importorskip("jax_privacy.batch_selection")
+    strategy = selection.CyclicPoissonSampling(sampling_prob=0.0064, iterations=400)
+    run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.0064)) * 400
+    finding = watch(strategy.batch_iterator(N, rng=np.random.default_rng(1)), records=N)
+    assert audit(finding, run, delta=1e-5, relation=tr.ADD_OR_REMOVE).verdict is Verdict.MATCHES
+
+
+@pytest.mark.parametrize("name", ["CyclicPoissonSampling", "BMinSepSampling"])
+def test_batches_of_jax_privacy_that_keep_records_apart_are_no_match(name: str) -> None:
+    selection = pytest.importorskip("jax_privacy.batch_selection")
+    apart = {"cycle_length": 2} if name == "CyclicPoissonSampling" else {"min_sep": 2}
+    strategy = getattr(selection, name)(sampling_prob=0.0128, iterations=400, **apart)
+    finding = watch(strategy.batch_iterator(N, rng=np.random.default_rng(1)), records=N)
+    assert finding.sampling is None
+    assert "No record came twice within an epoch of 2 batches." in finding.sentence
+
+
+def test_other_schemes_are_named_in_400_batches() -> None:
+    assert watch(draw_400(shuffled, 1), records=N).scheme is Scheme.SHUFFLE
+    finding = watch(draw_400(repeating, 1), records=N, repeats_allowed=True)
+    assert finding.scheme is Scheme.WITH_REPLACEMENT
+
+
+def test_one_shuffled_epoch_cut_at_binomial_sizes_is_no_match() -> None:
+    rng = np.random.default_rng(1)
+    bounds = np.cumsum(binomial(rng, N, B, 150))
+    assert watch(np.split(rng.permutation(N), bounds)[:150], records=N).sampling is None
+
+
+def test_records_that_never_come_are_noticed() -> None:
+    rng = np.random.default_rng(1)
+    batches = [batch + 300 for batch in poisson(rng, 9_700, B, COUNT)]
+    finding = watch(batches, records=N)
+    assert finding.sampling is None
+    assert (
+        "What rules out Poisson sampling: 976 records never came where 752 are expected" in finding.sentence
+    )
+
+
+def test_sizes_that_foretell_the_next_are_noticed() -> None:
+    def wave(rng: np.random.Generator, n: int, b: int, count: int) -> NDArray[np.int64]:
+        drawn = np.sort(binomial(rng, n, b, count))
+        return drawn[
+            np.argsort(np.sin(np.arange(count) / 3) + rng.normal(size=count), kind="stable").argsort()
+        ]
+
+    sentence = watch(draw_400(of_sizes(wave), 1), records=N).sentence
+    assert "What rules out Poisson sampling: the roots of sizes" in sentence
+    assert "batches apart have the correlation -0." in sentence
+
+
+def test_a_batch_that_shares_most_of_another_is_noticed() -> None:
+    batches = draw_400(subsets, 1)
+    batches[300] = np.unique(np.concatenate([batches[20][:40], batches[300]]))[:B]
+    finding = watch(batches, records=N)
+    assert finding.sampling is None
+    assert "What rules out batches of fixed size without replacement: two batches share" in finding.sentence
+
+
+# sentences
+
+
+def sentence_of(batches: list[NDArray[np.int64]], records: int = N) -> str:
+    finding = watch(batches, records=records)
+    assert finding.scheme is Scheme.UNKNOWN
+    return finding.sentence
+
+
+def test_a_seed_that_is_set_again_is_described_as_what_was_seen() -> None:
+    assert sentence_of(draw_400(DEPARTURES["the same seed again"], 1)) == (
+        "No scheme that is known here fits these batches: from batch 157 on, each batch holds the same "
+        "records as the one 156 before it, as if the same seed were set again."
+    )
+
+
+def test_batches_that_come_again_in_another_order_are_counted() -> None:
+    rng = np.random.default_rng(1)
+    parts = cut(rng.permutation(1000), 20)
+    again = epochs(lambda: [parts[k] for k in rng.permutation(50)], 200)
+    assert "150 of 200 batches hold the same records as an earlier one." in sentence_of(again, 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("half in pairs", "What rules out Poisson sampling: pairs of batches share 1"),
+        ("capped at 76", "exactly 76 records, and none holds more where about 2"),
+        ("padded up to 56", "exactly 56 records, and none holds fewer where about"),
+        ("cut to even", "400 of 400 sizes are multiples of 2 where 200 are expected"),
+        ("cut to multiples of 3", "400 of 400 sizes are multiples of 3 where 133 are expected"),
+    ],
+)
+def test_the_law_that_is_broken_is_named(name: str, said: str) -> None:
+    assert said in sentence_of(draw_400(DEPARTURES[name], 1))
+
+
+def test_weights_are_not_named_where_only_sizes_are_wrong() -> None:
+    # too few draws to rule weights out, and sizes that no scheme has
+    batches = of_sizes(lambda *how: 2 * (binomial(*how) // 2))(np.random.default_rng(1), 100_000, 64, 120)
+    assert sentence_of(batches, 100_000).startswith(
+        'Only "drawn with weights" is not ruled out, and nothing speaks for it. What rules out Poisson'
+    )
+
+
+def test_batches_in_order_are_not_said_to_come_again() -> None:
+    finding = watch(cut(np.arange(N), B), records=N)
+    assert finding.scheme is Scheme.FIXED_PARTITION
+    assert finding.sentence == (
+        "These batches are not random: each begins in the dataset where the one before it ended, or anew at "
+        "the first record."
+    )
+
+
+# what is enough
+
+
+def test_few_batches_are_not_enough_for_the_law_of_sizes() -> None:
+    rng = np.random.default_rng(1)
+    few = watch(poisson(rng, 20_000, 1000, 60), records=20_000)
+    assert few.scheme is Scheme.UNKNOWN
+    assert few.sentence == (
+        "These 60 batches agree with Poisson sampling, but they are too few to test the law of their sizes: "
+        "about 99 would do."
+    )
+    assert watch(poisson(rng, 20_000, 1000, 99), records=20_000).scheme is Scheme.POISSON
+
+
+def test_what_was_tested_and_what_may_go_unnoticed_is_said() -> None:
+    notes = " ".join(watch(draw_400(poisson, 1), records=N).notes)
+    for said in (
+        "Tested: sizes against the whole binomial law, at both ends, for remainders and in their order;",
+        "All tests share an error level of 0.0005.",
+        "one record that comes 7 times as often as the others may go unnoticed",
+        "A few records that always come together may go unnoticed if they came fewer than 6 times.",
+        "A cap or a floor on sizes that at most 3.7% of the batches meet may go unnoticed.",
+    ):
+        assert said in notes
+    assert "Tested: how often single records come" in " ".join(watch(draw_400(subsets, 1), records=N).notes)
+
+
+def test_two_records_that_come_together_as_often_as_is_said_are_noticed() -> None:
+    batches = draw_400(poisson, 1)
+    for number in range(0, 6 * 50, 50):
+        batches[number] = np.unique(np.append(batches[number], [3, 4_000]))
+    found = BatchStatistics(join(batches, N)).tied[1]
+    assert found.weighed < LEVEL
+    assert found.saw == "two records came together 6 times where 0.017 are expected"
+
+
+# p-values
+
+
+SIZE_TESTS: dict[str, Callable[[NDArray[np.int64], sizes.SizeLaw], Clue]] = {
+    "whole law": sizes.weigh_whole_law,
+    "largest": sizes.weigh_largest,
+    "smallest": sizes.weigh_smallest,
+    "remainders": sizes.weigh_remainders,
+    "order": lambda drawn, _: sizes.weigh_order(drawn),
+}
+
+
+@pytest.mark.parametrize(("n", "b", "count"), [(N, B, 400), (1000, 2, 100), (100, 50, 80), (50, 1, 90)])
+@pytest.mark.parametrize("name", SIZE_TESTS)
+def test_p_values_of_binomial_sizes_are_small_as_rarely_as_they_say(
+    name: str, n: int, b: int, count: int
+) -> None:
+    rng = np.random.default_rng([n, b, count])
+    values = []
+    for _ in range(200):
+        drawn = rng.binomial(n, b / n, size=count)
+        values.append(SIZE_TESTS[name](drawn, sizes.find_size_law(drawn, n)).p_value)
+    assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 200**0.5
+
+
+@pytest.mark.parametrize(("n", "b", "count"), [(30, 3, 12), (100, 2, 50), (20, 10, 40), (300, 10, 40)])
+@pytest.mark.parametrize("draw", [poisson, subsets])
+def test_so_are_those_of_records_that_come_together(draw: Draw, n: int, b: int, count: int) -> None:
+    values = []
+    for seed in range(200):
+        stats = BatchStatistics(join(draw(np.random.default_rng([seed, 8]), n, b, count), n))
+        values.append([clue.p_value for clue in stats.tied])
+    assert (np.mean(np.array(values) < 0.01, axis=0) <= 0.01 + 0.4 / 200**0.5).all()
+
+
+def test_the_law_of_a_size_is_hypergeometric() -> None:
+    from scipy.stats import hypergeom
+
+    drawn = np.array([3, 5, 9, 0, 4, 4])
+    law = sizes.find_size_law(drawn, 11)
+    expected = hypergeom.pmf(law.least + np.arange(len(law.chances)), 66, drawn.sum(), 11)
+    assert law.chances == pytest.approx(expected, rel=1e-12)
+
+
+def test_moments_of_shared_pairs_and_of_missing_records_are_exact() -> None:
+    drawn, n, recordings = np.array([2, 3, 5, 4]), 7, 100_000
+    rng = np.random.default_rng(1)
+    inside = np.argsort(rng.random((recordings, 4, n)), axis=2) < drawn[:, None]
+    together = np.einsum("kir,kis->krs", inside, inside, dtype=float)
+    common = (together * (together - 1) / 2)[:, *np.triu_indices(n, 1)].sum(axis=1)
+    never = (~inside.any(axis=1)).sum(axis=1)
+    expected, missing = ties.common_moments(drawn, n), missing_moments(drawn, n)
+    for seen, moments, powers in ((common, expected, (1, 2, 3)), (never, missing, (1, 2))):
+        off = seen - moments.mean
+        for power, moment in zip(powers, (0.0, moments.variance, moments.third), strict=False):
+            spread = float(np.std(off**power)) / recordings**0.5
+            assert np.mean(off**power) == pytest.approx(float(moment), abs=5 * spread)
+
+
+def test_pairs_are_counted_as_one_by_one() -> None:
+    batches = join(poisson(np.random.default_rng(1), 50, 10, 30), 50)
+    shared = ties.list_shared(batches)
+    inside = np.zeros((30, 50))
+    inside[batches.batch, batches.drawn] = 1
+    by_batch, by_record = inside @ inside.T, inside.T @ inside
+    assert sorted(shared.widths) == sorted(
+        by_batch[np.triu_indices(30, 1)][by_batch[np.triu_indices(30, 1)] > 0]
+    )
+    together = by_record[np.triu_indices(50, 1)]
+    assert shared.common == len(shared.list_common()) == (together * (together - 1) / 2).sum()
+    assert ties.weigh_closest_records(shared).saw.startswith(
+        f"two records came together {together.max():.0f} times"
+    )
+
+
+def test_dense_recordings_are_looked_at_in_part_and_ties_are_still_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ties, "MOST_SHARED", 30_000)
+    rng = np.random.default_rng(1)
+    free, bound = poisson(rng, 4000, 800, 60), tied(rng, 4000, rng.binomial(4000, 0.2, size=60))
+    for batches, is_tied in ((free, False), (bound, True)):
+        stats = BatchStatistics(join(batches, 4000))
+        assert len(stats.shared.pair) < 30_000
+        assert all(
+            clue.saw.startswith(f"among {stats.shared.records} of the records, ") for clue in stats.tied
+        )
+        assert any(clue.weighed < LEVEL for clue in stats.tied) is is_tied
+
+
+def test_batches_that_are_always_the_same_do_not_fill_the_memory() -> None:
+    always = np.random.default_rng(1).choice(N, B, replace=False)
+    assert "from batch 2 on, each batch holds the same records as the one before it" in sentence_of(
+        [always] * 2000
+    )
+
+
+# time
+
+
+@pytest.mark.parametrize(("n", "b"), [(N, 64), (N, 1), (50_000, 64), (50_000, 4)])
+def test_three_shuffled_epochs_take_less_than_a_second(n: int, b: int) -> None:
+    batches = shuffled(np.random.default_rng(1), n, b, 3 * (n // b))
+    begun = process_time()
+    finding = watch(batches, records=n)
+    assert process_time() - begun < 1
+    assert (finding.scheme, finding.epoch) == (Scheme.SHUFFLE, n // b)
+
+
+def test_400_batches_take_less_than_600_ms() -> None:
+    batches = draw_400(poisson, 1)
+    begun = process_time()
+    watch(batches, records=N)
+    assert process_time() - begun < 0.6
