@@ -637,3 +637,14 @@ def test_a_refused_step_changes_nothing() -> None:
     assert torch.equal(state, torch.random.get_rng_state()), "no noise was drawn"
     assert generator is not None
     assert engine.ledger.steps == 0
+
+
+@quietly
+def test_passes_that_nobody_counted_are_as_many_as_there_are_steps() -> None:
+    """A condition that nobody checks is not part of a number that is returned."""
+    engine = PrivacyEngine(accountant="tightrope-substitute")
+    loader = DataLoader(dataset(), batch_size=BATCH, shuffle=True, in_order=False)
+    private = made_private(engine, loader, poisson_sampling=False)
+    train(*private)
+    ten = tr.Step(GAUSSIAN, tr.EveryRecord()) * 10
+    assert engine.get_epsilon(DELTA) >= asked(ten, tr.SUBSTITUTE).upper

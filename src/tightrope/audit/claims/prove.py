@@ -62,7 +62,6 @@ class _Claim:
     delta: float
     relation: Relation
     by: Certified
-    starts: int
     epochs: int | None
 
     @property
@@ -74,13 +73,14 @@ class _Claim:
     def visits(self) -> int:
         """The most steps of the run that one record can come in.
 
-        A run begins with a pass over its loader. Batches that were watched may begin anywhere in an epoch.
+        Unless epochs were counted, a run is taken to begin with a pass over its loader and to break off none.
+        Batches that were watched may begin anywhere in an epoch.
         """
         epoch, steps = self._epoch, self.run.steps
         if self.epochs is not None:
             return self.epochs * self.finding.times
         begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
-        return (begun + self.starts - 1) * self.finding.times  # each further start may cut one epoch in two
+        return begun * self.finding.times
 
     @property
     def whole_epochs(self) -> int:
@@ -89,9 +89,10 @@ class _Claim:
         if self.epochs is not None:
             missing = self.epochs * epoch - steps  # each missing step cuts at most one epoch
             whole = max(self.epochs - max(missing, 0), 0)
-            return whole if self.finding.reshuffles else min(whole, 1)
-        whole = steps // epoch if self.finding.how is How.INSPECTED else max(steps - epoch + 1, 0) // epoch
-        whole = max(whole - (self.starts - 1), 0)
+        elif self.finding.how is How.INSPECTED:
+            whole = steps // epoch
+        else:
+            whole = max(steps - epoch + 1, 0) // epoch
         return whole if self.finding.reshuffles else min(whole, 1)
 
     @property
@@ -102,10 +103,8 @@ class _Claim:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some pass over the loader may have ended before its last batch, other than the last."""
-        if self.epochs is None:
-            return self.starts > 1
-        return self.epochs > -(-self.run.steps // self._epoch)
+        """Whether steps were taken in more epochs than they would fill."""
+        return self.epochs is not None and self.epochs > -(-self.run.steps // self._epoch)
 
     @property
     def largest_noise(self) -> Fraction:
@@ -131,15 +130,13 @@ def prove_bound(
     delta: float,
     relation: Relation | str,
     by: Certified = BY_DEFAULT,
-    starts: int = 1,
     epochs: int | None = None,
 ) -> ProvedBound:
     """What is proved about `run`'s epsilon if its batches are drawn as found, or why nothing is.
 
-    Of the run only mechanisms and steps count; the sampling it states is not believed. `starts` says how
-    often training began with a new pass over the loader: more than once where it was interrupted and resumed.
-    `epochs` is the number of epochs that steps were taken in, where they were counted while training: then
-    nothing is taken for granted about passes that were broken off.
+    Of the run only mechanisms and steps count; the sampling it states is not believed. `epochs` says in how
+    many epochs steps were taken, where they were counted while training: then nothing is taken for granted
+    about passes that were broken off.
     """
     claim = _Claim(
         run=run,
@@ -147,7 +144,6 @@ def prove_bound(
         delta=check.open_probability(delta=delta),
         relation=as_relation(relation),
         by=check_certified(by),
-        starts=check.whole(least=1, starts=starts),
         epochs=None if epochs is None else check.whole(least=1, epochs=epochs),
     )
     try:

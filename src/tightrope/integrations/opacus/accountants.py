@@ -67,7 +67,6 @@ class OpacusAccountant(IAccountant):
         self._drawn: list[Finding | None] = []  # one for each entry of the history
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
-        self._starts = 0  # how often training began with a new pass over a loader
         self._tallies = [StepTally()]  # the first of steps that nobody watched, then one for each loader
         self._resumed_from = StepsSummary()
         self._tallied = 0  # steps of the history that are in one of these
@@ -96,7 +95,6 @@ class OpacusAccountant(IAccountant):
             remedy = "A rate estimated from batches is not the exact one: use tightrope.audit.audit for that."
             raise InvalidSetting("finding", finding, "be what inspect_loader found", remedy)
         self._found = finding
-        self._starts += 1
         if not is_accounted(self.kind, finding):
             warn_in_a_box(self._say_mismatch(finding), f"{REMEDIES[self.kind]} {UNTIL_THEN}")
         elif opacus_rate is not None and finding.sampling is not None:
@@ -287,7 +285,7 @@ class OpacusAccountant(IAccountant):
         return privacy_curve(self.run, relation=self.relation, by=by)
 
     def _prove(self, delta: float, by: Certified) -> ProvedBound:
-        history = tuple(self.history), self.findings, self._starts, self.steps
+        history = tuple(self.history), self.findings, self.steps
         if history != self._answered_for:
             self._answers.clear()
             self._answered_for = history
@@ -308,20 +306,13 @@ class OpacusAccountant(IAccountant):
             why_not = "loaders of which one has no sampling have no bound together"
         if why_not:
             return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=why_not)
-        return prove_bound(
-            self.run,
-            unproven[0],
-            delta=delta,
-            relation=self.relation,
-            by=by,
-            starts=max(self._starts, 1),
-            epochs=self._count_epochs(),
-        )
+        epochs = self._count_epochs()
+        return prove_bound(self.run, unproven[0], delta=delta, relation=self.relation, by=by, epochs=epochs)
 
-    def _count_epochs(self) -> int | None:
-        """In how many epochs steps were taken, if every step was seen."""
+    def _count_epochs(self) -> int:
+        """In how many epochs steps were taken: as many as there are steps, unless every step was seen."""
         steps = self.steps
-        return None if steps.unseen or steps.unmatched else max(steps.epochs, 1)
+        return len(self) if steps.unseen or steps.unmatched else max(steps.epochs, 1)
 
     def _has_curve(self) -> bool:
         return not any(self._list_unproven()) and not self._has_noiseless_step()
@@ -336,8 +327,7 @@ class OpacusAccountant(IAccountant):
 
     def _has_cut_passes(self, epoch: int | None) -> bool:
         """Whether passes of so many batches were, or may have been, broken off before the last one."""
-        epochs = self._count_epochs()
-        return epoch is not None and (self._starts > 1 if epochs is None else epochs > -(-len(self) // epoch))
+        return epoch is not None and self._count_epochs() > -(-len(self) // epoch)
 
     def _is_a_bound(self) -> bool:
         """Whether the accounted steps are worse than those that were run: then no lower end is attained."""
@@ -357,7 +347,7 @@ class OpacusAccountant(IAccountant):
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
         state[STATE_KEY] = AccountantState(
-            drawn=self.findings, steps=self.steps, shared_noise=self._shared_noise, starts=self._starts
+            drawn=self.findings, steps=self.steps, shared_noise=self._shared_noise
         ).plain(self.relation.name)
         return state
 
@@ -371,7 +361,6 @@ class OpacusAccountant(IAccountant):
         self.history = [(noise, rate, steps) for noise, rate, steps in self.history]
         self._drawn = list(state.drawn)
         self._shared_noise = state.shared_noise
-        self._starts += state.starts  # what resumes begins with a new pass
         self._resumed_from, self._tallied = state.steps, len(self)
         for tally in self._tallies:
             tally.clear()

@@ -20,7 +20,6 @@ class AccountantState:
     drawn: Sequence[Finding | None]
     steps: StepsSummary
     shared_noise: bool = False
-    starts: int = 0
 
     def plain(self, relation: str) -> dict[str, Any]:
         """Names and numbers only."""
@@ -29,7 +28,6 @@ class AccountantState:
             "relation": relation,
             "drawn": [None if finding is None else finding.plain() for finding in self.drawn],
             "shared_noise": self.shared_noise,
-            "starts": self.starts,
             "steps": self.steps.plain(),
         }
 
@@ -49,7 +47,6 @@ def read_state(state_dict: Mapping[str, Any]) -> AccountantState:
         drawn=[_read_finding(plain) for plain in ours["drawn"]],
         steps=read_steps(ours.get("steps"), taken),
         shared_noise=bool(ours["shared_noise"]),
-        starts=int(ours["starts"]),
     )
 
 
