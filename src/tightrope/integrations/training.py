@@ -16,7 +16,7 @@ from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
 from tightrope.audit.steps.draws import HandedBatch
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 from tightrope.errors import Described, InvalidSetting
-from tightrope.integrations.torch_inputs import HandedTensors
+from tightrope.integrations.torch_inputs import HandedTensors, list_tensors
 from tightrope.integrations.torch_loaders import listen, why_blind
 
 OnStep = Callable[[CheckedStep], None]
@@ -62,14 +62,19 @@ class TrainingWatch:
             listen(loader, self)
 
     def watch_model(self, model: Any) -> None:
-        """See the inputs of each forward pass in training mode, and parts that are called by themselves."""
+        """See the inputs of each forward pass in training mode, and parts that are called by themselves.
+
+        Trainers call a model's parts, `self.network(points)`, where a plain loop calls the model.
+        """
+        children = [child for child in model.children() if next(child.parameters(), None) is not None]
+        entries = dict.fromkeys([model, *children])
         self._handles += [
-            model.register_forward_pre_hook(self._enter, with_kwargs=True),
-            model.register_forward_hook(self._leave, always_call=True),
+            *(entry.register_forward_pre_hook(self._enter, with_kwargs=True) for entry in entries),
+            *(entry.register_forward_hook(self._leave, always_call=True) for entry in entries),
             *(
                 part.register_forward_pre_hook(self._see_part)
                 for part in model.modules()
-                if next(part.parameters(recurse=False), None) is not None
+                if part not in entries and next(part.parameters(recurse=False), None) is not None
             ),
         ]
 
@@ -108,20 +113,30 @@ class TrainingWatch:
 
     # hooks
 
-    def _enter(self, model: Any, *inputs: Any) -> None:
+    def _enter(self, entry: Any, *inputs: Any) -> None:
         self._depth += 1
-        if self._depth == 1 and model.training and torch.is_grad_enabled():
-            self._forget_stale_inputs()
-            self.see_inputs(inputs)
+        if self._depth == 1:
+            self._see_entry(entry, inputs)
 
     def _leave(self, *_: Any) -> None:
         self._depth -= 1
 
-    def _see_part(self, part: Any, _: Any) -> None:
-        """A part of the model that is called by itself has inputs of which nothing is known."""
-        if not self._depth and part.training and torch.is_grad_enabled() and not _is_in_backward():
-            self._forget_stale_inputs()
-            self.checks.see_inputs(None)
+    def _see_part(self, part: Any, inputs: Any) -> None:
+        if not self._depth:
+            self._see_entry(part, inputs)
+
+    def _see_entry(self, entry: Any, inputs: Any) -> None:
+        """The model, or a part of it, is called by itself.
+
+        What other parts have computed of their inputs says nothing new: those were seen.
+        """
+        if not (entry.training and torch.is_grad_enabled()) or _is_in_backward():
+            return
+        self._forget_stale_inputs()
+        tensors = list_tensors(inputs)
+        given = [one for one in tensors if one.grad_fn is None]
+        if given or not tensors:
+            self.see_inputs(given)
 
     def _forget_stale_inputs(self) -> None:
         """Forget inputs that are known to have led to no gradients that are still there."""
