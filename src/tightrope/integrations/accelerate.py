@@ -6,7 +6,7 @@ try:
     from accelerate.data_loader import DataLoaderShard
 except ModuleNotFoundError as missing:
     raise ImportError(
-        "tightrope.integrations.accelerate needs Accelerate and Opacus: pip install 'tightrope[opacus]' accelerate"
+        "tightrope.integrations.accelerate needs Accelerate and Opacus: pip install 'tightrope[accelerate]'"
     ) from missing
 
 from tightrope.audit.loaders.words import name_class

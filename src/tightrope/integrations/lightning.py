@@ -108,7 +108,7 @@ class PrivateTraining(Callback):
             optimizer=trainer.optimizers[0],
             dataset=theirs.dataset,
             max_grad_norm=self._max_grad_norm,
-            loader_options={} if theirs is self._loader else keep_options(theirs),
+            loader_options=keep_options(theirs),
         )
         source.instance = self._loader = parts.loader
         trainer.optimizers = [parts.optimizer]
@@ -138,11 +138,12 @@ class PrivateTraining(Callback):
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Give the model back without hooks."""
-        self._close(trainer)
+        if stage == "fit":
+            self._session.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """The same after a failure."""
-        self._close(trainer)
+        self._session.close()
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint holds."""
@@ -173,10 +174,6 @@ class PrivateTraining(Callback):
             remedy = "Another callback replaced it: steps would be taken without noise."
             got = Described(", ".join(map(name_class, trainer.optimizers)) or "none")
             raise InvalidSetting("optimizers", got, "be the one that was made private", remedy)
-
-    def _close(self, trainer: Any) -> None:
-        if self._loader is not None and trainer.fit_loop._data_source.instance is self._loader:
-            self._session.close()
 
 
 class _LightningLog:

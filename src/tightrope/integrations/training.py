@@ -21,6 +21,7 @@ from tightrope.integrations.torch_loaders import listen, why_blind
 
 OnStep = Callable[[CheckedStep], None]
 FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
+SEVERAL_BATCHES = "it adds up the gradients of several batches"
 ONE_STEP_EACH = (
     "Iterate over that loader, the one that make_private returned if there is an engine, and take one step "
     "for each of its batches."
@@ -143,6 +144,8 @@ class TrainingWatch:
 
     def _take_plain_step(self, *_: Any) -> None:
         self.checks.hold_gradients()
+        if len(self.checks.judge().draws) > 1:
+            self.checks.fail(SEVERAL_BATCHES)
         self.judge_step()
         self.checks.take_step()
 

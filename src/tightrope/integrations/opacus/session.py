@@ -171,7 +171,9 @@ class PrivateSession:
         for name in ("accountant", "sampler"):
             if not isinstance(state.get(name), Mapping):
                 remedy = "The checkpoint is damaged, or was not written by a private training."
-                raise InvalidSetting("state", Described(f"no {name}"), f"hold the state of the {name}", remedy)
+                raise InvalidSetting(
+                    "state", Described(f"no {name}"), f"hold the state of the {name}", remedy
+                )
         fresh = TightropeEngine(relation=self.engine.relation, by=self.engine.ledger.by).accountant
         fresh.load_state_dict(state["accountant"])  # refuses what is damaged
         self.sampler.load_state_dict(state["sampler"])
