@@ -68,6 +68,11 @@ def draw_delta(rng: Random) -> float:
     return rng.choice((1e-5, 1e-6, 1e-9, 0.01, 0.25, 0.5, 1e-15, LEAST_DELTA, MOST_DELTA))
 
 
+def draw_width(rng: Random, least: float, delta: float) -> float:
+    """A width in epsilon for Exact, which takes cells by the width and bits by the digits of delta."""
+    return max(spread(rng, least, 0.5), -1e-4 * math.log10(delta))
+
+
 def draw_sampling(rng: Random, kind: str) -> Plain:
     """The keys that say how batches are drawn; some rates are fractions that no float is."""
     if kind == "poisson":

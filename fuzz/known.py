@@ -11,7 +11,7 @@ from flint import arb
 import tightrope as tr
 from fuzz.balls import exact, precision
 from fuzz.claims import Claims, largest_at, log_of
-from fuzz.draws import draw_delta, draw_known_run, draw_telling_epsilon
+from fuzz.draws import draw_delta, draw_known_run, draw_telling_epsilon, draw_width
 from fuzz.references import Curve, NormalRun
 from fuzz.truth import Truth, find_truth
 from fuzz.verdict import Kind, Plain, Verdict, curve_of, ends, exact_curve_of, run_of, step_of
@@ -22,7 +22,6 @@ ACCURACIES = {
     "mixed": (1e-2, 1e-3, 1e-3, 1e-4),
     "two steps": (1e-2, 1e-3, 1e-3, 1e-4),
 }
-FINEST_SHARE = 1e-5  # of epsilon, for a width: Exact takes as many cells as widths fit into the losses
 
 
 # -- delta and epsilon ---------------------------------------------------------------------------------------
@@ -193,8 +192,8 @@ def _judge_simulation(question: Plain) -> Verdict:
 def _draw_exact(rng: Random) -> Plain:
     question = {**_draw_epsilon(rng, rng.choice(("closed", "closed", "two steps")))}
     epsilon = draw_telling_epsilon(rng, find_truth(question["run"], question["relation"]))
-    width = min(max(10 ** rng.uniform(-5, -0.5), FINEST_SHARE * abs(epsilon)), 1.0)
-    return {**question, "epsilon": epsilon, "width": width}
+    width = max(draw_width(rng, 1e-5, question["delta"]), 1e-5 * abs(epsilon))
+    return {**question, "epsilon": epsilon, "width": min(width, 1.0)}
 
 
 def _judge_exact(question: Plain) -> Verdict:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import tightrope as tr
-from fuzz.draws import RELATIONS, Plain, draw_any_part, draw_delta, draw_run, spread
+from fuzz.draws import RELATIONS, Plain, draw_any_part, draw_delta, draw_run, draw_width, spread
 from fuzz.verdict import (
     Interval,
     Kind,
@@ -124,7 +124,7 @@ def _judge_game(question: Plain) -> Verdict:
 
 def _draw_exact(rng: Random) -> Plain:
     question = _draw(rng, 1e4)
-    return {**question, "width": spread(rng, 1e-3, 0.5)}
+    return {**question, "width": draw_width(rng, 1e-3, question["delta"])}
 
 
 def _judge_exact(question: Plain) -> Verdict:

@@ -17,9 +17,18 @@ from oracle_cases import load
 from precise import mp, mpf
 from tightrope.accountants.exact import MOST_STEPS
 from tightrope.engines.integers import checker
-from tightrope.engines.integers.checker import ABOVE, BELOW, Lattice, Law, compose, join_normals
-from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import outputs
+from tightrope.engines.integers.checker import ABOVE, BELOW, GUARD, Lattice, Law, compose, join_normals
+from tightrope.engines.integers.engine import ExactComposition, _one_step
+from tightrope.engines.integers.planning import (
+    MOST_WORK,
+    ExactPlan,
+    Question,
+    Settings,
+    count_products,
+    find_target,
+    make_plan,
+    outputs,
+)
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -269,6 +278,51 @@ def test_the_checker_is_one_short_file_without_floats() -> None:
             and node.attr in ("log2", "sqrt")
             and ast.unparse(node) == "math.sqrt"
         )
+
+
+def plan_of(run: tr.Run, delta: float, cells: int | None = None, width: float = 0.01) -> ExactPlan:
+    curve = exactly(run, tr.REMOVE)
+    (composition,) = (c for cover in curve.branches[0].covers for c in cover.curves)
+    place = find_target(composition.schedule, Question(log_delta=math.log(delta)))
+    return make_plan(composition.schedule, place, width, Settings(cells))
+
+
+def test_a_tiny_largest_loss_does_not_set_the_spacing() -> None:
+    run = laplace(13, poisson(2.7e-12), 1800) + laplace(6, EVERY, 40)
+    assert plan_of(run, 0.01).lattice.spacing > 1e-4
+
+
+def test_windows_hold_what_the_smallest_deltas_need() -> None:
+    plan = plan_of(gaussian(1, poisson(0.01), 1000), 1e-300)
+    _, top = plan.range_of(0)
+    with ctx.workprec(200):
+        (beyond,) = checker.cut(remove(1, 0.01), outputs(remove(1, 0.01), [plan.lattice.loss(top)]))
+        assert 1000 * beyond.p < 1e-300
+
+
+def test_outputs_far_below_their_label_do_not_inflate_coefficients() -> None:
+    run = gaussian(
+        0.01, poisson(0.5), 10
+    )  # at epsilon 51,000, where losses around 0 lie 2,000 below a window
+    found = tr.epsilon(run, delta=1e-6, relation=tr.REMOVE, by=tr.Exact(cells=1000))
+    assert intersect(found, tr.epsilon(run, delta=1e-6, relation=tr.REMOVE))
+    plan = plan_of(run, 1e-6, 1000)
+    law = _one_step(plan, 0, BELOW, {})
+    assert law.q.height_bits() <= plan.lattice.bits + GUARD + 1
+
+
+def test_what_would_take_gigabytes_is_refused() -> None:
+    run = gaussian(1, poisson(0.1), 10)
+    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,232 cells with 65,536 bits .* memory"):
+        tr.epsilon(run, delta=1e-5, relation=tr.REMOVE, by=tr.Exact(cells=1 << 24, bits=1 << 16))
+
+
+def test_the_lattice_is_no_finer_than_takes_seconds() -> None:
+    for run, delta in ((gaussian(1, poisson(0.5), 10**6), 1e-6), (gaussian(1, poisson(0.1), 1000), 1e-300)):
+        plan = plan_of(run, delta, width=1e-5)
+        low, high = plan.window(plan.outline.counts)
+        assert plan.is_finest
+        assert (high - low) * plan.lattice.bits * count_products(plan.schedule) < 2 * MOST_WORK
 
 
 # -- manners -------------------------------------------------------------------------------------------------

@@ -107,8 +107,8 @@ def test_sizes_that_foretell_the_next_are_noticed() -> None:
         ]
 
     sentence = watch(draw_400(of_sizes(wave), 1), records=N).sentence
-    assert "What rules out Poisson sampling: sizes of batches" in sentence
-    assert "apart have the correlation" in sentence
+    assert "What rules out Poisson sampling: the roots of sizes" in sentence
+    assert "batches apart have the correlation -0." in sentence
 
 
 def test_a_batch_that_shares_most_of_another_is_noticed() -> None:

@@ -99,13 +99,15 @@ COMMANDS = (
     ),
     Command(
         "audit:statement",
-        "Make a privacy statement from a run, what is known of its batches and a few facts.",
+        "Make a privacy statement from a run, what is known of its batches and a few facts.\n\n"
+        "Exit code 3, and no statement, if its claim is certainly false.",
         "tightrope statement examples/statement.toml --format md",
     ),
     Command(
         "audit:verify",
         "Compute a statement anew, and compare.\n\n"
-        "Exit code 0 if its claim is proved for what runs and its numbers are right, 3 if not.",
+        "Exit code 0 if its claim is proved for what is said to run and its numbers are right, 3 if not, "
+        "4 if it does not tell enough.",
         "tightrope verify statement.json",
     ),
     Command(

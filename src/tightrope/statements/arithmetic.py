@@ -224,7 +224,7 @@ def check_arithmetic(implemented: Implemented, dataset: Dataset) -> Iterator[Inv
         needs = " and ".join(f"implemented.{name}" for name in missing)
         problem = f"= {implemented.epoch} is stated without {needs}"
         yield UnusableFile("implemented.epoch", problem, "State them too: nobody can check it without.")
-    yield from _check_constraints(CONSTRAINTS[scheme], implemented, dataset, places)
+    yield from _check_constraints(CONSTRAINTS.get(scheme, ()), implemented, dataset, places)
 
 
 def _check_constraints(

@@ -8,7 +8,7 @@ from tightrope.statements.model import Assumption, Holds, Statement
 
 BATCHES: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
 NOBODY_CHECKS = {
-    "Noise and numbers of steps are those that ran.": "They are as stated, or as the training code said.",
+    "Mechanisms, noise and numbers of steps are those that ran.": "The training code says so.",
     "The contribution of every record has norm at most C.": "Clipping happens in the training code.",
     "Noise is fresh, and nobody can predict noise or batches.": "Random numbers come from the training code.",
 }

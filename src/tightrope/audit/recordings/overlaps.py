@@ -157,16 +157,17 @@ def _across(rows: list[Floats], segment: Whole, lags: int) -> list[Floats]:
     parts = [slice(start, end) for start, end in pairwise(bounds.tolist()) if end - start > 1]
 
     def sum_products(values: Floats) -> Floats:
-        total = _correlate(values, lags)
+        total = correlate_at_lags(values, lags)
         for part in parts:
-            total -= _correlate(values[part], lags)
+            total -= correlate_at_lags(values[part], lags)
         return total
 
     some = sum_products(np.ones(len(segment))) > 0.5  # where no pair is left, rounding must not look like one
     return [np.where(some, sum_products(values), 0.0) for values in rows]
 
 
-def _correlate(values: Floats, lags: int) -> Floats:
+def correlate_at_lags(values: Floats, lags: int) -> Floats:
+    """The sum of value j times value j + lag, for lag = 1, 2, ..., lags."""
     within = min(lags, len(values) - 1)
     found = np.zeros(lags)
     if len(values) <= LONGEST_DIRECT:

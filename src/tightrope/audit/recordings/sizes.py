@@ -15,7 +15,7 @@ from scipy import special
 
 from tightrope.audit.recordings.batches import Whole
 from tightrope.audit.recordings.clues import LARGEST_SHARE, SMALLEST_SHARE, Clue
-from tightrope.audit.recordings.overlaps import MOST_LAGS
+from tightrope.audit.recordings.overlaps import MOST_LAGS, correlate_at_lags
 from tightrope.numerics.floats import Floats
 
 REACH = 12  # standard deviations on each side of the mean that the law is tabulated for
@@ -170,23 +170,25 @@ def weigh_remainders(sizes: Whole, law: SizeLaw) -> Clue:
 
 
 def weigh_order(sizes: Whole) -> Clue:
-    """A size does not tell the next ones: correlations at each distance, by Student's law."""
+    """A size does not tell the next ones: correlations of their roots at each distance, by Student's law.
+
+    It has B - lag - 2 degrees of freedom. Four times the tail: roots of sizes are not quite normal.
+    """
     lags = min(MOST_LAGS, len(sizes) - FEWEST_PAIRS)
     if lags < 1 or sizes.min() == sizes.max():
         return Clue(p_value=1.0, saw="batches are too few, or sizes do not vary")
-    values = np.array([_correlate_at(sizes.astype(float), lag) for lag in range(1, lags + 1)])
-    freedom = len(sizes) - 2.0 - np.arange(1, lags + 1)
+    roots = np.sqrt(sizes)
+    off = roots - roots.mean()
+    at = np.arange(1, lags + 1)
+    squares = np.concatenate([[0.0], np.cumsum(off**2)])
+    earlier, later = squares[len(sizes) - at], squares[-1] - squares[at]
+    values = correlate_at_lags(off, lags) / np.sqrt(np.maximum(earlier * later, 1e-300))
+    freedom = len(sizes) - 2.0 - at
     student = np.abs(values) * np.sqrt(freedom / np.maximum(1 - values**2, 1e-300))
     tails = 2 * special.stdtr(freedom, -student)
     worst = int(np.argmin(tails))
-    saw = f"sizes of batches {worst + 1} apart have the correlation {values[worst]:.2f}"
+    saw = f"the roots of sizes {worst + 1} batches apart have the correlation {values[worst]:.2f}"
     return Clue(p_value=min(1.0, 4 * lags * float(tails[worst])), saw=saw)
-
-
-def _correlate_at(sizes: Floats, lag: int) -> float:
-    first, second = sizes[:-lag] - sizes[:-lag].mean(), sizes[lag:] - sizes[lag:].mean()
-    scale = math.sqrt(float((first * first).sum()) * float((second * second).sum()))
-    return float((first * second).sum()) / scale if scale else 0.0
 
 
 def weigh_equal_sizes(sizes: Whole, log_mode: float, log_given: float) -> Clue:

@@ -209,7 +209,16 @@ def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
         return dominate([divergence(pair, loss.exp(), one) for loss, one in each], indices[0], lattice)
     assert not isinstance(pair, Envelope)  # which dominates, and which no datasets reach
     labelled = list(split(cuts, indices[0] - 1) if cuts else _label(pair, lattice, indices))
+    # what lies far below its label hardly counts, and would make the coefficients of Q as large as e^label
+    near = [one for one in labelled if one[0] >= indices[0] or not _is_far_below(one, lattice)]
+    labelled = near or labelled[-1:]
     return merge(labelled, pair.infinite_mass, _centre(labelled, lattice, plan.target.tilt), lattice)
+
+
+def _is_far_below(outputs: LabelledOutputs, lattice: Lattice) -> bool:
+    """Whether the label overstates the loss of these outputs by so much that their Q-mass is a burden."""
+    label, p, q = outputs
+    return bool(q * lattice.loss(label).exp() > p * 2**GUARD)
 
 
 def _label(pair: Pair, lattice: Lattice, indices: range) -> Iterator[LabelledOutputs]:

@@ -24,7 +24,7 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 LEAST_LOSS, GROWTH = 1e-20, 1.2  # of the coarse grid of losses: even at rates of 1e-12 most mass is beyond
 GRID_BITS = 192
 LEAST_LOG_DELTA = -3000.0  # deltas below are bounded, and not told closely
-AROUND = 120  # quarters of a noise scale
+AROUND = 176  # quarters of a noise scale: beyond lies less than the smallest float
 NEGLIGIBLE = -1e4  # ln of a mass that matters to no delta that a float can state
 TILTS = np.geomspace(1e-4, 1e6, 241)
 KEPT_SHAPES = 1024  # of some 30 kB; runs of many different steps ask for each again and again
@@ -32,7 +32,7 @@ SHARE = 50  # truncation and rounding may each take this fraction of the width
 LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
 FEWEST_CELLS, MOST_CELLS = 256, 1 << 18  # of a window, unless they are given
-MOST_WORK = 1 << 31  # cells times bits times products that take some 20 s
+MOST_WORK = 1 << 29  # cells times bits times products that take some 10 s
 MOST_BITS = 1 << 31  # of a polynomial: a quarter of a gigabyte, and a product takes several
 
 
@@ -301,7 +301,7 @@ def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Se
     spacing = length / min(cells, most)
     count = min(cells, most) + 2 * MARGIN
     _refuse_too_large(count, bits)
-    exact = top / math.ceil(top / Fraction(spacing)) if top > 0 else Fraction(spacing)
+    exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
     return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most)
 
 
