@@ -30,7 +30,7 @@ from opacus_training import (
     poisson,
     without_replacement,
 )
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.integrations.huggingface import STATE_FILE, PrivateTrainer, TrainingAudit
 from tightrope.samplers.torch import data_loader
 

@@ -29,8 +29,9 @@ from opacus_training import (
     shuffled,
     without_replacement,
 )
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.integrations.lightning import PrivateTraining
+from tightrope.integrations.opacus import TightropeEngine
 
 pytestmark = [
     *USUAL_WARNINGS,
@@ -210,9 +211,17 @@ class OldLoader(Model):
         return super().training_step(next(self.old), 0)
 
 
-def test_a_loader_that_is_iterated_in_secret_is_never_a_match() -> None:
+class ChangedBatch(Model):
+    """Changes batches on their way, where nobody sees it."""
+
+    def on_after_batch_transfer(self, batch: Any, _: int) -> Any:
+        return 2 * batch[0], batch[1]
+
+
+@pytest.mark.parametrize("model", [OldLoader, ChangedBatch])
+def test_records_from_elsewhere_are_never_a_match(model: Any) -> None:
     private = callback(sampler=without_replacement())
-    fit(private, OldLoader(), max_epochs=1)
+    fit(private, model(), max_epochs=1)
     assert (private.spent.verdict, private.spent.epsilon.upper) == (Verdict.UNKNOWN, float("inf"))
     assert private.audit().verdict is Verdict.UNKNOWN
     assert "which records the gradients came from was not seen" in private.audit().sentence
@@ -237,6 +246,16 @@ class OptimizerBack(Callback):  # type: ignore[misc]
 def test_what_was_installed_is_what_is_trained_with(back: Any, name: str) -> None:
     with pytest.raises(tr.InvalidSetting, match=name):
         fit(callback(), None, back)
+
+
+def test_a_number_that_cannot_be_certified_does_not_end_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def epsilon(*_: Any) -> None:
+        raise tr.NotPreciseEnough("too many steps")
+
+    monkeypatch.setattr(TightropeEngine, "epsilon", epsilon)
+    trainer = fit(callback(), max_epochs=1)
+    assert trainer.callback_metrics["epsilon_upper"] == float("inf")
+    assert trainer.callback_metrics["matches"] == 0
 
 
 def test_two_loaders_are_refused() -> None:

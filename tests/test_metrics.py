@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tightrope as tr
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.integrations.metrics import Spent, to_mlflow, to_tensorboard, to_wandb
 
 BRACKET = tr.Bracket(0.5, 0.75)

@@ -10,11 +10,13 @@ try:
     from transformers import Trainer, TrainerCallback
 except ModuleNotFoundError as missing:
     raise ImportError(
-        "tightrope.integrations.huggingface needs transformers and Opacus: pip install 'tightrope[huggingface]'"
+        "tightrope.integrations.huggingface needs transformers 5.22 or newer, and Opacus: "
+        "pip install 'tightrope[huggingface]'"
     ) from missing
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
-from tightrope.audit.claims.judge import Audit, Verdict, audit
+from tightrope.audit.claims.judge import Audit, audit
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Finding
 from tightrope.audit.loaders.words import name_class
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
@@ -32,8 +34,9 @@ from tightrope.setting.run import Step
 STATE_FILE = "tightrope.json"  # in each checkpoint, beside the optimizer's state
 NO_NOISE_SEEN = "nothing shows that each record was clipped and noise was added"
 _ANOTHER_LOSS = (
-    "Its mean over all labels of a batch lets one record change the weight of the others, which clipping does "
-    "not bound. Cut texts to one length, or pass a compute_loss_func that averages within each record first."
+    "The mean over all labels of a batch lets one record change the weight of the others, which clipping "
+    "does not bound. Cut texts to one length, or pass a compute_loss_func that averages within each record "
+    "first."
 )
 
 
@@ -98,7 +101,7 @@ class PrivateTrainer(Trainer):
         """The loader of the sampler, collated as the trainer's own; the optimizer becomes private with it."""
         self._check_settings()
         theirs = super().get_train_dataloader()
-        plain = _unwrap(self.optimizer) if self.optimizer is not None else super().create_optimizer()
+        plain = _unwrap(self.create_optimizer())
         self._parts = self._session.make_private(
             module=self.model,
             optimizer=plain,
@@ -106,7 +109,7 @@ class PrivateTrainer(Trainer):
             max_grad_norm=self.args.max_grad_norm,
             loader_options=keep_options(getattr(theirs, "base_dataloader", theirs)),
         )
-        self.optimizer = self._parts.optimizer
+        self.optimizer: Any = self._parts.optimizer
         return self._parts.loader
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
@@ -191,7 +194,7 @@ class _TrainerLog:
 
 
 class TrainingAudit(TrainerCallback):
-    """Says what a `Trainer` of any kind really ran, against the `step` that was accounted for each of its own.
+    """Says what a `Trainer` of any kind really ran, against the `step` that was accounted for each step.
 
     It sees the loader, the inputs of the model and the steps, but not that noise was added. So it can say
     that the accounted epsilon is certainly too small, never that it holds. For that, use `PrivateTrainer`.
@@ -251,8 +254,8 @@ def _unwrap(optimizer: Any) -> Any:
 
 def _read_state(path: Path) -> Mapping[str, Any]:
     remedy = (
-        "It was not written by a PrivateTrainer, so nobody knows what its steps have spent. To start from its "
-        "weights as from public ones, load them into the model."
+        "It was not written by a PrivateTrainer, so nobody knows what its steps have spent. To start from "
+        "its weights as from public ones, load them into the model."
     )
     if not path.exists():
         raise UnusableFile(path, "is missing in the checkpoint", remedy)

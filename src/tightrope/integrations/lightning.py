@@ -20,6 +20,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.audit.claims.judge import Audit
 from tightrope.audit.loaders.words import name_class
 from tightrope.audit.steps.summary import StepsSummary
+from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.metrics import MetricsLog, Spent
 from tightrope.integrations.opacus.session import PrivateSession, keep_options
@@ -128,13 +129,16 @@ class PrivateTraining(Callback):
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Log what is spent, and show it to other callbacks: early stopping, for example."""
-        pl_module.log_dict(self.spent.metrics(), logger=False)
+        pl_module.log_dict(self._session.metrics(), logger=False)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Log what was spent, and say it."""
+        """Log what was spent, and say what was seen."""
         self._session.log_now(*map(_LightningLog, trainer.loggers))
-        if self.steps.steps:
-            rank_zero_info(str(self.audit()))
+        numbers = self._session.metrics()
+        lower, upper = numbers["epsilon_lower"], numbers["epsilon_upper"]
+        rank_zero_info(
+            f"epsilon is {Bracket(lower, upper)} at delta {numbers['delta']}. {self.steps.sentence}"
+        )
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Give the model back without hooks."""

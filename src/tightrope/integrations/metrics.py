@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.curve.bracket import Bracket
 
 

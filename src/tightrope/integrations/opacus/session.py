@@ -7,12 +7,14 @@ from typing import Any
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
-from tightrope.audit.claims.judge import Audit, Verdict
+from tightrope.answers.ledger import Ledger
+from tightrope.audit.claims.judge import Audit
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
-from tightrope.errors import Described, InvalidSetting
+from tightrope.errors import Described, InvalidSetting, NotPreciseEnough
 from tightrope.integrations.metrics import MetricsLog, Spent
-from tightrope.integrations.opacus.engine import TightropeEngine
+from tightrope.integrations.opacus.engine import LedgerAccountant, TightropeEngine
 from tightrope.integrations.opacus.statement import audit_training
 from tightrope.integrations.opacus.steps import WATCH
 from tightrope.numerics import check
@@ -138,7 +140,18 @@ class PrivateSession:
         if self.steps.is_proof:
             epsilon = self.engine.epsilon(delta)
             return Spent(epsilon=epsilon, delta=delta, steps=steps, verdict=Verdict.MATCHES)
-        return Spent(epsilon=Bracket(0.0, INFINITE), delta=delta, steps=steps, verdict=Verdict.UNKNOWN)
+        return self._prove_nothing()
+
+    def _prove_nothing(self) -> Spent:
+        epsilon, steps = Bracket(0.0, INFINITE), self.engine.ledger.steps
+        return Spent(epsilon=epsilon, delta=self.delta, steps=steps, verdict=Verdict.UNKNOWN)
+
+    def metrics(self) -> dict[str, float]:
+        """What is spent as numbers. A training of days does not end for one that cannot be certified."""
+        try:
+            return self.spent.metrics()
+        except NotPreciseEnough:
+            return self._prove_nothing().metrics()
 
     def audit(self) -> Audit:
         """The whole answer in words: what was accounted against what was run."""
@@ -157,7 +170,7 @@ class PrivateSession:
         steps = self.engine.ledger.steps
         if steps == self._logged:
             return False
-        self._logged, metrics = steps, self.spent.metrics()
+        self._logged, metrics = steps, self.metrics()
         for log in (*logs, *([] if self._log is None else [self._log])):
             log.log(metrics, steps)
         return True
@@ -171,10 +184,9 @@ class PrivateSession:
         for name in ("accountant", "sampler"):
             if not isinstance(state.get(name), Mapping):
                 remedy = "The checkpoint is damaged, or was not written by a private training."
-                raise InvalidSetting(
-                    "state", Described(f"no {name}"), f"hold the state of the {name}", remedy
-                )
-        fresh = TightropeEngine(relation=self.engine.relation, by=self.engine.ledger.by).accountant
+                must = f"hold the state of the {name}"
+                raise InvalidSetting("state", Described("something else"), must, remedy)
+        fresh = LedgerAccountant(Ledger(relation=self.engine.relation, by=self.engine.ledger.by))
         fresh.load_state_dict(state["accountant"])  # refuses what is damaged
         self.sampler.load_state_dict(state["sampler"])
         self.engine.accountant.load_state_dict(state["accountant"])
