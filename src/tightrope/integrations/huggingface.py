@@ -25,7 +25,7 @@ from tightrope.errors import Described, InvalidSetting, UnusableFile
 from tightrope.files import read_json, write_whole
 from tightrope.integrations.accelerate import check_accelerator
 from tightrope.integrations.metrics import MetricsLog, Spent
-from tightrope.integrations.opacus.session import INFINITE, PrivateParts, PrivateSession, keep_options
+from tightrope.integrations.private_session import INFINITE, PrivateParts, PrivateSession, keep_options
 from tightrope.integrations.training import TrainingWatch
 from tightrope.samplers.sampler import Passes
 from tightrope.setting.relation import Relation, as_relation

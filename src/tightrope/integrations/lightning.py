@@ -23,7 +23,7 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.metrics import MetricsLog, Spent
-from tightrope.integrations.opacus.session import PrivateSession, keep_options
+from tightrope.integrations.private_session import PrivateSession, keep_options
 from tightrope.numerics import check
 from tightrope.samplers.sampler import Passes
 from tightrope.setting.relation import Relation

@@ -14,8 +14,7 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting, NotPreciseEnough
 from tightrope.integrations.metrics import MetricsLog, Spent
-from tightrope.integrations.opacus.engine import LedgerAccountant, TightropeEngine
-from tightrope.integrations.opacus.statement import audit_training
+from tightrope.integrations.opacus import TightropeEngine, audit_training
 from tightrope.integrations.opacus.steps import WATCH
 from tightrope.numerics import check
 from tightrope.samplers.sampler import Passes, Share
@@ -186,10 +185,11 @@ class PrivateSession:
                 remedy = "The checkpoint is damaged, or was not written by a private training."
                 must = f"hold the state of the {name}"
                 raise InvalidSetting("state", Described("something else"), must, remedy)
-        fresh = LedgerAccountant(Ledger(relation=self.engine.relation, by=self.engine.ledger.by))
+        accountant = self.engine.accountant
+        fresh = type(accountant)(Ledger(relation=self.engine.relation, by=self.engine.ledger.by))
         fresh.load_state_dict(state["accountant"])  # refuses what is damaged
         self.sampler.load_state_dict(state["sampler"])
-        self.engine.accountant.load_state_dict(state["accountant"])
+        accountant.load_state_dict(state["accountant"])
         self._logged = self.engine.ledger.steps
 
 
