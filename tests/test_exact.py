@@ -373,11 +373,25 @@ def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
         tr.Exact(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_usual_question_does_not_load_flint_for_it() -> None:
-    code = (
-        "import tightrope as tr, sys; tr.Certified(); assert 'tightrope.engines.integers' not in sys.modules"
-    )
+def test_an_accountant_is_a_value_that_does_not_load_flint() -> None:
+    code = "import tightrope as tr, sys; tr.Certified(), tr.Exact(); assert 'flint' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_delta_that_is_too_small_to_tell_is_bounded_once() -> None:
+    seen: list[int] = []
+    run = gaussian(1, poisson(0.1), 2)
+    curve = tr.privacy_curve(
+        run, relation=tr.REMOVE, by=tr.Exact(width=0.1), progress=lambda *at: seen.append(at[0])
+    )
+    found = curve.log_delta(1e300)
+    assert found.lower == -math.inf
+    assert found.upper < -1400
+    assert found.gap is not None
+    assert "not told closely" in str(found.gap)
+    asked = len(seen)
+    assert curve.delta(1e4) == tr.Bracket(0.0, math.ulp(0.0))
+    assert len(seen) == asked
 
 
 def test_a_composition_without_bounds_says_nothing_wrong() -> None:

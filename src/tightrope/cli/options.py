@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
+from tightrope.accountants.exact import Exact
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import find_accountant
 from tightrope.cli.refusals import Misused
@@ -304,17 +305,20 @@ class AccountantOptions(DrawOptions):
     def by(self, accuracy: float) -> Accountant[Any, Any]:
         """Who answers; the certified accountant to this accuracy."""
         lattice = {name: getattr(self, name) for name in ("width", "cells", "bits")}
-        exact = {name: value for name, value in lattice.items() if value is not None}
-        if self.accountant == MonteCarlo.name:
-            refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
-            return self.monte_carlo
-        refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
-        if self.accountant == "exact":
-            return find_accountant(self.accountant)(**exact)
-        refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
+        lattice = {name: value for name, value in lattice.items() if value is not None}
+        of = f"--accountant {self.accountant}"
+        if self.accountant != MonteCarlo.name:
+            refuse(of, "draws nothing: leave it out", **self.given)
+        if self.accountant != Exact.name:
+            refuse(of, "has no lattice: leave it out", **lattice)
         if self.accountant == Certified.name:
             return Certified(accuracy=accuracy, effort=Effort(self.effort))
-        return find_accountant(self.accountant)()
+        refuse(of, "plays no game: leave it out", effort=None if self.effort == "quick" else self.effort)
+        typed = None if accuracy == Certified.accuracy else accuracy
+        refuse(of, "does not take it: leave it out", accuracy=typed)
+        if self.accountant == MonteCarlo.name:
+            return self.monte_carlo
+        return find_accountant(self.accountant)(**lattice)
 
 
 USUAL_ACCOUNTANT = AccountantOptions()

@@ -16,7 +16,7 @@ from tightrope.curve.curve import Curve
 from tightrope.engines.face import End, Progress
 from tightrope.engines.integers.checker import ABOVE, BELOW, Side
 from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import Question, Settings
+from tightrope.engines.integers.planning import LEAST_LOG_DELTA, Question, Settings
 from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, floor_float, log_ends_of_ball
 from tightrope.theorems.evidence import Evidence
 
@@ -25,6 +25,7 @@ ROUGH = 30  # times the width: what the first round aims at
 LEAST_SHARE, USUAL_SHARE = 0.02, 0.5  # of the width: what the next round aims at
 CLEARLY = 4  # times what a round aimed at: what is so far behind is not composed more finely
 CLOSE = 1e-9  # relative in delta: as good as equal
+TINY = arb(0.9 * LEAST_LOG_DELTA).exp()  # a delta that is bounded, and not told closely
 
 
 class Sought(ABC, Generic[End]):
@@ -46,6 +47,10 @@ class Sought(ABC, Generic[End]):
     @abstractmethod
     def width(self, ends: DecidedEnds[End], reach: Callable[[float], End]) -> float:
         """How far apart in epsilon the ends are; `reach(further)` is what the best witness would reach."""
+
+    def is_tiny(self, ends: DecidedEnds[End]) -> bool:
+        """Whether it is so small that nobody looks closer."""
+        return False
 
     @abstractmethod
     def locate(self, ends: DecidedEnds[End], width: float) -> Question:
@@ -111,6 +116,10 @@ class DeltaAt(Sought[arb]):
             apart *= 2
         return apart
 
+    def is_tiny(self, ends: DecidedEnds[arb]) -> bool:
+        """Whether the upper end is."""
+        return bool(ends.upper < TINY)
+
     def locate(self, ends: DecidedEnds[arb], width: float) -> Question:
         """At epsilon and on the level of the upper end."""
         log_delta = float(ends.upper.log()) if ends.upper > 0 else None
@@ -148,7 +157,7 @@ class ExactCurve(Curve[Bracket]):
         for epsilon in epsilons:
             ends, width = self._delta(epsilon)
             low, high = max(floor_float(ends.lower), 0.0), min(ceil_float(ends.upper), 1.0)
-            found.append(self._bracket(low, high, ends.decision, width))
+            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -157,7 +166,7 @@ class ExactCurve(Curve[Bracket]):
             ends, width = self._delta(epsilon)
             low = log_ends_of_ball(ends.lower)[0] if ends.lower > 0 else -math.inf
             high = min(log_ends_of_ball(ends.upper)[1], 0.0) if ends.upper > 0 else -math.inf
-            found.append(self._bracket(low, high, ends.decision, width))
+            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _delta(self, epsilon: float) -> tuple[DecidedEnds[arb], float]:
@@ -186,7 +195,7 @@ class ExactCurve(Curve[Bracket]):
         place, aim = sought.place, min(ROUGH * self.width, 1.0)
         contenders = self._sides
         for _ in range(MOST_ROUNDS):
-            if width <= self.width:
+            if width <= self.width or sought.is_tiny(ends):
                 break
             could_be_finer = [
                 composition.improve(sides, place, aim, self.settings, self.progress)
@@ -247,14 +256,17 @@ class ExactCurve(Curve[Bracket]):
         theorems = dict.fromkeys(evidence for _, because, _ in uppers for evidence in because)
         return DecidedEnds(lower, upper, Decision(tuple(theorems), datasets, name))
 
-    def _bracket(self, lower: float, upper: float, decision: Decision, width: float) -> Bracket:
+    def _bracket(
+        self, lower: float, upper: float, decision: Decision, width: float, *, is_tiny: bool = False
+    ) -> Bracket:
         gap = None
         if width > self.width:
-            relative = Bracket(lower, upper).relative_width
-            if self.has_theory_gap:
+            why = "the lattice is too coarse to bring them closer"
+            remedy = "More {cells} narrow the bracket and take longer"
+            if is_tiny:
+                why, remedy = "so small a delta is bounded, and not told closely", ""
+            elif self.has_theory_gap:
                 why = "the cover and the datasets that come closest to it do not meet"
-                gap = Gap(relative, self.width, why, "{Certified} with {effort=TIGHT} may narrow the bracket")
-            else:
-                why = "the lattice is too coarse to bring them closer"
-                gap = Gap(relative, self.width, why, "More {cells} narrow the bracket and take longer")
+                remedy = "{Certified} with {effort=TIGHT} may narrow the bracket"
+            gap = Gap(Bracket(lower, upper).relative_width, self.width, why, remedy)
         return Bracket(lower, upper, decided_by=decision, gap=gap)

@@ -23,7 +23,7 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 LEAST_LOSS, GROWTH = 1e-20, 1.2  # of the coarse grid of losses: even at rates of 1e-12 most mass is beyond
 GRID_BITS = 192
-LEAST_LOG_DELTA = -3000.0  # deltas below are bounded, and not told closely
+LEAST_LOG_DELTA = -1500.0  # deltas below are bounded, and not told closely
 AROUND = 176  # quarters of a noise scale: beyond lies less than the smallest float
 NEGLIGIBLE = -1e4  # ln of a mass that matters to no delta that a float can state
 TILTS = np.geomspace(1e-4, 1e6, 241)
@@ -239,7 +239,7 @@ class ExactPlan:
     outline: LossOutline
     target: CurvePoint
     lattice: Lattice
-    is_finest: bool  # whether more cells would take too long, or are not what was asked for
+    is_finest: bool  # whether more cells would take too long, help nothing, or are not what was asked for
 
     def window(self, counts: Sequence[int]) -> tuple[Fraction, Fraction]:
         """The losses, in spacings, that matter after so many steps of each pair."""
@@ -268,6 +268,8 @@ def find_target(schedule: Schedule, question: Question) -> CurvePoint:
     for _ in range(4):  # losses that are too rare to matter would spoil the moments
         found = LossOutline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
         at = found.log_delta
+    if at < LEAST_LOG_DELTA:  # bounds that are made earlier on the curve hold there, too
+        return LossOutline.of(schedule, LEAST_LOG_DELTA + math.log(1e-6)).point(None, LEAST_LOG_DELTA)
     if question.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
         at_delta = LossOutline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
         found = replace(found, tilt=min(found.tilt, at_delta.tilt))
@@ -286,7 +288,7 @@ class Settings:
 
 def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Settings) -> ExactPlan:
     """A plan whose bounds should be `width` apart in epsilon, or as close as takes seconds."""
-    log_negligible = max(target.log_delta, LEAST_LOG_DELTA) + math.log(min(target.tilt * width, 0.5) / SHARE)
+    log_negligible = target.log_delta + math.log(min(target.tilt * width, 0.5) / SHARE)
     outline = LossOutline.of(schedule, log_negligible)
     windows = [outline.window(target, counts) for counts in _stages(outline.counts)]
     length = max(LEAST_LENGTH, *(high - low for low, high in windows))
@@ -301,8 +303,9 @@ def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Se
     spacing = length / min(cells, most)
     count = min(cells, most) + 2 * MARGIN
     _refuse_too_large(count, bits)
+    is_tiny = target.log_delta <= LEAST_LOG_DELTA
     exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
-    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most)
+    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most or is_tiny)
 
 
 def count_products(schedule: Schedule) -> int:
