@@ -214,3 +214,14 @@ def test_a_statement_is_verified_in_exact_integers(shell: Shell) -> None:
     statement = Path(__file__).parent.parent / "docs" / "statements" / "digits.json"
     assert "In exact integers it is [0.94" in answered(shell, f"verify --exact {statement}")
     assert loaded(shell, f"verify {statement}").get("exact") is None
+
+
+def test_a_statement_that_exact_integers_cannot_check_is_still_computed_anew(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = Path(__file__).parent.parent / "docs" / "statements" / "visits.json"
+    monkeypatch.setattr("tightrope.accountants.exact.MOST_STEPS", 0)
+    code, out, err = shell(f"verify --exact {statement}")
+    assert code == 4
+    assert out.startswith("The claim holds")
+    assert "exact composes" in err

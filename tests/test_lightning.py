@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, GradientAccumulationScheduler, LearningRateFinder
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
+from torch.utils.data import DataLoader, Subset
 
 import tightrope as tr
 from opacus_training import (
@@ -266,6 +267,12 @@ def test_two_loaders_are_refused() -> None:
 def test_a_dataset_of_another_size_is_refused() -> None:
     with pytest.raises(tr.InvalidSetting, match="hold the records=60 of its sampler"):
         trainer_of(callback()).fit(Model(), shuffled(records=50, batch=BATCH))
+
+
+def test_a_dataset_that_repeats_records_is_refused() -> None:
+    repeated = Subset(dataset(), [0, *range(59)])
+    with pytest.raises(tr.InvalidSetting, match="dataset must hold each record once"):
+        trainer_of(callback()).fit(Model(), DataLoader(repeated, batch_size=BATCH))
 
 
 def test_two_fits_add_up() -> None:

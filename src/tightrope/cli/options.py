@@ -291,7 +291,7 @@ class AccountantOptions(DrawOptions):
     accountant: Annotated[
         Literal["certified", "exact", "renyi", "gaussian-limit", "monte-carlo"],
         about(
-            "Who answers: certified (a bracket), exact (a bracket in exact integers, in seconds), renyi (an "
+            "Who answers: certified (a bracket), exact (one in exact integers, in seconds), renyi (an "
             "upper bound), gaussian-limit (an approximation) or monte-carlo (an interval with a confidence "
             "level). Accuracy and effort are for certified.",
             ANSWER,
@@ -300,7 +300,7 @@ class AccountantOptions(DrawOptions):
     effort: WhichEffort = "quick"
     width: Annotated[MaybeNumber, about("Between the ends, in epsilon; 0.001 by default.", INTEGERS)] = None
     cells: Annotated[MaybeWhole, about("Losses in a window; chosen for the width.", INTEGERS)] = None
-    bits: Annotated[MaybeWhole, about("Of a mass; chosen for the width.", INTEGERS)] = None
+    bits: Annotated[MaybeWhole, about("Masses count 2^-bits; chosen for the width.", INTEGERS)] = None
 
     def by(self, accuracy: float) -> Accountant[Any, Any]:
         """Who answers; the certified accountant to this accuracy."""

@@ -10,6 +10,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.judge import Audit
 from tightrope.audit.claims.verdict import Verdict
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting, NotPreciseEnough
@@ -101,6 +102,7 @@ class PrivateSession:
             wrap_model=False,
         )
         self._hooks = hooks
+        _check_records(loader)
         watch = getattr(private, WATCH)
         own, parameters = private.original_optimizer, {id(one) for one in module.parameters()}
 
@@ -201,6 +203,14 @@ class _Closing:
 
     def remove(self) -> None:
         self._watch.close()
+
+
+def _check_records(loader: Any) -> None:
+    """Refuse a dataset that gives one record more than once, or does not tell."""
+    found = inspect_loader(loader)
+    if found.sampling is None:
+        remedy = "One record would count as several: leave out what repeats it."
+        raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
 
 
 def keep_options(loader: Any) -> dict[str, Any]:

@@ -34,12 +34,14 @@ class WatchedIterators:
     def __init__(self, loader: Any, counter: DrawCounter | None = None) -> None:
         self.loader = loader
         self.counter = counter or DrawCounter()
-        self._listeners: list[weakref.ref[Any]] = []
+        self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
+        self.changes = 0
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` from now on, as long as it lives."""
         if listener not in self.listeners:
             self._listeners = [one for one in self._listeners if one() is not None] + [weakref.ref(listener)]
+            self.changes += 1
 
     @property
     def listeners(self) -> list[Listener]:
@@ -105,19 +107,22 @@ class HandingIterator:
 
     def __init__(self, inner: Any, noted: NotedDraws, watched: WatchedIterators) -> None:
         self._inner, self._noted, self._watched = inner, noted, watched
+        self._listeners, self._changes = watched.listeners, watched.changes
 
     def __iter__(self) -> "HandingIterator":
         return self
 
     def __next__(self) -> Any:
+        if self._changes != self._watched.changes:
+            self._listeners, self._changes = self._watched.listeners, self._watched.changes
         try:
             data = next(self._inner)
         except StopIteration:
-            for listener in self._watched.listeners:
+            for listener in self._listeners:
                 listener.end_pass()
             raise
         batch = self._noted.fetched.popleft()
-        for listener in self._watched.listeners:
+        for listener in self._listeners:
             listener.hand_over(batch, data)
         return data
 
