@@ -102,7 +102,6 @@ class PrivateSession:
             wrap_model=False,
         )
         self._hooks = hooks
-        _check_records(loader)
         watch = getattr(private, WATCH)
         own, parameters = private.original_optimizer, {id(one) for one in module.parameters()}
 
@@ -114,6 +113,7 @@ class PrivateSession:
                 raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
 
         self._handles = [register_optimizer_step_pre_hook(refuse_other), _Closing(watch)]
+        _check_records(loader)
         return PrivateParts(optimizer=private, loader=loader)
 
     def close(self) -> None:
