@@ -313,7 +313,7 @@ def test_outputs_far_below_their_label_do_not_inflate_coefficients() -> None:
 
 def test_what_would_take_gigabytes_is_refused() -> None:
     run = gaussian(1, poisson(0.1), 10)
-    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,232 cells with 65,536 bits .* memory"):
+    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,216 cells with 65,536 bits .* memory"):
         tr.epsilon(run, delta=1e-5, relation=tr.REMOVE, by=tr.Exact(cells=1 << 24, bits=1 << 16))
 
 

@@ -297,12 +297,10 @@ def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Se
     cells = settings.cells or math.ceil(min(length / wanted, MOST_CELLS))
     masses = math.log2(4 * schedule.steps * (cells + 2 * MARGIN)) - log_negligible / math.log(2)
     bits = settings.bits or max(math.ceil(masses), 32)
-    most = settings.cells or max(
-        min(MOST_CELLS, MOST_WORK // (bits * (1 + count_products(schedule)))), FEWEST_CELLS
-    )
-    spacing = length / min(cells, most)
-    count = min(cells, most) + 2 * MARGIN
+    most = settings.cells or _most_cells(bits * (1 + count_products(schedule)))
+    count = min(cells, most)
     _refuse_too_large(count, bits)
+    spacing = length / count
     is_tiny = target.log_delta <= LEAST_LOG_DELTA
     exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
     return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most or is_tiny)
@@ -312,6 +310,11 @@ def count_products(schedule: Schedule) -> int:
     """How many products compose the schedule: squares, single steps, and one between two parts."""
     parts = schedule.parts
     return sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+
+
+def _most_cells(work: int) -> int:
+    """How many cells take no more than seconds, if each is so much work."""
+    return max(min(MOST_CELLS, MOST_WORK // work), FEWEST_CELLS)
 
 
 def _refuse_too_large(cells: int, bits: int) -> None:
