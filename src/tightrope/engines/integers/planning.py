@@ -161,7 +161,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class Question:
+class Whereabouts:
     """What is known of a point of the curve: epsilon up to `slack`, ln delta, or both."""
 
     epsilon: float | None = None
@@ -259,23 +259,23 @@ class ExactPlan:
         return index, max(math.ceil(last), index + 1) + 1
 
 
-def find_target(schedule: Schedule, question: Question) -> CurvePoint:
+def find_target(schedule: Schedule, known: Whereabouts) -> CurvePoint:
     """About the point of the curve that is asked for."""
-    infinite, log_delta = schedule.infinite_mass, question.log_delta
+    infinite, log_delta = schedule.infinite_mass, known.log_delta
     if log_delta is not None and infinite:
         log_delta += math.log(max(1 - infinite * math.exp(min(-log_delta, 700)), 1e-6))  # of finite losses
     at = NEGLIGIBLE if log_delta is None else log_delta
     for _ in range(4):  # losses that are too rare to matter would spoil the moments
-        found = LossOutline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
+        found = LossOutline.of(schedule, at + math.log(1e-6)).point(known.epsilon, log_delta)
         at = found.log_delta
     if at < LEAST_LOG_DELTA:  # bounds that are made earlier on the curve hold there, too
         return LossOutline.of(schedule, LEAST_LOG_DELTA + math.log(1e-6)).point(None, LEAST_LOG_DELTA)
-    if question.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
+    if known.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
         at_delta = LossOutline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
         found = replace(found, tilt=min(found.tilt, at_delta.tilt))
     if infinite and log_delta is None:
         at = float(np.logaddexp(math.log(infinite), at))
-    return replace(found, log_delta=at, slack=question.slack)
+    return replace(found, log_delta=at, slack=known.slack)
 
 
 @dataclass(frozen=True)
