@@ -611,6 +611,23 @@ def test_the_first_unmatched_step_is_said_in_a_box_at_once_and_only_once(
         engine.accountant.ledger()
 
 
+def test_what_was_not_seen_is_said_once_with_the_first_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = PrivacyEngine(accountant="tightrope")
+    module, optimizer, loader = made_private(engine, shuffled())
+    ours, other_module, other_optimizer, other_loader = engine_and_parts(poisson())
+    for points, labels in loader:
+        learn(module, optimizer, points + 1, labels)
+    for points, labels in other_loader:
+        learn(other_module, other_optimizer, points + 1, labels)
+    for trained in (engine, ours):
+        assert math.isfinite(trained.get_epsilon(DELTA))
+        told = capsys.readouterr().err
+        assert "which records the gradients came from was not seen" in told
+        assert "an audit of the training says UNKNOWN" in told
+        trained.get_epsilon(DELTA)
+        assert capsys.readouterr().err == ""
+
+
 def test_a_refused_step_changes_nothing() -> None:
     engine, module, optimizer, _ = engine_and_parts(poisson())
     before = [parameter.detach().clone() for parameter in module.parameters()]
