@@ -95,6 +95,11 @@ class TrainingWatch:
         """The training loop asked for a batch after the last one."""
         self.checks.end_pass()
 
+    def doubt(self, why: str) -> None:
+        """The loader no longer draws as it did when it was looked at: no step matches from now on."""
+        self.checks.fault = self.checks.fault or why
+        self.checks.usual = None
+
     def see_inputs(self, *inputs: Any) -> None:
         """A forward pass on these inputs, for training."""
         self._look_again()
