@@ -44,7 +44,7 @@ class WatchedIterators:
 
     def __init__(self, loader: Any, whole: "WatchedIterators | None" = None) -> None:
         self.loader = loader
-        self.counter = DrawCounter() if whole is None else whole.counter
+        self.counter: DrawCounter = DrawCounter() if whole is None else whole.counter
         self._drawing: Finding | None = read_drawing(loader) if whole is None else whole._drawing
         self.openings: Openings = Openings(self._drawing) if whole is None else whole.openings
         self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
