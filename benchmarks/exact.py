@@ -59,7 +59,7 @@ def agrees(case: Case) -> bool:
         for by in (tr.Exact(width=0.01), tr.Certified())
     )
     exact, certified = (curve.log_delta(epsilon) for curve in curves)
-    margin = MARGIN * (1 + abs(truth))
+    margin = MARGIN * (1 + abs(truth)) if math.isfinite(truth) else 0.0
     # under SUBSTITUTE the published value is that of one adversary: no upper end lies below it
     holds = truth <= exact.upper + margin and (case.witness is not None or exact.lower - margin <= truth)
     return holds and exact.lower <= certified.upper and certified.lower <= exact.upper
