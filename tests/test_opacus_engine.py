@@ -265,6 +265,7 @@ def test_a_refused_checkpoint_leaves_what_was_spent_on_record(tmp_path: Path) ->
     with pytest.raises(InvalidSetting, match="drawn in the state must be at least 14"):
         engine.load_checkpoint(path=tmp_path / "early", module=module, optimizer=optimizer)
     assert (engine.ledger.steps, engine.epsilon(DELTA)) == (14, spent)
+    assert (engine.steps.records, engine.steps.steps) == (14, 14)
 
 
 def test_gradients_of_two_batches_are_not_accumulated() -> None:

@@ -13,7 +13,7 @@ from scipy.stats import binom, hypergeom, norm
 
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme, Verdict, audit, prove_bound
-from tightrope.errors import NoTheorem, UnusableFile
+from tightrope.errors import NoTheorem, SeveralProblems
 from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import Facts, state_audit
 from tightrope.statements.verify import verify
@@ -148,12 +148,20 @@ def test_copies_of_weighted_records_have_no_bound() -> None:
 def test_a_statement_keeps_the_copies() -> None:
     run = tr.Step(GAUSSIAN, tr.Poisson(rate=0.1)) * 10
     assert Finding.from_plain(POISSON.plain()) == POISSON
-    facts = Facts(name="x", setting="local", unit="user", data_accesses="a", tuning="b", outputs="c")
+    facts = Facts(
+        name="x",
+        setting="local",
+        unit="user",
+        data_accesses="a",
+        tuning="b",
+        outputs="c",
+        records_per_unit=1,
+    )
     result = audit(POISSON, run, delta=1e-5, relation="add-or-remove")
     for epsilon, holds in ((result.claimed.upper, False), (None, True)):  # None: what is proved
         made = state_audit(result, facts=facts, epsilon=epsilon)
         assert (made.implemented.copies, made.certified.sampling_verdict) == (3, "too_small")
         assert verify(made).holds is holds
     impossible = audit(replace(POISSON, copies=101), run, delta=1e-5, relation="add-or-remove")
-    with pytest.raises(UnusableFile, match="so copies <= records"):
-        state_audit(impossible, facts=facts)
+    with pytest.raises(SeveralProblems, match="so copies <= records"):
+        state_audit(impossible, facts=facts, epsilon=1.0)

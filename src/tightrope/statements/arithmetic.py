@@ -296,5 +296,8 @@ def _check_sampling_kind(implemented: Implemented) -> Iterator[InvalidSetting]:
     is_accounted = expected in SAMPLING_SPELLINGS and (implemented.copies or 1) == 1
     if kind != (expected if is_accounted else None):
         clash = f"contradicts implemented.sampling = {kind!r}"
-        remedy = "The schemes that are accounted have their own sampling, unless copies is above 1; the others have none."
+        remedy = (
+            "The schemes that are accounted have their own sampling, unless a record has copies; the others "
+            "have none."
+        )
         yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)

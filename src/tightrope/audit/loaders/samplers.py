@@ -19,6 +19,7 @@ from tightrope.audit.loaders.words import (
     refuse,
     refuse_size,
     tell,
+    tell_poisson,
     tell_unknown,
     tell_unread,
 )
@@ -226,21 +227,6 @@ def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
     rounded = f"sample_rate is {asked:.10g}; records join at {run:.10g}, since torch compares on a grid."
     notes = (*((rounded,) if run != asked else ()), f"One pass is {count(batches, 'batch')}.")
     return tell_poisson(Poisson(rate=run), records, notes)
-
-
-def tell_poisson(
-    sampling: Poisson, records: int, notes: tuple[str, ...], *, by: str = "This loader"
-) -> Finding:
-    """The finding that each record joins each batch on its own."""
-    joins = f"each of the {count(records, 'record')} joins each batch on its own"
-    return tell(
-        scheme=Scheme.POISSON,
-        sentence=f"{by} draws Poisson batches: {joins}, with probability {sampling.rate:.10g}.",
-        sampling=sampling,
-        records=records,
-        rate=sampling.rate,
-        notes=notes,
-    )
 
 
 def _read_ours(batch_sampler: Any, records: int) -> Finding:

@@ -13,8 +13,7 @@ from typing import Any
 from scipy.special import bdtrc
 
 from tightrope.audit.finding import Finding, Scheme
-from tightrope.audit.loaders.samplers import tell_poisson
-from tightrope.audit.loaders.words import count, kind_of, name_class, refuse, tell, tell_unknown
+from tightrope.audit.loaders.words import count, kind_of, name_class, refuse, tell, tell_poisson, tell_unknown
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement

@@ -5,6 +5,7 @@ from functools import partial
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.errors import Described, InvalidSetting
+from tightrope.setting.sampling import Poisson
 
 tell = partial(Finding, how=How.INSPECTED)
 
@@ -41,6 +42,21 @@ def count(number: int, noun: str) -> str:
     """
     plural = "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def tell_poisson(
+    sampling: Poisson, records: int, notes: tuple[str, ...], *, by: str = "This loader"
+) -> Finding:
+    """The finding that each record joins each batch on its own."""
+    joins = f"each of the {count(records, 'record')} joins each batch on its own"
+    return tell(
+        scheme=Scheme.POISSON,
+        sentence=f"{by} draws Poisson batches: {joins}, with probability {sampling.rate:.10g}.",
+        sampling=sampling,
+        records=records,
+        rate=sampling.rate,
+        notes=notes,
+    )
 
 
 def tell_unknown(reason: str, *, records: int | None = None, notes: tuple[str, ...] = ()) -> Finding:
