@@ -126,7 +126,7 @@ def test_loaders_that_keep_their_workers_are_looked_at_again_in_each_pass() -> N
 
 
 def test_an_epsilon_of_steps_that_were_not_seen_says_so() -> None:
-    """Records of elsewhere in batches of the same size: the audit was UNKNOWN, and the bracket said nothing."""
+    """Records of elsewhere in batches of the same size: the bracket said nothing of it."""
     engine, module, optimizer, loader = engine_and_parts(without_replacement())
     for _, (points, labels) in zip(loader, shuffled(), strict=True):
         learn(module, optimizer, points, labels)

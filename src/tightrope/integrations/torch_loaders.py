@@ -76,7 +76,7 @@ class WatchedIterators:
         return HandingIterator(inner, noted, self)
 
     def look_again(self) -> None:
-        """A pass begins: does the loader still draw as it did?"""
+        """A pass begins: tell whether the loader still draws as it did."""
         if read_drawing(self.loader) != self._drawing:
             self.doubt(CHANGED)
 
