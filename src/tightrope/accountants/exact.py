@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.accountants.certified import leaves_a_gap
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.branches import Branch, list_theorems
+from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
@@ -85,7 +85,7 @@ class Exact(Accountant["ExactCurve", Bracket]):
 
         curve = ExactCurve(
             question=f"{run!r} under {relation.name}",
-            because=list_theorems(analyses),
+            because=collect_evidence(analyses),
             branches=tuple(Branch.of(analysis, compose) for analysis in analyses),
             width=self.width,
             settings=Settings(self.cells, self.bits),

@@ -179,7 +179,7 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
         )
     else:
         print(found.in_words(WORDS))
-    if refusal is not None and found.outcome is Outcome.HOLDS:
+    if found.outcome is Outcome.HOLDS and refusal is not None:
         raise refusal
     codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
     return codes.get(found.outcome, ExitCode.NOT_MET)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from tightrope.audit.steps.draws import HandedBatch
 
@@ -59,15 +60,17 @@ class HandedTensors:
             del self._alive[next(iter(self._alive))]
 
     def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
-        """The batch, or the part of one, that all of these inputs are; and the length of the first."""
+        """The batch, or the part of one, that all of these inputs are; and their length, where known."""
         tensors = list_tensors(inputs)
         if not tensors:
             return None, None
-        found = self._find_tensor(tensors[0])
+        # inside vmap the first dimension is not that of the records
+        records = None if is_functorch_wrapped_tensor(tensors[0]) else len(tensors[0])
+        found = self._find_tensor(_unwrap(tensors[0]))
         for other in tensors[1:]:
-            if found is None or self._find_tensor(other) != found:
-                return None, len(tensors[0])
-        return found, len(tensors[0])
+            if found is None or self._find_tensor(_unwrap(other)) != found:
+                return None, records
+        return found, records
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
         at_hand = [kept for kept in (self.latest, self._before) if kept is not None]
@@ -80,7 +83,7 @@ class HandedTensors:
             return known[2] if known[1] == _version(tensor) else None
         try:
             return _find_copy(tensor, at_hand)
-        except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
+        except RuntimeError:  # some kinds of tensors have no memory to look at
             return None
 
 
@@ -90,6 +93,13 @@ def _find_copy(tensor: Tensor, at_hand: list[KeptTensors]) -> HandedBatch | None
             if one.ndim and _version(one) == version and (found := _compare(tensor, one, batch)):
                 return found
     return None
+
+
+def _unwrap(tensor: Tensor) -> Tensor:
+    """The whole tensor of which a function under vmap sees one record."""
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
+    return tensor
 
 
 _read_version = operator.attrgetter("_version")

@@ -44,9 +44,9 @@ class WatchedIterators:
 
     def __init__(self, loader: Any, whole: "WatchedIterators | None" = None) -> None:
         self.loader = loader
-        self.counter = DrawCounter() if whole is None else whole.counter
-        self._drawing = read_drawing(loader) if whole is None else whole._drawing
-        self.openings = Openings(self._drawing) if whole is None else whole.openings
+        self.counter: DrawCounter = DrawCounter() if whole is None else whole.counter
+        self._drawing: Finding | None = read_drawing(loader) if whole is None else whole._drawing
+        self.openings: Openings = Openings(self._drawing) if whole is None else whole.openings
         self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
         self.changes = 0
 
@@ -76,7 +76,7 @@ class WatchedIterators:
         return HandingIterator(inner, noted, self)
 
     def look_again(self) -> None:
-        """A pass begins: tell whether the loader still draws as it did."""
+        """A pass begins: notice a loader that no longer draws as it did."""
         if read_drawing(self.loader) != self._drawing:
             self.doubt(CHANGED)
 

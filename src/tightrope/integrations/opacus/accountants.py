@@ -17,7 +17,7 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus.mismatch import warn, warn_in_a_box
+from tightrope.integrations.opacus.mismatch import Teller, warn, warn_in_a_box
 from tightrope.integrations.opacus.samplings import (
     assume_sampling,
     find_sampling,
@@ -73,6 +73,7 @@ class OpacusAccountant(IAccountant):
         self._resumed_from = StepsSummary()
         self._recorded = count_steps([])  # the steps that are in one of these
         self._again: Any = None  # noise, finding and entry of the last step, if it was the usual one
+        self._teller = Teller()
         self._answered_for: object = None
         self._answers: dict[tuple[float, Certified], ProvedBound] = {}
 
@@ -127,33 +128,34 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            if self._again is not None and is_usual(optimizer) and self._record_again(optimizer, finding):
-                return
-            step = check_step(optimizer) or self._count_unwatched()
-            draws = count_draws(optimizer, step)
-            self._shared_noise |= draws > 1
-            is_off = step.verdict is StepVerdict.UNMATCHED
-            first_off = next(filter(is_off_the_loader, self._drawn), None) if is_off else None
-            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
-            if is_off:
-                drawn = first_off or find_step(step)
-            self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-            if draws == 1 and drawn is finding:
-                self._again = optimizer.noise_multiplier, finding, self.history[-1]
-            if is_off and drawn is not None and first_off is None:
-                warn_in_a_box(self._say_mismatch(drawn), ONE_STEP_EACH)
+            if not (is_usual(optimizer) and self._record_again(optimizer, finding, rate)):
+                self._record_step(optimizer, finding, rate)
 
         return record
 
-    def _record_again(self, optimizer: Any, finding: Finding | None) -> bool:
+    def _record_step(self, optimizer: Any, finding: Finding | None, rate: float) -> None:
+        step = check_step(optimizer) or self._count_unwatched()
+        draws = count_draws(optimizer, step)
+        self._shared_noise |= draws > 1
+        drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
+        first_off = find_step(step) if step.verdict is StepVerdict.UNMATCHED else None
+        if first_off is not None:
+            drawn = next(filter(is_off_the_loader, self._drawn), first_off)
+        self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
+        if draws == 1 and drawn is finding:
+            self._again = optimizer.noise_multiplier, finding, self.history[-1]
+        if first_off is not None and drawn is first_off:
+            warn_in_a_box(self._say_mismatch(first_off), ONE_STEP_EACH)
+
+    def _record_again(self, optimizer: Any, finding: Finding | None, rate: float) -> bool:
         """Record the usual step if it is like the one recorded last, in a fraction of the time."""
         noise, last_finding, entry = self._again or (None, None, None)
         history = self.history
         if entry is None or not history or history[-1] is not entry:
             return False
-        if noise != optimizer.noise_multiplier or last_finding is not finding:
+        if noise != optimizer.noise_multiplier or last_finding is not finding or entry[1] != rate:
             return False
-        history[-1] = entry = (entry[0], entry[1], entry[2] + 1)
+        history[-1] = entry = (entry[0], rate, entry[2] + 1)
         self._again = noise, finding, entry
         self._recorded[entry[:2]] += 1
         return True
@@ -258,6 +260,8 @@ class OpacusAccountant(IAccountant):
         found = self._prove(delta, check_certified(by))
         spent = drop_lower_end(found.epsilon, by) if self._is_a_bound() else found.epsilon
         mismatch = self._first_mismatch()
+        if self._found is not None:
+            self._teller.tell(self.steps)
         if mismatch is not None:
             is_bounded = math.isfinite(spent.upper)
             most = f"at most {round_outwards(spent.upper, 4, up=True)}" if is_bounded else "infinite"

@@ -16,6 +16,7 @@ from tightrope.audit.steps.checks import StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
+from tightrope.integrations.opacus.mismatch import Teller
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
 from tightrope.integrations.ranks import compare_ranks
@@ -166,6 +167,7 @@ class TightropeEngine(PrivacyEngine):
         super().__init__(accountant="prv", secure_mode=secure_mode)
         self.accountant = LedgerAccountant(ledger)
         self._sampler: Passes | None = None
+        self._teller = Teller()
 
     @property
     def relation(self) -> Relation:
@@ -186,6 +188,7 @@ class TightropeEngine(PrivacyEngine):
 
     def epsilon(self, delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
+        self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
         spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
         return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
