@@ -121,7 +121,9 @@ class _Numbering:
 
     def _number_rows(self, dataset: Any) -> Numbers:
         """Rows of tensors by where they are in memory: two datasets may be made of parts of the same ones."""
-        places, firsts, total = [], set(), sys.maxsize
+        places: list[object] = []
+        firsts: set[int] = set()
+        total = sys.maxsize
         for tensor in dataset.tensors:
             row, size = tensor.stride(0) * tensor.element_size(), tensor.untyped_storage().nbytes()
             if row == 0 or tensor.numel() == 0:  # one row in the place of all, where it is not empty
