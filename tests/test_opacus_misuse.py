@@ -123,3 +123,19 @@ def test_loaders_that_keep_their_workers_are_looked_at_again_in_each_pass() -> N
     with pytest.raises(InvalidSetting, match="no longer draws its batches as it did"):
         train(module, optimizer, loader)
     assert tr.WithoutReplacement(batch=6, population=60) in {step.sampling for step, _ in engine.ledger.run}
+
+
+def test_an_epsilon_of_steps_that_were_not_seen_says_so() -> None:
+    """Records of elsewhere in batches of the same size: the bracket said nothing of it."""
+    engine, module, optimizer, loader = engine_and_parts(without_replacement())
+    for _, (points, labels) in zip(loader, shuffled(), strict=True):
+        learn(module, optimizer, points, labels)
+    said = "10 of 10 steps, though not seen to be, were taken on one fresh batch each"
+    assert engine.epsilon(DELTA).conditions == (said,)
+    assert str(engine.epsilon(DELTA)).endswith(f" if {said}")
+
+    by_name = PrivacyEngine(accountant="tightrope")
+    module, optimizer, loader = made_private(by_name, shuffled())
+    for points, labels in loader:
+        learn(module, optimizer, points + 0.5, labels)
+    assert by_name.accountant.epsilon(DELTA).conditions == (said,)

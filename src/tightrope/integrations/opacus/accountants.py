@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from opacus.accountants import IAccountant
@@ -267,7 +268,7 @@ class OpacusAccountant(IAccountant):
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
             why += f", provided that {found.provided}" if found.provided else ""
             warn(f"{self._say_mismatch(mismatch)} What is proved: epsilon is {most} at delta {delta:g}{why}.")
-        return spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_delta(self, epsilon: float) -> float:
         """The smallest delta that is certain to hold at `epsilon`; 1 where the batches have no curve."""

@@ -1,6 +1,7 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -189,7 +190,8 @@ class TightropeEngine(PrivacyEngine):
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
-        return drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
