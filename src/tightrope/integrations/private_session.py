@@ -10,7 +10,6 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.judge import Audit
 from tightrope.audit.claims.verdict import Verdict
-from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting, NotPreciseEnough
@@ -113,7 +112,6 @@ class PrivateSession:
                 raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
 
         self._handles = [register_optimizer_step_pre_hook(refuse_other), _Closing(watch)]
-        _check_records(loader)
         return PrivateParts(optimizer=private, loader=loader)
 
     def close(self) -> None:
@@ -203,14 +201,6 @@ class _Closing:
 
     def remove(self) -> None:
         self._watch.close()
-
-
-def _check_records(loader: Any) -> None:
-    """Refuse a dataset that gives one record more than once, or does not tell."""
-    found = inspect_loader(loader)
-    if found.sampling is None:
-        remedy = "One record would count as several: leave out what repeats it."
-        raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
 
 
 def keep_options(loader: Any) -> dict[str, Any]:
