@@ -353,8 +353,6 @@ class OpacusAccountant(IAccountant):
     def _say_mismatch(self, finding: Finding) -> str:
         return f"The accountant {self.name!r} is for {KIND_IN_WORDS[self.kind]}. {finding.sentence}"
 
-    # checkpoints
-
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
