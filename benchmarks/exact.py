@@ -1,15 +1,16 @@
 """How long exact integers take, and whether they agree with the certified brackets and the oracle.
 
-`--oracle` asks every published reference value instead, to a width of 0.01 in epsilon. Random settings are
-asked by `python -m fuzz --kind exact`.
+`--oracle` asks every published reference value instead, and `--random 300` so many random settings as people
+use them, both to a width of 0.01 in epsilon. `python -m fuzz --kind exact` draws from every corner.
 """
 
 import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -36,6 +37,7 @@ QUESTIONS = (
     ("a mixed run", MIXED, tr.ADD_OR_REMOVE, 1e-3),
     ("a million steps", tr.Step(NOISY, tr.Poisson(rate=1e-4)) * 10**6, tr.ADD_OR_REMOVE, 1e-3),
 )
+BRIEFLY = tr.Exact(width=0.01)
 MARGIN = 1e-12  # relative, of the oracle's epsilon and delta as floats
 
 
@@ -51,42 +53,90 @@ def measure(name: str, run: tr.Run, relation: tr.Relation, width: float) -> list
     return [name, str(relation), f"{width:g}", f"{seconds:.1f}", ends, f"{apart:.1e}", agree]
 
 
+def overlap(one: tr.Bracket, other: tr.Bracket) -> bool:
+    """Whether both can hold the truth."""
+    return one.lower <= other.upper and other.lower <= one.upper
+
+
 def agrees(case: Case) -> bool:
     """Whether both brackets hold the published value and overlap."""
     epsilon, truth = float(case.epsilon), float(mp.log(case.delta))
-    curves = (
-        tr.privacy_curve(case.run, relation=case.relation, by=by)
-        for by in (tr.Exact(width=0.01), tr.Certified())
+    exact, certified = (
+        tr.privacy_curve(case.run, relation=case.relation, by=by).log_delta(epsilon)
+        for by in (BRIEFLY, tr.Certified())
     )
-    exact, certified = (curve.log_delta(epsilon) for curve in curves)
-    margin = MARGIN * (1 + abs(truth))
+    margin = MARGIN * (1 + abs(truth)) if math.isfinite(truth) else 0.0
     # under SUBSTITUTE the published value is that of one adversary: no upper end lies below it
     holds = truth <= exact.upper + margin and (case.witness is not None or exact.lower - margin <= truth)
-    return holds and exact.lower <= certified.upper and certified.lower <= exact.upper
+    return holds and overlap(exact, certified)
 
 
-def ask_oracle() -> int:
-    """Ask every reference value; 1 if any disagrees."""
-    cases, seconds, wrong = load(), [], []
-    for place, case in enumerate(cases):
-        progress(place, len(cases), case.id)
+def draw_step(rng: Random) -> tr.Step:
+    """A step of any mechanism and sampling, with noise, rates and batches as people use them."""
+    truth, population = rng.uniform(0.55, 0.95), rng.choice((100, 10_000, 60_000))
+    mechanisms: tuple[Callable[[], object], ...] = (
+        lambda: tr.Gaussian(noise_multiplier=10 ** rng.uniform(-0.3, 1)),
+        lambda: tr.Laplace(noise_multiplier=10 ** rng.uniform(-0.3, 1)),
+        lambda: tr.RandomizedResponse(truth_probability=truth),
+        lambda: tr.Finite(
+            observed=[truth, 0.75 - truth * 0.75, 0.25 - truth * 0.25], alternative=[0.25, 0.25, 0.5]
+        ),
+    )
+    samplings: tuple[Callable[[], object], ...] = (
+        lambda: tr.Poisson(rate=10 ** rng.uniform(-4, -0.3)),
+        lambda: tr.WithoutReplacement(batch=rng.randint(1, population // 10), population=population),
+        tr.EveryRecord,
+    )
+    return tr.Step(rng.choice(mechanisms)(), rng.choice(samplings)())  # type: ignore[arg-type]
+
+
+def draw_agreement(place: int) -> bool | None:
+    """Whether both brackets of epsilon overlap for one random run with a theorem; None if one is refused."""
+    rng = Random(f"exact:{place}")
+    while True:
+        kinds = rng.choice((1, 1, 1, 2, 3))
+        run = sum((draw_step(rng) * int(10 ** rng.uniform(0, 4)) for _ in range(kinds)), tr.Run())
+        relation = rng.choice((tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE))
+        delta = 10 ** rng.uniform(-10, -2)
+        try:
+            certified = tr.epsilon(run, delta=delta, relation=relation)
+            return overlap(certified, tr.epsilon(run, delta=delta, relation=relation, by=BRIEFLY))
+        except tr.NoTheorem:
+            continue
+        except tr.NotPreciseEnough:
+            return None
+
+
+def ask_all(names: Sequence[str], agree: Callable[[int], bool | None]) -> int:
+    """Ask every question by its place, and print how many agree; 1 if any does not."""
+    found: list[bool | None] = []
+    seconds = []
+    for place, name in enumerate(names):
+        progress(place, len(names), name)
         start = time.process_time()
-        if not agrees(case):
-            wrong.append(case.id)
+        found.append(agree(place))
         seconds.append(time.process_time() - start)
-    progress(len(cases), len(cases), "")
-    slowest = f"{math.fsum(seconds):.0f} s of CPU, the slowest {max(seconds):.1f} s"
-    print(f"{len(cases) - len(wrong)} of {len(cases)} reference values agree ({slowest}).")
-    print("\n".join(f"disagrees: {case}" for case in wrong), end="\n" if wrong else "")
-    return int(bool(wrong))
+    progress(len(names), len(names), "")
+    spent = f"{math.fsum(seconds):.0f} s of CPU, the slowest {max(seconds):.1f} s"
+    refused = found.count(None)
+    print(f"{found.count(True)} of {len(found) - refused} agree, {refused} refused ({spent}).")
+    for name, is_right in zip(names, found, strict=True):
+        if is_right is False:
+            print(f"disagrees: {name}")
+    return int(False in found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, or ask the oracle."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--oracle", action="store_true", help="ask every published reference value")
-    if parser.parse_args(arguments).oracle:
-        return ask_oracle()
+    parser.add_argument("--random", type=int, metavar="N", help="ask about N random settings")
+    asked = parser.parse_args(arguments)
+    if asked.oracle:
+        cases = load()
+        return ask_all([case.id for case in cases], lambda place: agrees(cases[place]))
+    if asked.random:
+        return ask_all([f"setting {place}" for place in range(asked.random)], draw_agreement)
     heading = ["run", "relation", "width", "CPU s", "epsilon at delta 1e-6", "from certified", "overlap"]
     print(aligned([heading, *(measure(*question) for question in QUESTIONS)]))
     return 0

@@ -278,3 +278,28 @@ def test_the_collate_functions_of_torch_are_not_named() -> None:
         data_loader(TEN, PoissonSampler(records=10, rate=0.25, steps=4), collate_fn=default_collate),
     ):
         assert not any("collate_fn" in note for note in inspect_loader(loader).notes)
+
+
+ROWS = torch.randn(10, 3)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "most", "distinct"),
+    [
+        (ConcatDataset([TensorDataset(ROWS[:8]), TensorDataset(ROWS[2:])]), 2, 10),
+        (ConcatDataset([TensorDataset(ROWS[:5]), TensorDataset(ROWS[5:])]), 1, 10),
+        (ConcatDataset([TensorDataset(ROWS[:5], ROWS[:5, 0]), TensorDataset(ROWS[4:], ROWS[4:, 0])]), 2, 10),
+        (TensorDataset(ROWS[:1].expand(10, 3)), 10, 1),
+        (TensorDataset(ROWS[:1].expand(10, 3), torch.arange(10)), 1, 10),
+        (ConcatDataset([TensorDataset(ROWS[2:], torch.arange(8))] * 2), 2, 8),
+        ([*(minority := [(ROWS[0], 1), (ROWS[1], 1)]) * 8, (ROWS[2], 0)], 8, 3),
+        ([(row, 0) for row in ROWS], 1, 10),
+        ([1, 1, 1], 1, 3),
+    ],
+)
+def test_parts_of_the_same_memory_and_the_same_objects_are_the_same_records(
+    dataset: Any, most: int, distinct: int
+) -> None:
+    """A list whose minority was multiplied, and slices that overlap, were said to hold each record once."""
+    copies = count_copies(dataset)
+    assert (copies.most, copies.distinct) == (most, distinct)

@@ -16,14 +16,15 @@ from catalogue import EVERY, Entry, batch, finite, gaussian, intersect, laplace,
 from oracle_cases import load
 from precise import mp, mpf
 from tightrope.accountants.exact import MOST_STEPS
+from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.integers import checker
-from tightrope.engines.integers.checker import ABOVE, BELOW, GUARD, Lattice, Law, compose, join_normals
+from tightrope.engines.integers.checker import GUARD, Lattice, Law, compose, join_normals
 from tightrope.engines.integers.engine import ExactComposition, _one_step
 from tightrope.engines.integers.planning import (
     MOST_WORK,
     ExactPlan,
-    Question,
     Settings,
+    Whereabouts,
     count_products,
     find_target,
     make_plan,
@@ -283,7 +284,7 @@ def test_the_checker_is_one_short_file_without_floats() -> None:
 def plan_of(run: tr.Run, delta: float, cells: int | None = None, width: float = 0.01) -> ExactPlan:
     curve = exactly(run, tr.REMOVE)
     (composition,) = (c for cover in curve.branches[0].covers for c in cover.curves)
-    place = find_target(composition.schedule, Question(log_delta=math.log(delta)))
+    place = find_target(composition.schedule, Whereabouts(log_delta=math.log(delta)))
     return make_plan(composition.schedule, place, width, Settings(cells))
 
 
@@ -313,7 +314,7 @@ def test_outputs_far_below_their_label_do_not_inflate_coefficients() -> None:
 
 def test_what_would_take_gigabytes_is_refused() -> None:
     run = gaussian(1, poisson(0.1), 10)
-    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,232 cells with 65,536 bits .* memory"):
+    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,216 cells with 65,536 bits .* memory"):
         tr.epsilon(run, delta=1e-5, relation=tr.REMOVE, by=tr.Exact(cells=1 << 24, bits=1 << 16))
 
 

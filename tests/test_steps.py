@@ -212,10 +212,10 @@ def test_the_quick_way_of_a_usual_step_says_the_same() -> None:
                 loop.compute(batch, gradients)
             step = loop.checks.judge()
             loop.checks.take_usual_step()
-            steps.append((step.verdict, [draw.number for draw in step.draws], step.why))
             assert (loop.checks.usual, loop.checks.judge().draws) == (None, ())
             assert all(draw.is_used for draw in step.draws)
-            steps[-1] += (loop.checks.summary(),)
+            numbers = [draw.number for draw in step.draws]
+            steps.append((step.verdict, numbers, step.why, loop.checks.summary()))
         assert steps[0] == steps[1]
 
 

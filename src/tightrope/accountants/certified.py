@@ -109,9 +109,11 @@ BY_DEFAULT = Certified()  # the default of every answer
 
 
 def check_certified(by: object) -> Certified:
-    """The accountant, if its answers are brackets; whatever else certifies nothing from both sides."""
+    """The accountant, if it certifies both sides in milliseconds, as a search or a ledger needs."""
     if not isinstance(by, Certified):
-        remedy = "Only brackets hold for certain from both sides: pass for example by=Certified()."
+        remedy = (
+            "It certifies both sides in milliseconds, and this asks often. Ask the others about the result."
+        )
         raise InvalidSetting("by", by, "be {Certified}", remedy)
     return by
 

@@ -13,10 +13,9 @@ from flint import arb, ctx
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, DecidedEnds
 from tightrope.curve.curve import Curve
-from tightrope.engines.face import End, Progress
-from tightrope.engines.integers.checker import ABOVE, BELOW, Side
+from tightrope.engines.face import ABOVE, BELOW, End, Progress, Side
 from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import LEAST_LOG_DELTA, Question, Settings
+from tightrope.engines.integers.planning import LEAST_LOG_DELTA, Settings, Whereabouts
 from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, floor_float, log_ends_of_ball
 from tightrope.theorems.evidence import Evidence
 
@@ -33,8 +32,8 @@ class Sought(ABC, Generic[End]):
 
     @property
     @abstractmethod
-    def place(self) -> Question:
-        """What is known of the place on the curve before anything is composed."""
+    def first_guess(self) -> Whereabouts:
+        """What is known of the point of the curve before anything is composed."""
 
     @abstractmethod
     def below(self, composition: ExactComposition, further: float = 0.0) -> End:
@@ -53,8 +52,8 @@ class Sought(ABC, Generic[End]):
         return False
 
     @abstractmethod
-    def locate(self, ends: DecidedEnds[End], width: float) -> Question:
-        """The place on the curve, from ends that are so wide apart."""
+    def locate(self, ends: DecidedEnds[End], width: float) -> Whereabouts:
+        """What is known of it from ends that are so wide apart."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,9 @@ class EpsilonAt(Sought[float]):
     delta: float
 
     @property
-    def place(self) -> Question:
+    def first_guess(self) -> Whereabouts:
         """On the level of delta."""
-        return Question(log_delta=math.log(self.delta))
+        return Whereabouts(log_delta=math.log(self.delta))
 
     def below(self, composition: ExactComposition, further: float = 0.0) -> float:
         """The epsilon of its curve, or of the curve moved."""
@@ -80,11 +79,11 @@ class EpsilonAt(Sought[float]):
         """upper - lower."""
         return 0.0 if ends.lower == ends.upper else ends.upper - ends.lower
 
-    def locate(self, ends: DecidedEnds[float], width: float) -> Question:
+    def locate(self, ends: DecidedEnds[float], width: float) -> Whereabouts:
         """In the middle, unless there is none."""
         if math.isinf(ends.upper):
-            return self.place
-        return Question((ends.lower + ends.upper) / 2, math.log(self.delta), width)
+            return self.first_guess
+        return Whereabouts((ends.lower + ends.upper) / 2, math.log(self.delta), width)
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,9 @@ class DeltaAt(Sought[arb]):
     least_width: float
 
     @property
-    def place(self) -> Question:
+    def first_guess(self) -> Whereabouts:
         """Above epsilon."""
-        return Question(self.epsilon)
+        return Whereabouts(self.epsilon)
 
     def below(self, composition: ExactComposition, further: float = 0.0) -> arb:
         """delta on its curve, or on the curve moved."""
@@ -120,10 +119,10 @@ class DeltaAt(Sought[arb]):
         """Whether the upper end is."""
         return bool(ends.upper < TINY)
 
-    def locate(self, ends: DecidedEnds[arb], width: float) -> Question:
+    def locate(self, ends: DecidedEnds[arb], width: float) -> Whereabouts:
         """At epsilon and on the level of the upper end."""
         log_delta = float(ends.upper.log()) if ends.upper > 0 else None
-        return Question(self.epsilon, log_delta, 4 * width)
+        return Whereabouts(self.epsilon, log_delta, 4 * width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,18 +191,18 @@ class ExactCurve(Curve[Bracket]):
 
         ends = self._ends(sought)
         width = sought.width(ends, reach)
-        place, aim = sought.place, min(ROUGH * self.width, 1.0)
+        known, aim = sought.first_guess, min(ROUGH * self.width, 1.0)
         contenders = self._sides
         for _ in range(MOST_ROUNDS):
             if width <= self.width or sought.is_tiny(ends):
                 break
             could_be_finer = [
-                composition.improve(sides, place, aim, self.settings, self.progress)
+                composition.improve(sides, known, aim, self.settings, self.progress)
                 for composition, sides in contenders.items()
             ]
             ends = self._ends(sought)
             width = sought.width(ends, reach)
-            place = sought.locate(ends, width)
+            known = sought.locate(ends, width)
             contenders = self._contenders(sought, ends, CLEARLY * aim)
             if aim <= self.width:
                 if self.has_theory_gap or not all(could_be_finer):

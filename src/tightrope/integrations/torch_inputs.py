@@ -118,7 +118,7 @@ def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch |
     """The batch, or part of it, if `tensor` is `other`, a view of it, some rows of it, or a copy."""
     if tensor.device == other.device and _share_memory(tensor, other):
         if tensor.numel() == other.numel() and tensor.data_ptr() == other.data_ptr():
-            return batch
+            return batch if _is_laid_out_alike(tensor, other) else None
         return _find_rows(tensor, other, batch)
     is_copy = len(tensor) == len(other) and tensor.numel() == other.numel() and _same_values(tensor, other)
     return batch if is_copy else None
@@ -127,6 +127,19 @@ def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch |
 def _share_memory(tensor: Tensor, other: Tensor) -> bool:
     memory = tensor.untyped_storage().data_ptr()
     return bool(memory != 0 and memory == other.untyped_storage().data_ptr())
+
+
+def _is_laid_out_alike(tensor: Tensor, other: Tensor) -> bool:
+    """Whether a view from the same place holds each value of `other` once, and its records where they are.
+
+    An expanded view holds one record many times, and a square batch can be transposed.
+    """
+    if len(tensor) == len(other) and tensor.stride(0) != other.stride(0):
+        return False
+    if tensor.is_contiguous() and other.is_contiguous():
+        return True
+    mine, yours = (sorted(zip(one.stride(), one.shape, strict=True)) for one in (tensor, other))
+    return mine == yours
 
 
 def _find_rows(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:

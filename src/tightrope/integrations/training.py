@@ -16,11 +16,12 @@ from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
 from tightrope.audit.steps.draws import HandedBatch
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 from tightrope.errors import Described, InvalidSetting
-from tightrope.integrations.torch_inputs import HandedTensors
+from tightrope.integrations.torch_inputs import HandedTensors, list_tensors
 from tightrope.integrations.torch_loaders import listen, why_blind
 
 OnStep = Callable[[CheckedStep], None]
 FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
+SEVERAL_BATCHES = "it adds up the gradients of several batches"
 ONE_STEP_EACH = (
     "Iterate over that loader, the one that make_private returned if there is an engine, and take one step "
     "for each of its batches."
@@ -57,14 +58,19 @@ class TrainingWatch:
             listen(loader, self)
 
     def watch_model(self, model: Any) -> None:
-        """See the inputs of each forward pass in training mode, and parts that are called by themselves."""
+        """See the inputs of each forward pass in training mode, and parts that are called by themselves.
+
+        Trainers call a model's parts, `self.network(points)`, where a plain loop calls the model.
+        """
+        children = [child for child in model.children() if next(child.parameters(), None) is not None]
+        entries = dict.fromkeys([model, *children])
         self._handles += [
-            model.register_forward_pre_hook(self._enter, with_kwargs=True),
-            model.register_forward_hook(self._leave, always_call=True),
+            *(entry.register_forward_pre_hook(self._enter, with_kwargs=True) for entry in entries),
+            *(entry.register_forward_hook(self._leave, always_call=True) for entry in entries),
             *(
                 part.register_forward_pre_hook(self._see_part)
                 for part in model.modules()
-                if next(part.parameters(recurse=False), None) is not None
+                if part not in entries and next(part.parameters(recurse=False), None) is not None
             ),
         ]
 
@@ -89,6 +95,11 @@ class TrainingWatch:
         """The training loop asked for a batch after the last one."""
         self.checks.end_pass()
 
+    def doubt(self, why: str) -> None:
+        """The loader no longer draws as it did when it was looked at: no step matches from now on."""
+        self.checks.fault = self.checks.fault or why
+        self.checks.usual = None
+
     def see_inputs(self, *inputs: Any) -> None:
         """A forward pass on these inputs, for training."""
         self._look_again()
@@ -105,29 +116,37 @@ class TrainingWatch:
 
     # hooks
 
-    def _enter(self, model: Any, args: Any, kwargs: Any) -> None:
+    def _enter(self, entry: Any, args: Any, kwargs: Any) -> None:
         self._depth += 1
-        if self._depth > 1 or not model.training or not _is_grad_enabled():
+        if self._depth > 1 or not entry.training or not _is_grad_enabled():
             return
         latest = self._tensors.latest
         if latest is None or kwargs or len(args) != 1 or self._whole or self.checks.has_inputs:
-            self.see_inputs(args, kwargs)
+            self._see_entry(args, kwargs)
             return
         # the usual forward pass is the only one, on the first tensor of the batch handed over last
         batch, tensors, versions = latest
         if tensors and args[0] is tensors[0] and args[0]._version == versions[0]:
             self._whole = batch
         else:
-            self.see_inputs(args)
+            self._see_entry(args)
 
     def _leave(self, *_: Any) -> None:
         self._depth -= 1
 
-    def _see_part(self, part: Any, _: Any) -> None:
-        """A part of the model that is called by itself has inputs of which nothing is known."""
-        if not self._depth and part.training and _is_grad_enabled() and not _is_in_backward():
-            self._look_again()
-            self.checks.see_inputs(None)
+    def _see_part(self, part: Any, args: Any) -> None:
+        if not self._depth and part.training and _is_grad_enabled():
+            self._see_entry(args)
+
+    def _see_entry(self, *inputs: Any) -> None:
+        """The model, or a part of it, is called by itself.
+
+        What other parts have computed of their inputs says nothing new: those were seen.
+        """
+        tensors = list_tensors(inputs)
+        given = [one for one in tensors if one.grad_fn is None]
+        if (given or not tensors) and not _is_in_backward():
+            self.see_inputs(given)
 
     def _look_again(self) -> None:
         """The step to come is not the usual one: tell the checks of the forward pass there was."""
@@ -144,6 +163,8 @@ class TrainingWatch:
     def _take_plain_step(self, *_: Any) -> None:
         self._look_again()
         self.checks.hold_gradients()
+        if len(self.checks.judge().draws) > 1:
+            self.checks.fail(SEVERAL_BATCHES)
         self.judge_step()
         self.checks.take_step()
 

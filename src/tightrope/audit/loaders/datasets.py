@@ -22,7 +22,9 @@ JOINED = "torch.utils.data.dataset.ConcatDataset"
 STACKED = "torch.utils.data.dataset.StackDataset"
 TENSORS = "torch.utils.data.dataset.TensorDataset"
 HUGGING_FACE = "datasets.arrow_dataset.Dataset"
-PLAIN = (TENSORS, "builtins.list", "builtins.tuple", "builtins.range", "numpy.ndarray", "torch.Tensor")
+LISTS = ("builtins.list", "builtins.tuple")
+ATOMS = (int, float, str, bytes, np.generic, type(None))
+PLAIN = ("builtins.range", "numpy.ndarray", "torch.Tensor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +104,10 @@ class _Numbering:
             return self._join(dataset.datasets)
         if kind == HUGGING_FACE:
             return self._number_table(dataset)
-        if kind == TENSORS:  # two of them may be made of the same tensors
-            rows = ((tensor.data_ptr(), tuple(tensor.shape)) for tensor in dataset.tensors)
-            return self._own(tuple(rows), len(dataset))
+        if kind == TENSORS:
+            return self._number_rows(dataset)
+        if kind in LISTS:
+            return self._number_objects(dataset)
         if kind in PLAIN:
             return self._own(id(dataset), len(dataset))
         return self._number_wrapper(dataset, known=kind == STACKED)
@@ -115,6 +118,40 @@ class _Numbering:
             self._starts[key] = self.size
             self.size += records
         return (range(self._starts[key], self._starts[key] + records),)
+
+    def _number_rows(self, dataset: Any) -> Numbers:
+        """Rows of tensors by where they are in memory: two datasets may be made of parts of the same ones."""
+        places: list[object] = []
+        firsts: set[int] = set()
+        total = sys.maxsize
+        for tensor in dataset.tensors:
+            row, size = tensor.stride(0) * tensor.element_size(), tensor.untyped_storage().nbytes()
+            if row == 0 or tensor.numel() == 0:  # one row in the place of all, where it is not empty
+                firsts.add(-1 if tensor.numel() else 0)
+                places.append((tensor.data_ptr(), tuple(tensor.shape), 0))
+                continue
+            start, rest = divmod(tensor.data_ptr() - tensor.untyped_storage().data_ptr(), row)
+            firsts.add(start)
+            places.append((tensor.untyped_storage().data_ptr(), tuple(tensor.shape[1:]), (row, rest)))
+            total = min(total, -(-size // row))
+        if firsts == {-1}:
+            (one,) = self._own(tuple(places), 1)
+            return (np.full(len(dataset), one[0], dtype=np.int64),)
+        start = firsts.pop()
+        if firsts or start < 0 or start + len(dataset) > total:
+            views = ((tensor.data_ptr(), tuple(tensor.shape)) for tensor in dataset.tensors)
+            return self._own(tuple(views), len(dataset))
+        (rows,) = self._own(tuple(places), total)
+        return (rows[start : start + len(dataset)],)
+
+    def _number_objects(self, dataset: Any) -> Numbers:
+        """A list of records: one that is there twice as the same object is one record."""
+        if not dataset or isinstance(dataset[0], ATOMS):  # equal numbers and texts may be the same object
+            return self._own(id(dataset), len(dataset))
+        each = np.fromiter(map(id, dataset), np.int64, len(dataset))
+        _, numbers = np.unique(each, return_inverse=True)
+        (own,) = self._own(id(dataset), len(dataset))
+        return (numbers + own[0],) if numbers.max(initial=0) + 1 < len(dataset) else (own,)
 
     def _join(self, datasets: Iterable[Any]) -> Numbers:
         return tuple(piece for dataset in datasets for piece in self.number(dataset))

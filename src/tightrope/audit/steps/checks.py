@@ -114,6 +114,7 @@ class StepChecks:
     def __init__(self) -> None:
         self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
         self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
+        self.fault = ""  # why no step matches from now on: the loader no longer draws as was found
         self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
         self._inputs: list[_Inputs] = []
         self._held: list[_Gradients] = []
@@ -199,7 +200,7 @@ class StepChecks:
         draw = batch.draw
         if gradients != draw.size or batch.records != gradients or draw.is_used:
             return False
-        if self._held or self._inputs or self.blind or self.caveat:
+        if self._held or self._inputs or self.blind or self.caveat or self.fault:
             return False
         self._judged = None
         self.usual = draw
@@ -232,7 +233,7 @@ class StepChecks:
         draws = tuple(dict.fromkeys([one.batch.draw for one in inputs if one.batch is not None]))
         gradients = _add([held.records for held in self._held])
         is_seen = False not in [one.seen for one in inputs]
-        why = _find_fault(inputs, draws, gradients, is_seen)
+        why = self.fault or _find_fault(inputs, draws, gradients, is_seen)
         if why:
             return CheckedStep(StepVerdict.UNMATCHED, draws, why)
         if self.caveat:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from opacus.accountants import IAccountant
@@ -23,7 +24,7 @@ from tightrope.integrations.opacus.samplings import (
     is_accounted,
     is_another_rate,
 )
-from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, read_state
+from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, count_steps, read_state
 from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws, is_usual
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
@@ -69,7 +70,7 @@ class OpacusAccountant(IAccountant):
         self._shared_noise = False  # whether several draws of some step shared its noise
         self._tallies = [StepTally()]  # the first of steps that nobody watched, then one for each loader
         self._resumed_from = StepsSummary()
-        self._tallied = 0  # steps of the history that are in one of these
+        self._recorded = count_steps([])  # the steps that are in one of these
         self._again: Any = None  # noise, finding and entry of the last step, if it was the usual one
         self._teller = Teller()
         self._answered_for: object = None
@@ -112,7 +113,6 @@ class OpacusAccountant(IAccountant):
         """Record one step on one freshly drawn batch, which nobody saw."""
         self._record(float(noise_multiplier), float(sample_rate), 1, self._found)
         self._tallies[0].count(CheckedStep(StepVerdict.UNSEEN, why=BY_HAND))
-        self._tallied += 1
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What Opacus calls at each step, when the gradients are clipped and noisy.
@@ -140,7 +140,6 @@ class OpacusAccountant(IAccountant):
         if first_off is not None:
             drawn = next(filter(is_off_the_loader, self._drawn), first_off)
         self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-        self._tallied += draws
         if draws == 1 and drawn is finding:
             self._again = optimizer.noise_multiplier, finding, self.history[-1]
         if first_off is not None and drawn is first_off:
@@ -156,7 +155,7 @@ class OpacusAccountant(IAccountant):
             return False
         history[-1] = entry = (entry[0], rate, entry[2] + 1)
         self._again = noise, finding, entry
-        self._tallied += 1
+        self._recorded[entry[:2]] += 1
         return True
 
     def tally_steps(self) -> StepTally:
@@ -172,12 +171,15 @@ class OpacusAccountant(IAccountant):
     @property
     def steps(self) -> StepsSummary:
         """What was seen of the steps: whether each was taken on a fresh batch of the loader."""
-        by_hand = abs(len(self) - self._tallied)  # the history was overwritten
+        stated = count_steps(self.history)
+        # the history was overwritten: steps were added to it, taken from it or given another noise
+        by_hand = max((stated - self._recorded).total(), (self._recorded - stated).total())
         unseen = StepsSummary(unseen=by_hand, why=BY_HAND if by_hand else "")
         return sum((tally.summary() for tally in self._tallies), self._resumed_from) + unseen
 
     def _record(self, noise: float, rate: float, steps: int, finding: Finding | None) -> None:
         drawn = self._align_findings()
+        self._recorded[noise, rate] += steps
         if self.history and self.history[-1][:2] == (noise, rate) and drawn[-1] == finding:
             self.history[-1] = noise, rate, self.history[-1][2] + steps
         else:
@@ -264,7 +266,7 @@ class OpacusAccountant(IAccountant):
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
             why += f", provided that {found.provided}" if found.provided else ""
             warn(f"{self._say_mismatch(mismatch)} What is proved: epsilon is {most} at delta {delta:g}{why}.")
-        return spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_delta(self, epsilon: float) -> float:
         """The smallest delta that is certain to hold at `epsilon`; 1 where the batches have no curve."""
@@ -341,8 +343,6 @@ class OpacusAccountant(IAccountant):
     def _say_mismatch(self, finding: Finding) -> str:
         return f"The accountant {self.name!r} is for {KIND_IN_WORDS[self.kind]}. {finding.sentence}"
 
-    # checkpoints
-
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
         state = super().state_dict(destination)
@@ -361,7 +361,7 @@ class OpacusAccountant(IAccountant):
         self.history = [(noise, rate, steps) for noise, rate, steps in self.history]
         self._drawn = list(state.drawn)
         self._shared_noise = state.shared_noise
-        self._resumed_from, self._tallied = state.steps, len(self)
+        self._resumed_from, self._recorded = state.steps, count_steps(self.history)
         for tally in self._tallies:
             tally.clear()
         self._answered_for = None

@@ -1,6 +1,7 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +12,11 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.prove import drop_lower_end
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.steps.checks import StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
-from tightrope.errors import InvalidSetting
+from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.opacus.mismatch import Teller
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
@@ -189,7 +191,8 @@ class TightropeEngine(PrivacyEngine):
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
-        return drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -214,6 +217,7 @@ class TightropeEngine(PrivacyEngine):
         """
         _check_options(opacus_options)
         loader = data_loader(dataset, sampler, **(loader_options or {}))
+        _check_records(loader)
         step = sampler.step(Gaussian(noise_multiplier=noise_multiplier))
         analyse(step * 1, self.relation, QUICK)  # refuse what no theorem covers before training, not after
         made = super().make_private(
@@ -311,6 +315,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
             "is released without noise: no theorem covers that."
         )
         raise InvalidSetting("clipping", "adaptive", "be 'flat' or 'per_layer'", remedy)
+
+
+def _check_records(loader: Any) -> None:
+    """Refuse a dataset that gives one record more than once, or does not tell."""
+    found = inspect_loader(loader)
+    if found.sampling is None:
+        remedy = "One record would count as several: leave out what repeats it."
+        raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
 
 
 def _count_ranks(optimizer: Any, sampler: Passes) -> int:
