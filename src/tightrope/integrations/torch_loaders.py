@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from torch.utils.data import DataLoader, IterableDataset
 
 from tightrope.audit.finding import Finding
-from tightrope.audit.loaders.inspect import finish, read_batch_sampler
 from tightrope.audit.loaders.words import kind_of, name_class
 from tightrope.audit.steps.draws import DrawCounter, HandedBatch, LoaderPass
 from tightrope.errors import InvalidSetting
@@ -45,7 +44,12 @@ class WatchedIterators:
     def __init__(self, loader: Any, whole: "WatchedIterators | None" = None) -> None:
         self.loader = loader
         self.counter: DrawCounter = DrawCounter() if whole is None else whole.counter
-        self._drawing: Finding | None = read_drawing(loader) if whole is None else whole._drawing
+        self._drawing: Finding | None = None
+        # a copy is made before its attributes are: it has nothing to read yet, and nobody listens to it
+        if whole is not None:
+            self._drawing = whole._drawing
+        elif hasattr(loader, "batch_sampler"):
+            self._drawing = read_drawing(loader)
         self.openings: Openings = Openings(self._drawing) if whole is None else whole.openings
         self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
         self.changes = 0
@@ -53,6 +57,9 @@ class WatchedIterators:
     def listen(self, listener: Listener) -> None:
         """Tell `listener` from now on, as long as it lives."""
         if listener not in self.listeners:
+            if not self._listeners and self._drawing is None:  # of a copy
+                self._drawing = read_drawing(self.loader)
+                self.openings = Openings(self._drawing)
             self._listeners = [one for one in self._listeners if one() is not None] + [weakref.ref(listener)]
             self.changes += 1
 
@@ -91,6 +98,8 @@ class WatchedIterators:
 
 def read_drawing(loader: Any) -> Finding | None:
     """How the batch sampler of a loader draws now, as far as it can be read; nothing is drawn from it."""
+    from tightrope.audit.loaders.inspect import finish, read_batch_sampler  # a short chain at load time
+
     batches = loader.batch_sampler
     try:
         whole = batches.sampler if kind_of(batches) == SPLITTING else batches
