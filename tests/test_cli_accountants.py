@@ -98,6 +98,18 @@ def test_curves_of_other_accountants_have_tables_and_pictures(shell: Shell, tmp_
         ),
         (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --interval wide", "wide"),
         (f"epsilon {SMALL} --delta 1e-3 --accountant prv", "prv"),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant exact --effort tight",
+            "--effort tight contradicts --accountant exact, which plays no game",
+        ),
+        (
+            f"epsilon {SMALL} --delta 1e-3 --accountant renyi --accuracy 1e-4",
+            "--accuracy 0.0001 contradicts --accountant renyi",
+        ),
+        (f"epsilon {SMALL} --delta 1e-3 --accountant exact --width 2", "--width must be between"),
+        (f"epsilon {SMALL} --delta 1e-3 --accountant exact --cells 3", "--cells must be at least 16"),
+        (f"epsilon {SMALL} --delta 0 --accountant exact", "--delta must be in (0, 1)"),
+        (f"delta {SMALL} --epsilon inf --accountant exact", "--epsilon must be finite"),
         (f"epsilon {SMALL} --delta 2 --accountant renyi", "--delta must be in (0, 1), got 2.0"),
         ("curve --runs some.toml --accountant renyi", "--accountant renyi contradicts --runs"),
         (f"compare {SMALL} --delta 1e-3 --draws 1.5", "1.5"),
@@ -166,12 +178,50 @@ def test_exact_integers_answer_on_the_command_line(shell: Shell) -> None:
     assert exact["lower"] <= certified["upper"]
     assert certified["lower"] <= exact["upper"]
     assert exact["upper"] - exact["lower"] <= 0.01
+    about = loaded(shell, f"epsilon {asked} --accountant exact --width 0.01")["accountant"]
+    assert (about["kind"], about["width"]) == ("exact", 0.01)
+    assert "\nwidth       0.01 in epsilon" in answered(
+        shell, f"epsilon {asked} --accountant exact --width 0.01"
+    )
     code, _, err = shell(f"epsilon {asked} --cells 100")
     assert code == 2
     assert "--cells 100 contradicts --accountant certified" in err
+
+
+def test_what_exact_integers_cannot_do_is_refused_on_the_command_line(shell: Shell) -> None:
+    asked = "--noise 1 --sampling poisson --rate 0.1 --relation remove --delta 1e-3 --accountant exact"
+    for words, said in (
+        ("--steps 1e7", "--steps 10000000 are more than the 1,000,000 that exact composes. Ask certified"),
+        ("--steps 3 --cells 16000000 --bits 60000", "--cells with 60,000 --bits each takes gigabytes"),
+    ):
+        code, out, err = shell(f"epsilon {asked} {words}")
+        assert (code, out) == (4, "")
+        assert said in err
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_a_long_exact_answer_at_once(shell: Shell, tmp_path: Path) -> None:
+    target = tmp_path / "curve.png"
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    code, out, err = shell(f"curve {ASKED} --accountant exact --width 1e-5 --plot {target}")
+    timer.join()
+    assert (code, out, err) == (130, "", "tightrope: interrupted.\n")
+    assert not target.exists()
 
 
 def test_a_statement_is_verified_in_exact_integers(shell: Shell) -> None:
     statement = Path(__file__).parent.parent / "docs" / "statements" / "digits.json"
     assert "In exact integers it is [0.94" in answered(shell, f"verify --exact {statement}")
     assert loaded(shell, f"verify {statement}").get("exact") is None
+
+
+def test_a_statement_that_exact_integers_cannot_check_is_still_computed_anew(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = Path(__file__).parent.parent / "docs" / "statements" / "visits.json"
+    monkeypatch.setattr("tightrope.accountants.exact.MOST_STEPS", 0)
+    code, out, err = shell(f"verify --exact {statement}")
+    assert code == 4
+    assert out.startswith("The claim holds")
+    assert "exact composes" in err

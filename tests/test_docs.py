@@ -42,6 +42,12 @@ def needy() -> list[tuple[Path, str]]:
 )
 @pytest.mark.filterwarnings("ignore:Secure RNG turned off")  # Opacus says so to everyone without torchcsprng
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # and torch so to everyone who uses Opacus
+@pytest.mark.filterwarnings(
+    "ignore:The 'train_dataloader' does not have many workers"
+)  # and Lightning, always
+@pytest.mark.filterwarnings(
+    "ignore:.isinstance.treespec, LeafSpec"
+)  # which asks torch in the way of last year
 def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:
     for library in needs.split(","):
         pytest.importorskip(library, reason=f"{library} is not installed: make training")

@@ -451,6 +451,9 @@ def test_calibration_finds_the_most_steps() -> None:
         ("dp_accounting", "dp_accounting", "interop"),
         ("jax_privacy", "jax_privacy", "jax"),
         ("flower", "flwr", "flower"),
+        ("accelerate", "accelerate", "accelerate"),
+        ("lightning", "lightning", "lightning"),
+        ("huggingface", "transformers", "huggingface"),
     ],
 )
 def test_an_absent_library_is_named_with_what_installs_it(module: str, library: str, extra: str) -> None:

@@ -28,12 +28,12 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
-from tightrope.engines.atoms import ABOVE, BELOW, merge, spread
+from tightrope.engines.atoms import merge, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
 from tightrope.engines.closed_forms import FullBatches, OneStep
 from tightrope.engines.contour import ContourEngine
-from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.face import ABOVE, BELOW, Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta

@@ -16,14 +16,15 @@ from catalogue import EVERY, Entry, batch, finite, gaussian, intersect, laplace,
 from oracle_cases import load
 from precise import mp, mpf
 from tightrope.accountants.exact import MOST_STEPS
+from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.integers import checker
-from tightrope.engines.integers.checker import ABOVE, BELOW, GUARD, Lattice, Law, compose, join_normals
+from tightrope.engines.integers.checker import GUARD, Lattice, Law, compose, join_normals
 from tightrope.engines.integers.engine import ExactComposition, _one_step
 from tightrope.engines.integers.planning import (
     MOST_WORK,
     ExactPlan,
-    Question,
     Settings,
+    Whereabouts,
     count_products,
     find_target,
     make_plan,
@@ -283,7 +284,7 @@ def test_the_checker_is_one_short_file_without_floats() -> None:
 def plan_of(run: tr.Run, delta: float, cells: int | None = None, width: float = 0.01) -> ExactPlan:
     curve = exactly(run, tr.REMOVE)
     (composition,) = (c for cover in curve.branches[0].covers for c in cover.curves)
-    place = find_target(composition.schedule, Question(log_delta=math.log(delta)))
+    place = find_target(composition.schedule, Whereabouts(log_delta=math.log(delta)))
     return make_plan(composition.schedule, place, width, Settings(cells))
 
 
@@ -313,7 +314,7 @@ def test_outputs_far_below_their_label_do_not_inflate_coefficients() -> None:
 
 def test_what_would_take_gigabytes_is_refused() -> None:
     run = gaussian(1, poisson(0.1), 10)
-    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,232 cells with 65,536 bits .* memory"):
+    with pytest.raises(tr.NotPreciseEnough, match=r"16,777,216 cells with 65,536 bits .* memory"):
         tr.epsilon(run, delta=1e-5, relation=tr.REMOVE, by=tr.Exact(cells=1 << 24, bits=1 << 16))
 
 
@@ -373,11 +374,25 @@ def test_bad_settings_are_refused_by_name(wrong: dict[str, object]) -> None:
         tr.Exact(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_usual_question_does_not_load_flint_for_it() -> None:
-    code = (
-        "import tightrope as tr, sys; tr.Certified(); assert 'tightrope.engines.integers' not in sys.modules"
-    )
+def test_an_accountant_is_a_value_that_does_not_load_flint() -> None:
+    code = "import tightrope as tr, sys; tr.Certified(), tr.Exact(); assert 'flint' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_delta_that_is_too_small_to_tell_is_bounded_once() -> None:
+    seen: list[int] = []
+    run = gaussian(1, poisson(0.1), 2)
+    curve = tr.privacy_curve(
+        run, relation=tr.REMOVE, by=tr.Exact(width=0.1), progress=lambda *at: seen.append(at[0])
+    )
+    found = curve.log_delta(1e300)
+    assert found.lower == -math.inf
+    assert found.upper < -1400
+    assert found.gap is not None
+    assert "not told closely" in str(found.gap)
+    asked = len(seen)
+    assert curve.delta(1e4) == tr.Bracket(0.0, math.ulp(0.0))
+    assert len(seen) == asked
 
 
 def test_a_composition_without_bounds_says_nothing_wrong() -> None:

@@ -317,6 +317,9 @@ def test_the_most_steps_are_safe_and_no_more_are() -> None:
 
 def test_the_other_accountants_fill_the_columns_they_can_vouch_for() -> None:
     truth = tr.epsilon(RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE).upper
+    exact = only(accountant="exact")
+    assert exact["error"] is None
+    assert float(exact["lower"] or 0) <= truth <= float(exact["upper"] or 0)
     renyi, limit = only(accountant="renyi"), only(accountant="gaussian-limit")
     assert (renyi["error"], renyi["lower"], renyi["value"]) == (None, None, None)
     assert float(renyi["upper"] or 0) >= truth

@@ -114,6 +114,7 @@ def test_importing_tightrope_loads_no_outer_library() -> None:
         "torch",
         "scipy.stats",
         "scipy.optimize",
+        "flint",
     )
     heavy = (*outer, "tightrope.cli", "tightrope.report", "tightrope.audit", "tightrope.samplers")
     loaded = f"[name for name in {heavy!r} if name in sys.modules]"

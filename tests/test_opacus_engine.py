@@ -56,6 +56,20 @@ def test_the_engine_records_what_its_sampler_draws(make: Callable[[], Any], rela
     assert inspect_loader(loader).sampling == sampler.sampling
 
 
+def test_a_dataset_that_repeats_records_is_refused_before_training() -> None:
+    module, optimizer = module_and_optimizer()
+    repeated = torch.utils.data.Subset(shuffled().dataset, [0] * RECORDS)
+    with pytest.raises(InvalidSetting, match="hold each record once"):
+        TightropeEngine(relation=tr.ADD_OR_REMOVE).make_private(
+            module=module,
+            optimizer=optimizer,
+            dataset=repeated,
+            sampler=poisson(),
+            noise_multiplier=NOISE,
+            max_grad_norm=1.0,
+        )
+
+
 def test_gradients_are_divided_by_the_expected_batch() -> None:
     _, _, optimizer, _ = engine_and_parts(poisson())
     assert optimizer.expected_batch_size == 0.11 * RECORDS
@@ -265,6 +279,7 @@ def test_a_refused_checkpoint_leaves_what_was_spent_on_record(tmp_path: Path) ->
     with pytest.raises(InvalidSetting, match="drawn in the state must be at least 14"):
         engine.load_checkpoint(path=tmp_path / "early", module=module, optimizer=optimizer)
     assert (engine.ledger.steps, engine.epsilon(DELTA)) == (14, spent)
+    assert (engine.steps.records, engine.steps.steps) == (14, 14)
 
 
 def test_gradients_of_two_batches_are_not_accumulated() -> None:

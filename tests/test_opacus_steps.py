@@ -436,7 +436,10 @@ def tr_engine() -> Any:
     return TightropeEngine(relation=tr.ADD_OR_REMOVE)
 
 
-def test_a_model_whose_parts_are_called_hides_its_inputs() -> None:
+@pytest.mark.parametrize(("scale", "seen"), [(1.0, (7, 0)), (2.0, (0, 7))])
+def test_parts_that_are_called_by_themselves_are_seen_on_a_batch_and_on_nothing_else(
+    scale: float, seen: tuple[int, int]
+) -> None:
     class Parts(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -452,9 +455,10 @@ def test_a_model_whose_parts_are_called_hides_its_inputs() -> None:
     _, optimizer, loader = engine.make_private(**parts, **common)
     for points, labels in loader:
         optimizer.zero_grad()
-        loss_of(module.second(module.first(points)), labels).backward()
+        inputs = points if scale == 1 else scale * points
+        loss_of(module.second(module.first(inputs)), labels).backward()
         optimizer.step()
-    assert (steps_of(engine).sizes, steps_of(engine).steps) == (7, 7)
+    assert (steps_of(engine).records, steps_of(engine).sizes) == seen
 
 
 def test_a_model_that_is_not_wrapped_is_seen() -> None:
@@ -605,6 +609,23 @@ def test_the_first_unmatched_step_is_said_in_a_box_at_once_and_only_once(
         assert "What is proved: epsilon is infinite" in capsys.readouterr().err
     with pytest.raises(InvalidSetting, match="to become a ledger"):
         engine.accountant.ledger()
+
+
+def test_what_was_not_seen_is_said_once_with_the_first_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = PrivacyEngine(accountant="tightrope")
+    module, optimizer, loader = made_private(engine, shuffled())
+    ours, other_module, other_optimizer, other_loader = engine_and_parts(poisson())
+    for points, labels in loader:
+        learn(module, optimizer, points + 1, labels)
+    for points, labels in other_loader:
+        learn(other_module, other_optimizer, points + 1, labels)
+    for trained in (engine, ours):
+        assert math.isfinite(trained.get_epsilon(DELTA))
+        told = capsys.readouterr().err
+        assert "which records the gradients came from was not seen" in told
+        assert "an audit of the training says UNKNOWN" in told
+        trained.get_epsilon(DELTA)
+        assert capsys.readouterr().err == ""
 
 
 def test_a_refused_step_changes_nothing() -> None:

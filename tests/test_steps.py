@@ -1,5 +1,7 @@
 """The neutral checks of steps: what a loop is told to have done, and the verdict on each step."""
 
+import itertools
+
 import pytest
 
 import tightrope as tr
@@ -186,6 +188,37 @@ def test_without_a_count_of_gradients_that_of_the_inputs_is_taken() -> None:
         assert loop.step().verdict is verdict
 
 
+def test_the_quick_way_of_a_usual_step_says_the_same() -> None:
+    """Over every way in which a step is not the usual one."""
+    for gradients, before, is_used, blind, caveat in itertools.product(
+        (2, 3, 4), ("", "inputs", "gradients", "part"), (False, True), ("", "dark"), ("", "alone")
+    ):
+        steps = []
+        for quickly in (False, True):
+            loop = Loop()
+            loop.checks.blind, loop.checks.caveat = blind, caveat
+            first, batch = loop.get(3), loop.get(3)
+            batch.draw.is_used = is_used
+            if before == "inputs":
+                loop.checks.see_inputs(first)
+            elif before == "gradients":
+                loop.compute(first, 3)
+            elif before == "part":
+                batch = batch.cut(1, 2)
+            if quickly:
+                if not loop.checks.match_usual(batch, gradients):
+                    loop.compute(batch, gradients)
+            else:
+                loop.compute(batch, gradients)
+            step = loop.checks.judge()
+            loop.checks.take_usual_step()
+            assert (loop.checks.usual, loop.checks.judge().draws) == (None, ())
+            assert all(draw.is_used for draw in step.draws)
+            numbers = [draw.number for draw in step.draws]
+            steps.append((step.verdict, numbers, step.why, loop.checks.summary()))
+        assert steps[0] == steps[1]
+
+
 def test_to_judge_changes_nothing() -> None:
     loop = Loop()
     loop.compute(loop.get(3), 3)
@@ -229,12 +262,12 @@ def test_passes_are_counted_where_steps_were_taken() -> None:
 
 
 def test_a_pass_of_several_epochs_is_counted_as_such() -> None:
-    loop, tally = Loop(), StepTally()
+    loop, tally = Loop(), StepTally(epoch=2)
     for place in range(7):
         batch = loop.get(2)
         if place != 3:
             loop.compute(batch, 2)
-            tally.count(loop.step(), epoch=2)
+            tally.count(loop.step())
     assert tally.summary().epochs == 4
 
 

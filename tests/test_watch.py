@@ -280,6 +280,8 @@ def test_moments_of_shared_records_are_exact() -> None:
 
 def test_shares_of_the_level_add_up_to_no_more_than_one() -> None:
     assert LARGEST_SHARE + EVENNESS_SHARE + SMALLEST_SHARE + 16 * SHARE <= 1
+    with pytest.raises(AssertionError, match="tests share one level"):
+        combine(Scheme.POISSON, [Clue(p_value=0.5, saw="a", share=0.6)] * 2)
     halves = [Clue(p_value=0.01, saw="a", share=0.5), Clue(p_value=0.5, saw="b", share=0.5)]
     assert (combine(Scheme.POISSON, halves).p_value, combine(Scheme.POISSON, halves).clue.saw) == (0.02, "a")
 

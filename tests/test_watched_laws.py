@@ -22,7 +22,7 @@ from draws import (
     tied,
 )
 from tightrope.audit import audit
-from tightrope.audit.claims.judge import Verdict
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings import sizes, ties
 from tightrope.audit.recordings.batches import join

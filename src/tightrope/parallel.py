@@ -21,6 +21,7 @@ MOST_WORKERS = 1024  # more processes than any machine is good for
 _WORKERS = "Pass a number of processes, 1 or more."
 _AHEAD = 2  # pieces handed out per worker, so that none waits for the next
 _RECOUNT = 1.0  # seconds between two looks at the size of a cluster, which may grow
+_LISTEN = 0.5  # seconds that Ray is waited for at a time: no signal is handled inside
 _STOPPED = (
     ".*tasks (have been successfully executed|which were still)"  # joblib's warning when we stop it early
 )
@@ -259,10 +260,12 @@ class _Ray:
                     tasks[self.submit(work, numbered)] = numbered
                 if not tasks:
                     return lost
-                (done,), _ = ray.wait(list(tasks))
-                numbered = tasks.pop(done)
+                done, _ = ray.wait(list(tasks), timeout=_LISTEN)
+                if not done:  # signals are heard in between
+                    continue
+                numbered = tasks.pop(done[0])
                 try:
-                    outcome = ray.get(done)
+                    outcome = ray.get(done[0])
                 except deaths:
                     lost.append(numbered)
                 except exceptions.RayError as problem:

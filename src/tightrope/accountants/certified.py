@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.curve.bracket import Bracket, Gap
-from tightrope.curve.branches import Branch, list_theorems
+from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ComposedCurve, Progress
@@ -76,7 +76,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
         curve = PrivacyCurve(
             question=f"{run!r} under {relation.name}",
-            because=list_theorems(analyses),
+            because=collect_evidence(analyses),
             branches=tuple(Branch.of(analysis, compose) for analysis in analyses),
             accuracy=self.accuracy,
             explain_gap=explain_gap if leaves_a_gap(analyses) else None,
@@ -109,9 +109,11 @@ BY_DEFAULT = Certified()  # the default of every answer
 
 
 def check_certified(by: object) -> Certified:
-    """The accountant, if its answers are brackets; whatever else certifies nothing from both sides."""
+    """The accountant, if it certifies both sides in milliseconds, as a search or a ledger needs."""
     if not isinstance(by, Certified):
-        remedy = "Only brackets hold for certain from both sides: pass for example by=Certified()."
+        remedy = (
+            "It certifies both sides in milliseconds, and this asks often. Ask the others about the result."
+        )
         raise InvalidSetting("by", by, "be {Certified}", remedy)
     return by
 

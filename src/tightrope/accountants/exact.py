@@ -1,16 +1,13 @@
 """Brackets in exact integers and balls: the same theorems, and no arithmetic shared with the other route."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.accountants.certified import leaves_a_gap
 from tightrope.curve.bracket import Bracket
-from tightrope.curve.branches import Branch, list_theorems
-from tightrope.curve.exact_curve import ExactCurve
+from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.engines.face import Progress
-from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import Settings
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -20,12 +17,15 @@ from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.lookup import analyse
 
+if TYPE_CHECKING:  # which loads flint: only a curve needs it
+    from tightrope.curve.exact_curve import ExactCurve
+
 LEAST_WIDTH, FEWEST_CELLS, MOST_CELLS, FEWEST_BITS, MOST_BITS = 1e-12, 16, 1 << 24, 16, 1 << 16
 MOST_STEPS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(Accountant[ExactCurve, Bracket]):
+class Exact(Accountant["ExactCurve", Bracket]):
     """Brackets in exact integers and balls: slower than `Certified`, and shares no arithmetic with it.
 
     `width` is how far apart in epsilon the ends may be. `cells` is how many losses a window of the lattice
@@ -57,11 +57,15 @@ class Exact(Accountant[ExactCurve, Bracket]):
                 if check.whole(least=least, remedy=remedy, **{name: value}) > most:
                     raise InvalidSetting(name, value, f"be at most {most}", remedy)
 
-    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> ExactCurve:
+    def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> "ExactCurve":
         """Covers from above, witnesses from below; `progress(done, products)` is called after each product.
 
         A question takes several rounds, one per schedule and side, and each counts from 1.
         """
+        from tightrope.curve.exact_curve import ExactCurve
+        from tightrope.engines.integers.engine import ExactComposition
+        from tightrope.engines.integers.planning import Settings
+
         check_progress(progress)
         if run.steps > MOST_STEPS:
             what = f"{{steps={run.steps}}} are more than the {MOST_STEPS:,} that {{Exact}} composes"
@@ -81,7 +85,7 @@ class Exact(Accountant[ExactCurve, Bracket]):
 
         curve = ExactCurve(
             question=f"{run!r} under {relation.name}",
-            because=list_theorems(analyses),
+            because=collect_evidence(analyses),
             branches=tuple(Branch.of(analysis, compose) for analysis in analyses),
             width=self.width,
             settings=Settings(self.cells, self.bits),

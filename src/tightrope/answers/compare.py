@@ -9,6 +9,7 @@ import numpy as np
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT, Certified
+from tightrope.accountants.exact import Exact
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
@@ -33,7 +34,7 @@ AnyCurve: TypeAlias = "PrivacyCurve | RenyiCurve | GaussianLimitCurve | Simulate
 Answer = Bracket | UpperBound | Approximation | Estimate
 
 SECONDS_WORTH = 10**8  # losses, drawn in two or three seconds on one core
-SECONDS_WIDTH = 0.01  # in epsilon, of exact integers
+BRIEFLY_EXACT = Exact(width=0.01)  # takes seconds
 FEWEST_DRAWS, USUAL_DRAWS = 1_000, 100_000
 
 
@@ -136,14 +137,7 @@ def compare(
 def _list_accountants(losses: int, certified: Certified) -> tuple[AnyAccountant, ...]:
     """One of each, with as many draws as take seconds if each draw needs so many losses."""
     draws = max(min(SECONDS_WORTH // max(losses, 1), USUAL_DRAWS), 1)
-    return certified, exact_beside_others(), Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
-
-
-def exact_beside_others() -> AnyAccountant:
-    """The exact accountant, wide enough to answer in seconds."""
-    from tightrope.accountants.exact import Exact
-
-    return Exact(width=SECONDS_WIDTH)
+    return certified, BRIEFLY_EXACT, Renyi(), GaussianLimit(), MonteCarlo(draws=draws)
 
 
 def _refuse_few_draws(accountant: AnyAccountant) -> None:

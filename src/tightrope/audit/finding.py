@@ -75,10 +75,12 @@ class HypothesisTest:
 class Finding:
     """Which scheme is run, as far as it can be known, in one `sentence` and in numbers.
 
-    `sampling` is the very value the accountant takes; only the first three schemes have one. Numbers that
-    were not found, or mean nothing for the scheme, are None:
+    `sampling` is the very value the accountant takes; only the first three schemes have one, and none where
+    a record is there more than once. Numbers that were not found, or mean nothing for the scheme, are None:
 
     * `records`: the size of the dataset that is drawn from;
+    * `copies`: how often the most frequent record is among them, as far as the dataset's structure tells.
+      Where it is above 1, that many records are the group that must be accounted;
     * `batch`: the size of one logical, global batch where it is fixed (the last one may be smaller);
     * `epoch`: batches per epoch, in which a record comes at most `times` times (once, unless it is padded);
     * `reshuffles`: whether every epoch is known to draw a new order;
@@ -95,6 +97,7 @@ class Finding:
     sentence: str
     sampling: Sampling | None = None
     records: int | None = None
+    copies: int | None = None
     batch: int | None = None
     epoch: int | None = None
     times: int = 1

@@ -11,7 +11,7 @@ from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.errors import UnusableFile
+from tightrope.errors import NotPreciseEnough, UnusableFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
@@ -152,10 +152,13 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
     from tightrope.statements.verify import verify as compute_anew
 
     stated = parse_statement(read_text(as_path(file), most=PEOPLE_SEND.size), where=str(file))
-    found = compute_anew(stated)
+    found, refusal = compute_anew(stated), None
     if exact:
-        with watch_rounds("Multiplying, part") as progress:
-            found = verify_in_integers(found, progress)
+        try:
+            with watch_rounds("Multiplying, part") as progress:
+                found = verify_in_integers(found, progress)
+        except NotPreciseEnough as refused:  # what is known is said first
+            refusal = refused
     if json:
         show.print_json(
             {
@@ -176,6 +179,8 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
         )
     else:
         print(found.in_words(WORDS))
+    if found.outcome is Outcome.HOLDS and refusal is not None:
+        raise refusal
     codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
     return codes.get(found.outcome, ExitCode.NOT_MET)
 

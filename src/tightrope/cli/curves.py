@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
+from tightrope.accountants.exact import Exact
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
 from tightrope.answers.compare import Answer, AnyCurve
@@ -63,6 +64,8 @@ class CurveQuestion:
         facts = show.question_facts(self.stated, self.relation, self.by)
         if not isinstance(self.by, Certified):
             facts.append(("accountant", f"{self.by.name}, {self.by.promise}"))
+        if isinstance(self.by, Exact):
+            facts.append(("width", f"{self.by.width:g} in epsilon is asked for"))
         if isinstance(curve, GaussianLimitCurve):
             facts.append(("mu", f"{curve.mu:.9g}"))
         if isinstance(self.by, MonteCarlo):
@@ -80,6 +83,8 @@ class CurveQuestion:
         if isinstance(self.by, MonteCarlo):
             about |= {name: getattr(self.by, name) for name in ("draws", "confidence", "seed")}
             about |= {"drawing": self.by.drawing.value, "interval": self.by.interval.value}
+        if isinstance(self.by, Exact):
+            about |= {name: getattr(self.by, name) for name in ("width", "cells", "bits")}
         return about
 
 
@@ -213,14 +218,15 @@ def _more(ask: str, answer: Answer, log: Answer | None) -> show.Object:
 def _print_object(
     asked: CurveQuestion, curve: AnyCurve, rows: list[show.Object], brackets: list[Bracket]
 ) -> None:
-    question = show.question_object(asked.stated, asked.relation, asked.by)
+    stated: show.Object = {"question": show.question_object(asked.stated, asked.relation, asked.by)}
+    if not isinstance(asked.by, Certified):
+        stated["accountant"] = asked.accountant_object()
     if brackets:
         why = show.why_object(show.find_theorems(brackets), show.find_datasets(brackets))
-        show.print_json({"question": question, "brackets": rows, **why})
+        show.print_json({**stated, "brackets": rows, **why})
         return
     theorems = [show.theorem_object(evidence) for evidence in curve.because]
-    about = asked.accountant_object()
-    show.print_json({"question": question, "accountant": about, "answers": rows, "theorems": theorems})
+    show.print_json({**stated, "answers": rows, "theorems": theorems})
 
 
 def _show_worth(page: Page, asked: CurveQuestion, curve: AnyCurve, brackets: list[Bracket]) -> None:

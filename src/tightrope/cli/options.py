@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
+from tightrope.accountants.exact import Exact
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import find_accountant
 from tightrope.cli.refusals import Misused
@@ -290,7 +291,7 @@ class AccountantOptions(DrawOptions):
     accountant: Annotated[
         Literal["certified", "exact", "renyi", "gaussian-limit", "monte-carlo"],
         about(
-            "Who answers: certified (a bracket), exact (a bracket in exact integers, in seconds), renyi (an "
+            "Who answers: certified (a bracket), exact (one in exact integers, in seconds), renyi (an "
             "upper bound), gaussian-limit (an approximation) or monte-carlo (an interval with a confidence "
             "level). Accuracy and effort are for certified.",
             ANSWER,
@@ -299,22 +300,25 @@ class AccountantOptions(DrawOptions):
     effort: WhichEffort = "quick"
     width: Annotated[MaybeNumber, about("Between the ends, in epsilon; 0.001 by default.", INTEGERS)] = None
     cells: Annotated[MaybeWhole, about("Losses in a window; chosen for the width.", INTEGERS)] = None
-    bits: Annotated[MaybeWhole, about("Of a mass; chosen for the width.", INTEGERS)] = None
+    bits: Annotated[MaybeWhole, about("Masses count 2^-bits; chosen for the width.", INTEGERS)] = None
 
     def by(self, accuracy: float) -> Accountant[Any, Any]:
         """Who answers; the certified accountant to this accuracy."""
         lattice = {name: getattr(self, name) for name in ("width", "cells", "bits")}
-        exact = {name: value for name, value in lattice.items() if value is not None}
-        if self.accountant == MonteCarlo.name:
-            refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
-            return self.monte_carlo
-        refuse(f"--accountant {self.accountant}", "draws nothing: leave it out", **self.given)
-        if self.accountant == "exact":
-            return find_accountant(self.accountant)(**exact)
-        refuse(f"--accountant {self.accountant}", "has no lattice: leave it out", **exact)
+        lattice = {name: value for name, value in lattice.items() if value is not None}
+        of = f"--accountant {self.accountant}"
+        if self.accountant != MonteCarlo.name:
+            refuse(of, "draws nothing: leave it out", **self.given)
+        if self.accountant != Exact.name:
+            refuse(of, "has no lattice: leave it out", **lattice)
         if self.accountant == Certified.name:
             return Certified(accuracy=accuracy, effort=Effort(self.effort))
-        return find_accountant(self.accountant)()
+        refuse(of, "plays no game: leave it out", effort=None if self.effort == "quick" else self.effort)
+        typed = None if accuracy == Certified.accuracy else accuracy
+        refuse(of, "does not take it: leave it out", accuracy=typed)
+        if self.accountant == MonteCarlo.name:
+            return self.monte_carlo
+        return find_accountant(self.accountant)(**lattice)
 
 
 USUAL_ACCOUNTANT = AccountantOptions()

@@ -142,7 +142,7 @@ def compare(
     certified = question.certified(effort)
     by: Any = certified
     if drawing is not None:
-        others = comparing.exact_beside_others(), Renyi(), GaussianLimit()
+        others = comparing.BRIEFLY_EXACT, Renyi(), GaussianLimit()
         by = (certified, *others, drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)

@@ -48,7 +48,7 @@ class Branch(Generic[Composed]):
         )
 
 
-def list_theorems(analyses: Iterable[Analysis]) -> tuple[Evidence, ...]:
+def collect_evidence(analyses: Iterable[Analysis]) -> tuple[Evidence, ...]:
     """Every theorem that an upper end may rest on, each once."""
     return tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because))
 

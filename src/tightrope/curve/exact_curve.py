@@ -13,10 +13,9 @@ from flint import arb, ctx
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, DecidedEnds
 from tightrope.curve.curve import Curve
-from tightrope.engines.face import End, Progress
-from tightrope.engines.integers.checker import ABOVE, BELOW, Side
+from tightrope.engines.face import ABOVE, BELOW, End, Progress, Side
 from tightrope.engines.integers.engine import ExactComposition
-from tightrope.engines.integers.planning import Question, Settings
+from tightrope.engines.integers.planning import LEAST_LOG_DELTA, Settings, Whereabouts
 from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, floor_float, log_ends_of_ball
 from tightrope.theorems.evidence import Evidence
 
@@ -25,6 +24,7 @@ ROUGH = 30  # times the width: what the first round aims at
 LEAST_SHARE, USUAL_SHARE = 0.02, 0.5  # of the width: what the next round aims at
 CLEARLY = 4  # times what a round aimed at: what is so far behind is not composed more finely
 CLOSE = 1e-9  # relative in delta: as good as equal
+TINY = arb(0.9 * LEAST_LOG_DELTA).exp()  # a delta that is bounded, and not told closely
 
 
 class Sought(ABC, Generic[End]):
@@ -32,8 +32,8 @@ class Sought(ABC, Generic[End]):
 
     @property
     @abstractmethod
-    def place(self) -> Question:
-        """What is known of the place on the curve before anything is composed."""
+    def first_guess(self) -> Whereabouts:
+        """What is known of the point of the curve before anything is composed."""
 
     @abstractmethod
     def below(self, composition: ExactComposition, further: float = 0.0) -> End:
@@ -47,9 +47,13 @@ class Sought(ABC, Generic[End]):
     def width(self, ends: DecidedEnds[End], reach: Callable[[float], End]) -> float:
         """How far apart in epsilon the ends are; `reach(further)` is what the best witness would reach."""
 
+    def is_tiny(self, ends: DecidedEnds[End]) -> bool:
+        """Whether it is so small that nobody looks closer."""
+        return False
+
     @abstractmethod
-    def locate(self, ends: DecidedEnds[End], width: float) -> Question:
-        """The place on the curve, from ends that are so wide apart."""
+    def locate(self, ends: DecidedEnds[End], width: float) -> Whereabouts:
+        """What is known of it from ends that are so wide apart."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ class EpsilonAt(Sought[float]):
     delta: float
 
     @property
-    def place(self) -> Question:
+    def first_guess(self) -> Whereabouts:
         """On the level of delta."""
-        return Question(log_delta=math.log(self.delta))
+        return Whereabouts(log_delta=math.log(self.delta))
 
     def below(self, composition: ExactComposition, further: float = 0.0) -> float:
         """The epsilon of its curve, or of the curve moved."""
@@ -75,11 +79,11 @@ class EpsilonAt(Sought[float]):
         """upper - lower."""
         return 0.0 if ends.lower == ends.upper else ends.upper - ends.lower
 
-    def locate(self, ends: DecidedEnds[float], width: float) -> Question:
+    def locate(self, ends: DecidedEnds[float], width: float) -> Whereabouts:
         """In the middle, unless there is none."""
         if math.isinf(ends.upper):
-            return self.place
-        return Question((ends.lower + ends.upper) / 2, math.log(self.delta), width)
+            return self.first_guess
+        return Whereabouts((ends.lower + ends.upper) / 2, math.log(self.delta), width)
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,9 @@ class DeltaAt(Sought[arb]):
     least_width: float
 
     @property
-    def place(self) -> Question:
+    def first_guess(self) -> Whereabouts:
         """Above epsilon."""
-        return Question(self.epsilon)
+        return Whereabouts(self.epsilon)
 
     def below(self, composition: ExactComposition, further: float = 0.0) -> arb:
         """delta on its curve, or on the curve moved."""
@@ -111,10 +115,14 @@ class DeltaAt(Sought[arb]):
             apart *= 2
         return apart
 
-    def locate(self, ends: DecidedEnds[arb], width: float) -> Question:
+    def is_tiny(self, ends: DecidedEnds[arb]) -> bool:
+        """Whether the upper end is."""
+        return bool(ends.upper < TINY)
+
+    def locate(self, ends: DecidedEnds[arb], width: float) -> Whereabouts:
         """At epsilon and on the level of the upper end."""
         log_delta = float(ends.upper.log()) if ends.upper > 0 else None
-        return Question(self.epsilon, log_delta, 4 * width)
+        return Whereabouts(self.epsilon, log_delta, 4 * width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +156,7 @@ class ExactCurve(Curve[Bracket]):
         for epsilon in epsilons:
             ends, width = self._delta(epsilon)
             low, high = max(floor_float(ends.lower), 0.0), min(ceil_float(ends.upper), 1.0)
-            found.append(self._bracket(low, high, ends.decision, width))
+            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -157,7 +165,7 @@ class ExactCurve(Curve[Bracket]):
             ends, width = self._delta(epsilon)
             low = log_ends_of_ball(ends.lower)[0] if ends.lower > 0 else -math.inf
             high = min(log_ends_of_ball(ends.upper)[1], 0.0) if ends.upper > 0 else -math.inf
-            found.append(self._bracket(low, high, ends.decision, width))
+            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _delta(self, epsilon: float) -> tuple[DecidedEnds[arb], float]:
@@ -183,18 +191,18 @@ class ExactCurve(Curve[Bracket]):
 
         ends = self._ends(sought)
         width = sought.width(ends, reach)
-        place, aim = sought.place, min(ROUGH * self.width, 1.0)
+        known, aim = sought.first_guess, min(ROUGH * self.width, 1.0)
         contenders = self._sides
         for _ in range(MOST_ROUNDS):
-            if width <= self.width:
+            if width <= self.width or sought.is_tiny(ends):
                 break
             could_be_finer = [
-                composition.improve(sides, place, aim, self.settings, self.progress)
+                composition.improve(sides, known, aim, self.settings, self.progress)
                 for composition, sides in contenders.items()
             ]
             ends = self._ends(sought)
             width = sought.width(ends, reach)
-            place = sought.locate(ends, width)
+            known = sought.locate(ends, width)
             contenders = self._contenders(sought, ends, CLEARLY * aim)
             if aim <= self.width:
                 if self.has_theory_gap or not all(could_be_finer):
@@ -247,14 +255,17 @@ class ExactCurve(Curve[Bracket]):
         theorems = dict.fromkeys(evidence for _, because, _ in uppers for evidence in because)
         return DecidedEnds(lower, upper, Decision(tuple(theorems), datasets, name))
 
-    def _bracket(self, lower: float, upper: float, decision: Decision, width: float) -> Bracket:
+    def _bracket(
+        self, lower: float, upper: float, decision: Decision, width: float, *, is_tiny: bool = False
+    ) -> Bracket:
         gap = None
         if width > self.width:
-            relative = Bracket(lower, upper).relative_width
-            if self.has_theory_gap:
+            why = "the lattice is too coarse to bring them closer"
+            remedy = "More {cells} narrow the bracket and take longer"
+            if is_tiny:
+                why, remedy = "so small a delta is bounded, and not told closely", ""
+            elif self.has_theory_gap:
                 why = "the cover and the datasets that come closest to it do not meet"
-                gap = Gap(relative, self.width, why, "{Certified} with {effort=TIGHT} may narrow the bracket")
-            else:
-                why = "the lattice is too coarse to bring them closer"
-                gap = Gap(relative, self.width, why, "More {cells} narrow the bracket and take longer")
+                remedy = "{Certified} with {effort=TIGHT} may narrow the bracket"
+            gap = Gap(Bracket(lower, upper).relative_width, self.width, why, remedy)
         return Bracket(lower, upper, decided_by=decision, gap=gap)

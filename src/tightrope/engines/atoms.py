@@ -1,23 +1,13 @@
 """One step as finitely many losses, erring to a known side: spread ABOVE the truth, or merged BELOW it."""
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
 from tightrope.engines.cells import Cells
 from tightrope.engines.enclosures import log_sum_above, raised
+from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-
-
-class Side(Enum):
-    """On which side of the truth a discretised step lies."""
-
-    ABOVE = "above"
-    BELOW = "below"
-
-
-ABOVE, BELOW = Side.ABOVE, Side.BELOW
 
 
 @dataclass(frozen=True)

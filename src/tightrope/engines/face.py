@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:  # which takes long to load
@@ -30,6 +31,16 @@ class Errors:
     def total(self) -> float:
         """The sum of all errors."""
         return self.discretisation + self.tails + self.aliasing + self.cut_off + self.rounding
+
+
+class Side(Enum):
+    """On which side of the truth a bound, or a discretised step, lies."""
+
+    ABOVE = "above"
+    BELOW = "below"
+
+
+ABOVE, BELOW = Side.ABOVE, Side.BELOW
 
 
 class Contradiction(Exception):

@@ -1,10 +1,12 @@
 """The tensors that reach a model, as the batch of the loader that they are, if they are one."""
 
+import operator
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from tightrope.audit.steps.draws import HandedBatch
 
@@ -16,94 +18,107 @@ def list_tensors(value: Any, depth: int = 4) -> list[Tensor]:
     """The tensors in nested lists, tuples and mappings that have a batch dimension."""
     if isinstance(value, Tensor):
         return [value] if value.ndim else []
-    if isinstance(value, list | tuple):
-        parts: Iterable[Any] = value
-    elif isinstance(value, Mapping):
-        parts = value.values()
-    else:
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):  # a union would be built anew for each batch
         return []
-    found: list[Tensor] = []
-    for part in parts:
-        if isinstance(part, Tensor):
-            if part.ndim:
-                found.append(part)
-        elif depth:
-            found += list_tensors(part, depth - 1)
-    return found
+    return [one for part in value for one in list_tensors(part, depth - 1)] if depth else []
 
 
-class _Kept(NamedTuple):
-    """A batch, and its tensors with their versions: a tensor that was written to is another one."""
-
-    batch: HandedBatch
-    tensors: list[Tensor]
-    versions: list[int]
+# A batch, its tensors, and how often each had been written to: a tensor that is written to is another one.
+KeptTensors = tuple[HandedBatch, list[Tensor], list[int]]
 
 
 class HandedTensors:
     """The tensors of the batches that were handed to a training loop, so as to know them again."""
 
     def __init__(self) -> None:
-        self._latest: _Kept | None = None
-        self._before: _Kept | None = None
+        self.latest: KeptTensors | None = None
+        self._before: KeptTensors | None = None
         self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        tensors = list_tensors(data)
-        if self._before is not None and not self._before.batch.draw.is_used:
-            self._keep_while_alive(self._before)
-        self._before, self._latest = self._latest, _Kept(batch, tensors, [_version(one) for one in tensors])
+        before = self._before
+        if before is not None and not before[0].draw.is_used:
+            self._keep_while_alive(before)
+        self._before = self.latest
+        try:  # the usual batch is a list of tensors
+            self.latest = batch, data, list(map(_read_version, data if type(data) is list else ()))
+        except (AttributeError, RuntimeError):
+            self.latest = None
+        if self.latest is None or type(data) is not list:
+            tensors = list_tensors(data)
+            self.latest = batch, tensors, list(map(_version, tensors))
 
-    def _keep_while_alive(self, kept: _Kept) -> None:
+    def _keep_while_alive(self, kept: KeptTensors) -> None:
         """Know a batch that others keep, in a queue for example, as long as they do."""
-        for tensor, version in zip(kept.tensors, kept.versions, strict=True):
-            self._alive[id(tensor)] = (weakref.ref(tensor), version, kept.batch)
+        batch, tensors, versions = kept
+        for tensor, version in zip(tensors, versions, strict=True):
+            self._alive[id(tensor)] = (weakref.ref(tensor), version, batch)
         while len(self._alive) > MOST_ALIVE:
             del self._alive[next(iter(self._alive))]
 
     def find(self, inputs: Any) -> tuple[HandedBatch | None, int | None]:
-        """The batch, or the part of one, that all of these inputs are; and the length of the first."""
+        """The batch, or the part of one, that all of these inputs are; and their length, where known."""
         tensors = list_tensors(inputs)
         if not tensors:
             return None, None
-        found = self._find_tensor(tensors[0])
+        # inside vmap the first dimension is not that of the records
+        records = None if is_functorch_wrapped_tensor(tensors[0]) else len(tensors[0])
+        found = self._find_tensor(_unwrap(tensors[0]))
         for other in tensors[1:]:
-            if found is None or self._find_tensor(other) != found:
-                return None, len(tensors[0])
-        return found, len(tensors[0])
+            if found is None or self._find_tensor(_unwrap(other)) != found:
+                return None, records
+        return found, records
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        kept_ones = [kept for kept in (self._latest, self._before) if kept is not None]
-        for kept in kept_ones:
-            for one, version in zip(kept.tensors, kept.versions, strict=True):
+        at_hand = [kept for kept in (self.latest, self._before) if kept is not None]
+        for batch, tensors, versions in at_hand:
+            for one, version in zip(tensors, versions, strict=True):
                 if one is tensor:
-                    return kept.batch if _version(tensor) == version else None
+                    return batch if _version(tensor) == version else None
         known = self._alive.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[2] if known[1] == _version(tensor) else None
         try:
-            return self._find_copy(tensor, kept_ones)
-        except RuntimeError:  # inside vmap and the like a tensor has no memory to look at
+            return _find_copy(tensor, at_hand)
+        except RuntimeError:  # some kinds of tensors have no memory to look at
             return None
 
-    def _find_copy(self, tensor: Tensor, kept_ones: list[_Kept]) -> HandedBatch | None:
-        for kept in kept_ones:
-            for one, version in zip(kept.tensors, kept.versions, strict=True):
-                if _version(one) == version and (found := _compare(tensor, one, kept.batch)):
-                    return found
-        return None
+
+def _find_copy(tensor: Tensor, at_hand: list[KeptTensors]) -> HandedBatch | None:
+    for batch, tensors, versions in at_hand:
+        for one, version in zip(tensors, versions, strict=True):
+            if one.ndim and _version(one) == version and (found := _compare(tensor, one, batch)):
+                return found
+    return None
+
+
+def _unwrap(tensor: Tensor) -> Tensor:
+    """The whole tensor of which a function under vmap sees one record."""
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
+    return tensor
+
+
+_read_version = operator.attrgetter("_version")
 
 
 def _version(tensor: Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+    """How often a tensor was written to."""
+    try:
+        version: int = tensor._version
+        return version
+    except RuntimeError:  # nobody counts in inference mode
+        return -1
 
 
 def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:
     """The batch, or part of it, if `tensor` is `other`, a view of it, some rows of it, or a copy."""
     if tensor.device == other.device and _share_memory(tensor, other):
         if tensor.numel() == other.numel() and tensor.data_ptr() == other.data_ptr():
-            return batch
+            return batch if _is_laid_out_alike(tensor, other) else None
         return _find_rows(tensor, other, batch)
     is_copy = len(tensor) == len(other) and tensor.numel() == other.numel() and _same_values(tensor, other)
     return batch if is_copy else None
@@ -112,6 +127,19 @@ def _compare(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch |
 def _share_memory(tensor: Tensor, other: Tensor) -> bool:
     memory = tensor.untyped_storage().data_ptr()
     return bool(memory != 0 and memory == other.untyped_storage().data_ptr())
+
+
+def _is_laid_out_alike(tensor: Tensor, other: Tensor) -> bool:
+    """Whether a view from the same place holds each value of `other` once, and its records where they are.
+
+    An expanded view holds one record many times, and a square batch can be transposed.
+    """
+    if len(tensor) == len(other) and tensor.stride(0) != other.stride(0):
+        return False
+    if tensor.is_contiguous() and other.is_contiguous():
+        return True
+    mine, yours = (sorted(zip(one.stride(), one.shape, strict=True)) for one in (tensor, other))
+    return mine == yours
 
 
 def _find_rows(tensor: Tensor, other: Tensor, batch: HandedBatch) -> HandedBatch | None:

@@ -16,34 +16,30 @@ from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
 from tightrope.audit.steps.draws import HandedBatch
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 from tightrope.errors import Described, InvalidSetting
-from tightrope.integrations.torch_inputs import HandedTensors
+from tightrope.integrations.torch_inputs import HandedTensors, list_tensors
 from tightrope.integrations.torch_loaders import listen, why_blind
 
 OnStep = Callable[[CheckedStep], None]
 FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
+SEVERAL_BATCHES = "it adds up the gradients of several batches"
 ONE_STEP_EACH = (
     "Iterate over that loader, the one that make_private returned if there is an engine, and take one step "
     "for each of its batches."
 )
 
 
-def refuse_unmatched(step: CheckedStep) -> None:
-    """Raise on a step whose gradients are not those of a fresh draw."""
-    if step.verdict is StepVerdict.UNMATCHED:
-        raise InvalidSetting("step", Described(f"another: {step.why}"), FRESH_BATCH, ONE_STEP_EACH)
-
-
 class TrainingWatch:
     """Sees the batches that a loader hands out, the inputs of a model and the steps of an optimizer.
 
-    `before_step` is called with the verdict on each step before it is taken, and may refuse it by raising;
-    `refuse_unmatched` does. What was seen of all steps is the `summary`.
+    If it `refuses`, a step that is not taken on a fresh batch raises before it is taken. `on_step` is called
+    with the verdict on each step that is. What was seen of all steps is the `summary`.
     """
 
-    def __init__(self, *, before_step: OnStep | None = None) -> None:
+    def __init__(self, *, refuses: bool = False, on_step: OnStep | None = None) -> None:
         self.checks = StepChecks()
-        self._before_step = before_step
+        self.refuses, self.on_step = refuses, on_step
         self._tensors = HandedTensors()
+        self._whole: HandedBatch | None = None  # the batch of the only forward pass since the last gradients
         self._finding: Finding | None = None
         self._handles: list[Any] = []
         self._depth = 0  # of calls of the model that have not returned
@@ -62,14 +58,19 @@ class TrainingWatch:
             listen(loader, self)
 
     def watch_model(self, model: Any) -> None:
-        """See the inputs of each forward pass in training mode, and parts that are called by themselves."""
+        """See the inputs of each forward pass in training mode, and parts that are called by themselves.
+
+        Trainers call a model's parts, `self.network(points)`, where a plain loop calls the model.
+        """
+        children = [child for child in model.children() if next(child.parameters(), None) is not None]
+        entries = dict.fromkeys([model, *children])
         self._handles += [
-            model.register_forward_pre_hook(self._enter, with_kwargs=True),
-            model.register_forward_hook(self._leave, always_call=True),
+            *(entry.register_forward_pre_hook(self._enter, with_kwargs=True) for entry in entries),
+            *(entry.register_forward_hook(self._leave, always_call=True) for entry in entries),
             *(
                 part.register_forward_pre_hook(self._see_part)
                 for part in model.modules()
-                if next(part.parameters(recurse=False), None) is not None
+                if part not in entries and next(part.parameters(recurse=False), None) is not None
             ),
         ]
 
@@ -94,40 +95,76 @@ class TrainingWatch:
         """The training loop asked for a batch after the last one."""
         self.checks.end_pass()
 
-    def see_inputs(self, inputs: Any) -> None:
+    def doubt(self, why: str) -> None:
+        """The loader no longer draws as it did when it was looked at: no step matches from now on."""
+        self.checks.fault = self.checks.fault or why
+        self.checks.usual = None
+
+    def see_inputs(self, *inputs: Any) -> None:
         """A forward pass on these inputs, for training."""
+        self._look_again()
         batch, records = self._tensors.find(inputs)
         self.checks.see_inputs(batch, records=records)
 
-    def judge_step(self) -> CheckedStep:
-        """The verdict on the step that is about to be taken with the gradients held now."""
+    def judge_step(self) -> None:
+        """A step is about to be taken with the gradients held now: refuse it, or tell of it."""
         step = self.checks.judge()
-        if self._before_step is not None:
-            self._before_step(step)
-        return step
+        if self.refuses and step.verdict is StepVerdict.UNMATCHED:
+            raise InvalidSetting("step", Described(f"another: {step.why}"), FRESH_BATCH, ONE_STEP_EACH)
+        if self.on_step is not None:
+            self.on_step(step)
 
     # hooks
 
-    def _enter(self, model: Any, *inputs: Any) -> None:
+    def _enter(self, entry: Any, args: Any, kwargs: Any) -> None:
         self._depth += 1
-        if self._depth == 1 and model.training and torch.is_grad_enabled():
-            self._forget_stale_inputs()
-            self.see_inputs(inputs)
+        if self._depth > 1 or not entry.training or not _is_grad_enabled():
+            return
+        latest = self._tensors.latest
+        if latest is None or kwargs or len(args) != 1 or self._whole or self.checks.has_inputs:
+            self._see_entry(args, kwargs)
+            return
+        # the usual forward pass is the only one, on the first tensor of the batch handed over last
+        batch, tensors, versions = latest
+        if tensors and args[0] is tensors[0] and args[0]._version == versions[0]:
+            self._whole = batch
+        else:
+            self._see_entry(args)
 
     def _leave(self, *_: Any) -> None:
         self._depth -= 1
 
-    def _see_part(self, part: Any, _: Any) -> None:
-        """A part of the model that is called by itself has inputs of which nothing is known."""
-        if not self._depth and part.training and torch.is_grad_enabled() and not _is_in_backward():
-            self._forget_stale_inputs()
-            self.checks.see_inputs(None)
+    def _see_part(self, part: Any, args: Any) -> None:
+        if not self._depth and part.training and _is_grad_enabled():
+            self._see_entry(args)
 
-    def _forget_stale_inputs(self) -> None:
-        """Forget inputs that are known to have led to no gradients that are still there."""
+    def _see_entry(self, *inputs: Any) -> None:
+        """The model, or a part of it, is called by itself.
+
+        What other parts have computed of their inputs says nothing new: those were seen.
+        """
+        tensors = list_tensors(inputs)
+        given = [one for one in tensors if one.grad_fn is None]
+        if (given or not tensors) and not _is_in_backward():
+            self.see_inputs(given)
+
+    def _look_again(self) -> None:
+        """The step to come is not the usual one: tell the checks of the forward pass there was."""
+        whole, self._whole = self._whole, None
+        if self._has_stale_inputs():
+            self.checks.forget_inputs()
+        elif whole is not None:
+            self.checks.see_inputs(whole)
+
+    def _has_stale_inputs(self) -> bool:
+        """Whether the forward passes so far are known to have led to no gradients that are still there."""
+        return False
 
     def _take_plain_step(self, *_: Any) -> None:
+        self._look_again()
         self.checks.hold_gradients()
+        if len(self.checks.judge().draws) > 1:
+            self.checks.fail(SEVERAL_BATCHES)
         self.judge_step()
         self.checks.take_step()
 
@@ -146,13 +183,16 @@ class TrainingWatch:
         return apply_steps(self._finding, self.summary)
 
 
+_is_grad_enabled = torch.is_grad_enabled
+
+
 def _is_in_backward() -> bool:
     """Whether a forward pass is done once more for the sake of a backward pass, to save memory."""
     return bool(torch._C._current_graph_task_id() != -1)
 
 
 def watch_training(
-    *, loader: Any, model: Any, optimizer: Any, before_step: OnStep | None = refuse_unmatched
+    *, loader: Any, model: Any, optimizer: Any, refuses: bool = True, on_step: OnStep | None = None
 ) -> TrainingWatch:
     """Watch a plain torch loop. By default a step on anything but a fresh batch of `loader` is refused.
 
@@ -171,7 +211,7 @@ def watch_training(
     >>> print(watch.summary.sentence)
     Each of the 5 steps was seen to use the records of one fresh batch of the loader.
     """
-    watch = TrainingWatch(before_step=before_step)
+    watch = TrainingWatch(refuses=refuses, on_step=on_step)
     watch.watch_loader(loader)
     watch.watch_model(model)
     watch.watch_optimizer(optimizer)

@@ -87,6 +87,12 @@ SHARE = Constraint(
     ("share", "records"),
     _is_least_share,
 )
+COPIES = Constraint(
+    "copies",
+    "copies of a record are records, so copies <= records",
+    ("copies", "records"),
+    lambda copies, records: copies <= records,
+)
 IN_ORDER = (ONE_BATCH, EPOCH, TIMES, FULL, FULL_SIZES, ALIKE, ALIKE_ONCE, ALIKE_READ)
 
 CONSTRAINTS: dict[Scheme, tuple[Constraint, ...]] = {
@@ -224,7 +230,8 @@ def check_arithmetic(implemented: Implemented, dataset: Dataset) -> Iterator[Inv
         needs = " and ".join(f"implemented.{name}" for name in missing)
         problem = f"= {implemented.epoch} is stated without {needs}"
         yield UnusableFile("implemented.epoch", problem, "State them too: nobody can check it without.")
-    yield from _check_constraints(CONSTRAINTS.get(scheme, ()), implemented, dataset, places)
+    constraints = (COPIES, *CONSTRAINTS.get(scheme, ()))
+    yield from _check_constraints(constraints, implemented, dataset, places)
 
 
 def _check_constraints(
@@ -243,7 +250,8 @@ def _check_constraints(
 def _find_places(implemented: Implemented, dataset: Dataset) -> dict[str, str]:
     """Where each number stands that is known; sizes that are not implemented.* are those of the dataset."""
     places = {name: f"dataset.{name}" for name in ("records", "batch") if getattr(dataset, name) is not None}
-    places |= {name: f"implemented.{name}" for name in NUMBERS if getattr(implemented, name) is not None}
+    numbers = (*NUMBERS, "copies")
+    places |= {name: f"implemented.{name}" for name in numbers if getattr(implemented, name) is not None}
     places |= {name: f"implemented.{name}" for name in ("evidence", "rate_range")}
     for name in ("rate", "batch", "population"):
         if hasattr(implemented.sampling, name):
@@ -285,7 +293,11 @@ def _check_sampling_kind(implemented: Implemented) -> Iterator[InvalidSetting]:
     """The scheme against the sampling that is said to be implemented."""
     scheme, sampling = str(implemented.scheme), implemented.sampling
     kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
-    if kind != (expected if expected in SAMPLING_SPELLINGS else None):
+    is_accounted = expected in SAMPLING_SPELLINGS and (implemented.copies or 1) == 1
+    if kind != (expected if is_accounted else None):
         clash = f"contradicts implemented.sampling = {kind!r}"
-        remedy = "The schemes that are accounted have their own sampling, and the others have none."
+        remedy = (
+            "The schemes that are accounted have their own sampling, unless a record has copies; the others "
+            "have none."
+        )
         yield UnusableFile(f"implemented.scheme = {scheme!r}", clash, remedy)

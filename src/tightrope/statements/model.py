@@ -170,6 +170,7 @@ class Implemented(ClosedTable):
     sentence: Words
     sampling: Annotated[StatedSampling, Field(discriminator="kind")] | None = None
     records: Count | None = None
+    copies: Count | None = None
     batch: Count | None = None
     epoch: Count | None = None
     times: Count = 1

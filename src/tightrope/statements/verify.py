@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from tightrope import __version__
+from tightrope.accountants.exact import Exact
 from tightrope.answers.spend import epsilon
 from tightrope.audit.claims.judge import Audit, audit
 from tightrope.audit.finding import Scheme
@@ -111,8 +112,6 @@ def verify_in_integers(found: Verification, progress: Progress | None = None) ->
     Both brackets must overlap, and neither the stated upper end nor, where what runs is what was accounted,
     the claim may be below what exact integers reach.
     """
-    from tightrope.accountants.exact import Exact  # and flint
-
     stated, claimed = found.statement, found.audit.claimed
     asked: Any = {"delta": stated.claim.delta, "relation": stated.neighbours, "progress": progress}
     exact = epsilon(stated.accounted, by=Exact(), **asked)

@@ -26,6 +26,7 @@ from tightrope.theorems.composition import (
 )
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
+from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
     GAME_COVER,
@@ -167,5 +168,6 @@ def list_theorems() -> tuple[Evidence, ...]:
         CENTRAL_LIMIT,
         BIASED_DOWN,
         *BATCHING_THEOREMS,
+        *REPEATED_RECORD_THEOREMS,
         *REFUTED_BELIEFS,
     )

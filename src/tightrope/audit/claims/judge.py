@@ -115,11 +115,18 @@ class Audit:
 
 
 def audit(
-    loader: object, run: Run | Step, *, delta: float, relation: Relation | str, by: Certified = BY_DEFAULT
+    loader: object,
+    run: Run | Step,
+    *,
+    delta: float,
+    relation: Relation | str,
+    by: Certified = BY_DEFAULT,
+    records: int | None = None,
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader (it is inspected), the path of a recording (it is watched), or a `Finding`.
+    `loader` is a torch DataLoader (it is inspected), a batch selection strategy of jax_privacy (likewise; say
+    from how many `records` it draws), the path of a recording (it is watched), or a `Finding`.
     The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
@@ -135,7 +142,7 @@ def audit(
         remedy = "Pass what was accounted: Step(mechanism, sampling) * times."
         raise InvalidSetting("run", run, "hold at least one step", remedy)
     check.open_probability(delta=delta)
-    finding, neighbours = _find(loader), as_relation(relation)
+    finding, neighbours = _find(loader, records), as_relation(relation)
     claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
     agrees = all(_agrees(step.sampling, finding) for step, _ in accounted)
     samplings = {step.sampling for step, _ in accounted}
@@ -162,14 +169,17 @@ def audit(
     )
 
 
-def _find(loader: object) -> Finding:
-    if isinstance(loader, Finding):
-        return loader
-    return watch(loader) if isinstance(loader, str | Path) else inspect_loader(loader)
+def _find(loader: object, records: int | None) -> Finding:
+    if not isinstance(loader, Finding | str | Path):
+        return inspect_loader(loader, records=records)
+    if records is not None:
+        remedy = "Findings and recordings say it themselves."
+        raise InvalidSetting("records", records, "be left out", remedy)
+    return loader if isinstance(loader, Finding) else watch(loader)
 
 
 def _agrees(claimed: Sampling, finding: Finding) -> bool:
-    found = finding.sampling
+    found = finding.sampling if (finding.copies or 1) == 1 else None
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
         if finding.rate_range is not None:
             return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
@@ -196,6 +206,8 @@ def _draw_afresh(
     """epsilon if batches of the size found were drawn without replacement; None where that is not known."""
     if finding.batch is None or finding.records is None or finding.batch >= finding.records:
         return None
+    if (finding.copies or 1) > 1:
+        return None  # that would not be understood either
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
         return by.curve(resample(run, sampling), relation).epsilon(delta)

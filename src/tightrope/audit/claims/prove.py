@@ -14,7 +14,7 @@ from tightrope.numerics.floats import ceil_fraction, floor_fraction
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import Poisson, Sampling
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import (
     LARGEST_SUM,
@@ -26,6 +26,13 @@ from tightrope.theorems.other_batchings import (
     reveal_shuffle,
     reveal_visits,
     split_draws,
+)
+from tightrope.theorems.repeated_records import (
+    COPIES_ONE_BY_ONE,
+    COPIES_TOGETHER,
+    bound_one_by_one,
+    move_together,
+    witness_copies,
 )
 
 MOST_DRAWS = 10**6  # in one batch: every number of them is weighed, which takes seconds and memory
@@ -57,6 +64,11 @@ class _Claim:
     by: Certified
     starts: int
     epochs: int | None
+
+    @property
+    def copies(self) -> int:
+        """How often the differing record is in the dataset."""
+        return self.finding.copies or 1
 
     @property
     def visits(self) -> int:
@@ -139,6 +151,8 @@ def prove_bound(
         epochs=None if epochs is None else check.whole(least=1, epochs=epochs),
     )
     try:
+        if claim.copies > 1:
+            return _bound_copies(claim)
         if finding.sampling is not None:
             return _bound_sampling(claim, finding.sampling)
         return _BOUNDS.get(finding.scheme, _bound_nothing)(claim)
@@ -267,6 +281,73 @@ _BOUNDS: dict[Scheme, Callable[[_Claim], ProvedBound]] = {
 }
 
 
+def _bound_copies(claim: _Claim) -> ProvedBound:
+    """What is proved where one record is in the dataset several times."""
+    sampling = _list_samplings(claim.finding).get(claim.finding.scheme)
+    if sampling is None:
+        return _bound_copies_in_order(claim)
+    if isinstance(sampling, EveryRecord):
+        together = claim.bound(move_together(claim.run, copies=claim.copies))
+        return ProvedBound(epsilon=together, because=(COPIES_TOGETHER,))
+    lower = _reach_copies(claim, sampling)
+    if isinstance(sampling, WithoutReplacement) and claim.relation is not SUBSTITUTE:
+        fewer = f"without the {claim.copies:,} copies of a record the rate of the others is another"
+        return _give_up(f"{fewer}. For exchanged records there is a bound", lower, (COPIES_TOGETHER,))
+    curve = claim.by.curve(resample(claim.run, sampling), claim.relation)
+    try:
+        upper = bound_one_by_one(
+            lambda delta: curve.epsilon(delta).upper, copies=claim.copies, delta=claim.delta
+        )
+    except (NoTheorem, NotPreciseEnough) as refusal:
+        return _give_up(str(refusal), lower, (COPIES_TOGETHER,))
+    because = (COPIES_TOGETHER,) * bool(lower) + (COPIES_ONE_BY_ONE,)
+    return ProvedBound(epsilon=Bracket(lower, upper), because=because)
+
+
+def _list_samplings(finding: Finding) -> dict[Scheme, Sampling]:
+    """What the accountant would take for the indices, as far as the numbers found allow it."""
+    found: dict[Scheme, Sampling] = {Scheme.EVERY_RECORD: EveryRecord()}
+    if finding.rate is not None:
+        found[Scheme.POISSON] = Poisson(rate=finding.rate)
+    if finding.batch is not None and finding.records is not None:
+        fixed = WithoutReplacement(batch=finding.batch, population=finding.records)
+        found[Scheme.WITHOUT_REPLACEMENT] = fixed
+    return found
+
+
+def _reach_copies(claim: _Claim, sampling: Poisson | WithoutReplacement) -> float:
+    """The epsilon that datasets with copies reach; 0 where that is known for no such noise."""
+    fixed, substitutes = isinstance(sampling, WithoutReplacement), claim.relation is SUBSTITUTE
+    if not claim.largest_noise or (fixed and not substitutes and not _leaves_a_batch(claim)):
+        return 0.0
+    relation, reached = ADD_OR_REMOVE if fixed and substitutes else claim.relation, [0.0]
+    for witness in witness_copies(claim.run, sampling, copies=claim.copies):
+        try:
+            reached.append(claim.by.curve(witness, relation).epsilon(claim.delta).lower)
+        except NotPreciseEnough:
+            continue  # then less is known; what is said stays true
+    return max(reached)
+
+
+def _leaves_a_batch(claim: _Claim) -> bool:
+    """Whether the records besides the copies are enough for a batch of the size found."""
+    return (claim.finding.batch or 0) + claim.copies <= (claim.finding.records or 0)
+
+
+def _bound_copies_in_order(claim: _Claim) -> ProvedBound:
+    """Copies of a record in batches that share an order: they may all come in one batch of each epoch."""
+    scheme = claim.finding.scheme
+    witness = _shuffle_witness(claim) if scheme is Scheme.SHUFFLE else None
+    lower = claim.reach(witness) if witness else 0.0
+    once_per_epoch = (Scheme.SHUFFLE, Scheme.FIXED_PARTITION, Scheme.BALLS_IN_BINS)
+    if scheme not in once_per_epoch or (
+        claim.relation is not SUBSTITUTE and scheme is not Scheme.BALLS_IN_BINS
+    ):
+        return _give_up(f"a record is there {claim.copies:,} times, which no theorem here covers", lower)
+    together = reveal_visits(move_together(claim.run, copies=claim.copies), visits=claim.visits)
+    return _conclude(claim, lower, claim.bound(together).upper)
+
+
 def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     """The largest sum of the full batches of each whole epoch, as far as the numbers found allow it."""
     finding, steps, noise = claim.finding, claim.run.steps, claim.largest_noise
@@ -275,9 +356,9 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
         return None
     if full * batch > records or full > epoch:
         return None  # no dataset has these numbers, which can only have been declared
-    # one record fewer leaves the first batches full, but perhaps not the last of them
-    shrinks = claim.relation is not SUBSTITUTE and full * batch > records - 1
-    seen, epochs = full - shrinks, claim.whole_epochs
+    # without the record the first batches are still full, but perhaps not the last of them
+    missing = 0 if claim.relation is SUBSTITUTE else claim.copies
+    seen, epochs = min(full, max(records - missing, 0) // batch), claim.whole_epochs
     if finding.how is How.INSPECTED and not claim.is_cut and steps < epoch:
         seen, epochs = min(seen, steps), 1  # part of one epoch, from its first batch on
     weight = Fraction(seen * batch, records)
@@ -299,8 +380,8 @@ def _conclude(
     return ProvedBound(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
 
 
-def _give_up(why_not: str, lower: float = 0.0) -> ProvedBound:
-    because = (LARGEST_SUM,) if lower else ()
+def _give_up(why_not: str, lower: float = 0.0, of: tuple[Evidence, ...] = (LARGEST_SUM,)) -> ProvedBound:
+    because = of if lower else ()
     return ProvedBound(epsilon=Bracket(lower, math.inf), because=because, why_not=why_not.removesuffix("."))
 
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from tightrope.audit.finding import Finding, Scheme
+from tightrope.audit.loaders.collating import tell_collate
 from tightrope.audit.loaders.cuts import Cut
+from tightrope.audit.loaders.datasets import RecordCopies, count_copies
 from tightrope.audit.loaders.samplers import BATCH_SAMPLERS
+from tightrope.audit.loaders.strategies import STRATEGIES
 from tightrope.audit.loaders.words import (
     count,
     kind_of,
@@ -17,28 +20,48 @@ from tightrope.audit.loaders.words import (
     tell_unknown,
     tell_unread,
 )
+from tightrope.errors import InvalidSetting
+from tightrope.numerics import check
 
 SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
 
 
-def inspect_loader(loader: object) -> Finding:
+def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     """Which scheme a torch `DataLoader` runs, by the exact classes of the loader and its samplers.
 
     Loaders of torch, Opacus (also a `BatchMemoryManager`) and Accelerate are read, and nothing is drawn from
     them. A class that is not known, such as a subclass that may override `__iter__`, gives `Scheme.UNKNOWN`
-    and never a guess. Not seen from here: a dataset that picks records by itself, a training loop that stops
-    early, and other processes that draw on their own.
+    and never a guess. Records that are there several times are counted. Not seen from here: a dataset class
+    of your own that gives one record under two indices, a `collate_fn` that mixes records, a training loop
+    that stops early, and other processes that draw on their own.
+
+    A batch selection strategy of jax_privacy is read too. It holds no dataset: `records` says how many
+    examples its `batch_iterator` is given.
     """
+    strategy = STRATEGIES.get(kind_of(loader))
+    if strategy:
+        return strategy(loader, _check_records(records))
+    if hasattr(loader, "batch_iterator") and not isinstance(loader, type):
+        return tell_unread(loader, role="strategy", records=records)
+    if records is not None:
+        raise InvalidSetting("records", records, "be left out", "The dataset of the loader tells it.")
     reader = LOADERS.get(kind_of(loader))
     if reader:
         return reader(loader)
     if not _looks_like_a_loader(loader):
         remedy = (
-            "Pass the DataLoader that the training iterates over, or what watch(batches, records=...) finds "
-            "in the index batches."
+            "Pass the DataLoader that the training iterates over, a strategy of jax_privacy, or what "
+            "watch(batches, records=...) finds in the index batches."
         )
         raise refuse("be a torch DataLoader", name_class(loader), remedy)
     return tell_unread(loader, role="loader")
+
+
+def _check_records(records: int | None) -> int:
+    if records is None:
+        remedy = "A strategy holds no dataset: pass records=, what its batch_iterator takes as num_examples."
+        raise InvalidSetting("records", records, "be the number of examples", remedy)
+    return check.whole(least=1, records=records)
 
 
 def _looks_like_a_loader(loader: object) -> bool:
@@ -57,10 +80,17 @@ def _read_parts(loader: Any, *, processes: int, split: bool, drop_last: bool) ->
         kind = f"{name_class(loader.dataset)}, an IterableDataset"
         return tell_unknown(f"The dataset is {kind}, which picks its records by itself")
     records = _count_records(loader.dataset)
-    batch_sampler = loader.batch_sampler
-    if batch_sampler is None:
+    if loader.batch_sampler is None:
         reason = "With batch_size=None the dataset makes the batches, not the loader"
         return tell_unknown(reason, records=records)
+    finding = _read_batches(loader, records, processes=processes, split=split, drop_last=drop_last)
+    mixes = tell_collate(loader.collate_fn)
+    finding = add_note(finding, mixes) if mixes else finding
+    return finding if finding.scheme is Scheme.UNKNOWN else tell_copies(finding, count_copies(loader.dataset))
+
+
+def _read_batches(loader: Any, records: int, *, processes: int, split: bool, drop_last: bool) -> Finding:
+    batch_sampler = loader.batch_sampler
     # looked through here and nowhere deeper: a wrapper around it would deal with parts of batches
     if kind_of(batch_sampler) == SPLITTING and processes == 1:
         whole = finish(read_batch_sampler(batch_sampler.sampler, records))
@@ -136,6 +166,26 @@ def finish(batches: Cut | Finding) -> Finding:
 def add_note(finding: Finding, note: str) -> Finding:
     """The same finding with more to say about it."""
     return replace(finding, notes=(*finding.notes, note))
+
+
+def tell_copies(finding: Finding, copies: RecordCopies) -> Finding:
+    """A finding about indices, as one about records of which some may be there several times."""
+    for unread in copies.unread:
+        finding = add_note(finding, f"Cannot be seen: whether {unread} gives one record under two indices.")
+    if copies.why_not:
+        return tell(
+            scheme=Scheme.UNKNOWN,
+            sentence=f"How often one record comes cannot be told: {copies.why_not}.",
+            records=finding.records,
+            notes=(f"Its indices are drawn like this: {finding.sentence}", *finding.notes),
+        )
+    if copies.most is None or copies.most == 1:
+        return replace(finding, copies=copies.most)
+    repeats = (
+        f"But its dataset gives only {copies.distinct:,} different records, one of them {copies.most:,} times"
+        f": what is accounted for one record must hold for {copies.most:,} that come and go together."
+    )
+    return replace(finding, sampling=None, copies=copies.most, sentence=f"{finding.sentence} {repeats}")
 
 
 def skip(finding: Finding, batches: int, *, of: int) -> Finding:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.cuts import Cut, Stream
+from tightrope.audit.loaders.datasets import UnreadableDataset, as_array, as_indices
 from tightrope.audit.loaders.words import (
     check_size,
     count,
@@ -18,6 +19,7 @@ from tightrope.audit.loaders.words import (
     refuse,
     refuse_size,
     tell,
+    tell_poisson,
     tell_unknown,
     tell_unread,
 )
@@ -74,15 +76,19 @@ def _read_seedable(sampler: Any, records: int) -> Stream:
 
 
 def _read_subset(sampler: Any, records: int) -> Stream | Finding:
-    named = sampler.indices.tolist() if hasattr(sampler.indices, "tolist") else sampler.indices
-    indices = [int(index) for index in named]  # tensors are not hashed by value
-    if not indices:
+    try:
+        indices = as_array(as_indices(sampler.indices))
+    except UnreadableDataset as refusal:
+        return tell_unknown(f"The SubsetRandomSampler cannot be read, since {refusal}", records=records)
+    if not len(indices):
         found = "a SubsetRandomSampler without indices"
         raise refuse("yield a batch", found, "Give the sampler at least one index.")
-    beyond = max(max(indices), -min(indices) - 1)
+    beyond = max(int(indices.max()), -int(indices.min()) - 1)
     if beyond >= records:
         raise refuse_size(sampler, f"at least {beyond + 1:,} records", records)
-    distinct = len({index % records for index in indices})  # -1 is the last record
+    marks = np.zeros(records, dtype=bool)
+    marks[indices] = True  # -1 is the last record
+    distinct = int(np.count_nonzero(marks))
     if distinct < len(indices):
         names = f"{count(len(indices), 'record')}, of which only {distinct:,} are different"
         reason = f"The SubsetRandomSampler names {names}, so some come more often than others"
@@ -106,7 +112,7 @@ def _largest_share(weights: list[float], total: float) -> float:
 
 
 def _read_weighted(sampler: Any, records: int) -> Stream:
-    weights = [float(weight) for weight in sampler.weights.tolist()]
+    weights: list[float] = sampler.weights.double().tolist()
     check_size(sampler, len(weights), records)
     total = math.fsum(weights)
     if not (min(weights) >= 0 and 0 < total < math.inf):
@@ -220,19 +226,7 @@ def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
         return tell_unknown(reason, records=records)
     rounded = f"sample_rate is {asked:.10g}; records join at {run:.10g}, since torch compares on a grid."
     notes = (*((rounded,) if run != asked else ()), f"One pass is {count(batches, 'batch')}.")
-    return _tell_poisson(Poisson(rate=run), records, notes)
-
-
-def _tell_poisson(sampling: Poisson, records: int, notes: tuple[str, ...]) -> Finding:
-    joins = f"each of the {count(records, 'record')} joins each batch on its own"
-    return tell(
-        scheme=Scheme.POISSON,
-        sentence=f"This loader draws Poisson batches: {joins}, with probability {sampling.rate:.10g}.",
-        sampling=sampling,
-        records=records,
-        rate=sampling.rate,
-        notes=notes,
-    )
+    return tell_poisson(Poisson(rate=run), records, notes)
 
 
 def _read_ours(batch_sampler: Any, records: int) -> Finding:
@@ -245,7 +239,7 @@ def _read_ours(batch_sampler: Any, records: int) -> Finding:
     sampling = drawer.sampling
     notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
     if isinstance(sampling, Poisson):
-        return _tell_poisson(sampling, records, notes)
+        return tell_poisson(sampling, records, notes)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
     return tell(
         scheme=Scheme.WITHOUT_REPLACEMENT,

@@ -5,6 +5,7 @@ from functools import partial
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.errors import Described, InvalidSetting
+from tightrope.setting.sampling import Poisson
 
 tell = partial(Finding, how=How.INSPECTED)
 
@@ -43,6 +44,21 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
+def tell_poisson(
+    sampling: Poisson, records: int, notes: tuple[str, ...], *, by: str = "This loader"
+) -> Finding:
+    """The finding that each record joins each batch on its own."""
+    joins = f"each of the {count(records, 'record')} joins each batch on its own"
+    return tell(
+        scheme=Scheme.POISSON,
+        sentence=f"{by} draws Poisson batches: {joins}, with probability {sampling.rate:.10g}.",
+        sampling=sampling,
+        records=records,
+        rate=sampling.rate,
+        notes=notes,
+    )
+
+
 def tell_unknown(reason: str, *, records: int | None = None, notes: tuple[str, ...] = ()) -> Finding:
     """A finding that names no scheme; `reason` opens its sentence."""
     sentence = f"{reason}: watch its batches instead."
@@ -51,7 +67,7 @@ def tell_unknown(reason: str, *, records: int | None = None, notes: tuple[str, .
 
 def tell_unread(value: object, *, role: str, records: int | None = None) -> Finding:
     """The finding about an object of a class whose way of drawing is not known here."""
-    libraries = ("torch.", "opacus.", "accelerate.")
+    libraries = ("torch.", "opacus.", "accelerate.", "jax_privacy.")
     bases = [base.__name__ for base in type(value).__mro__[1:] if base.__module__.startswith(libraries)]
     why = (
         f"derived from {bases[0]} but free to draw otherwise"

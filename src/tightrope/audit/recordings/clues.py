@@ -44,6 +44,7 @@ class SchemeTest:
 
 def combine(scheme: Scheme, clues: Sequence[Clue], epochs: EpochCut | None = None) -> SchemeTest:
     """All tests of one scheme as one p-value. Shares sum to at most 1, so it is valid if tests depend."""
+    assert sum(clue.share for clue in clues) <= 1, "tests share one level"
     worst = min(clues, key=lambda clue: clue.p_value / clue.share)
     return SchemeTest(scheme=scheme, p_value=worst.weighed, clue=worst, epochs=epochs)
 

@@ -120,10 +120,8 @@ class BatchStatistics:
         """As many records never come as chance leaves out."""
         if self.sizes.max() > self.records - 2:
             return Clue(p_value=1.0, saw="a batch holds nearly everything")
-        expected, never = (
-            missing_moments(self.sizes, self.records),
-            self.records - len(self.batches.inclusions),
-        )
+        expected = missing_moments(self.sizes, self.records)
+        never = self.records - len(self.batches.inclusions)
         saw = f"{never:,} records never came where {expected.mean:,.3g} are expected"
         return Clue(p_value=float(expected.p_values(never)), saw=saw)
 

@@ -48,22 +48,20 @@ class SizeLaw:
         return self.count * float(self.chances[: max(size - self.least, 0)].sum())
 
     def place(self, sizes: Whole) -> Whole:
-        """Where sizes lie in the table; those beyond it count as its last."""
+        """Where sizes lie in the table; those beyond an end of it count as that end."""
         return np.clip(sizes - self.least, 0, len(self.chances) - 1)
 
 
 def find_size_law(sizes: Whole, records: int) -> SizeLaw:
-    """The law of one of these sizes given their sum, by ratios of neighbours from the mode outwards.
+    """The law of one of these sizes given their sum, by ratios of neighbours.
 
     P(x + 1) / P(x) = (S - x) (n - x) / ((x + 1) (n B - S - n + x + 1)).
     """
     n, count, total = records, len(sizes), int(sizes.sum())
     mean = total / count
     far = REACH * math.sqrt(mean * (1 - mean / n) + 1) + REACH
-    least, most = (
-        max(0, total - n * (count - 1), math.floor(mean - far)),
-        min(n, total, math.ceil(mean + far)),
-    )
+    least = max(0, total - n * (count - 1), math.floor(mean - far))
+    most = min(n, total, math.ceil(mean + far))
     x = np.arange(least, most, dtype=float)
     misses = float(n * count - total - n)  # as one number: n B alone may be beyond 2^53
     steps = np.log((total - x) * (n - x)) - np.log((x + 1) * (misses + x + 1))

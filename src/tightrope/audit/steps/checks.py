@@ -1,7 +1,6 @@
 """What a training loop does, told as it happens, as a verdict on each step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -23,8 +22,7 @@ class StepVerdict(Enum):
         return self.name
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedStep:
+class CheckedStep(NamedTuple):
     """The verdict on one step, the draws it used, and in one clause why it does not match, if it does not.
 
     A step usually uses one draw; over several the gradients were accumulated.
@@ -36,29 +34,41 @@ class CheckedStep:
 
 
 class StepTally:
-    """Steps counted by their verdicts."""
+    """Steps counted by their verdicts. `epoch` is the number of draws in an epoch, if a pass is not one."""
 
-    def __init__(self) -> None:
-        self._counts = dict.fromkeys(StepVerdict, 0)
+    def __init__(self, epoch: int | None = None) -> None:
+        self.epoch = epoch
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._matches = 0
+        self._counts = {verdict.name: 0 for verdict in StepVerdict}
         self._epochs: set[tuple[LoaderPass, int]] = set()
         self._why = ""
 
-    def count(self, step: CheckedStep, *, epoch: int | None = None) -> None:
-        """One more step. `epoch` is the number of draws in an epoch, where a pass may be several epochs."""
-        self._counts[step.verdict] += 1
+    def count(self, step: CheckedStep) -> None:
+        """One more step."""
         for draw in step.draws:
-            self._epochs.add((draw.loader_pass, draw.place // epoch if epoch else 0))
-        is_first = step.verdict is StepVerdict.UNMATCHED and self._counts[step.verdict] == 1
+            self._epochs.add((draw.loader_pass, draw.place // self.epoch if self.epoch else 0))
+        self._counts[step.verdict.name] += 1
+        is_first = step.verdict is StepVerdict.UNMATCHED and self._counts["UNMATCHED"] == 1
         if is_first or not self._why:
             self._why = step.why
+
+    def count_match(self, draw: Draw) -> None:
+        """One more step, on the records of this draw."""
+        epoch = self.epoch
+        self._epochs.add((draw.loader_pass, draw.place // epoch if epoch else 0))
+        self._matches += 1
 
     def summary(self) -> StepsSummary:
         """All steps counted so far."""
         return StepsSummary(
-            records=self._counts[StepVerdict.RECORDS_MATCH],
-            sizes=self._counts[StepVerdict.SIZES_MATCH],
-            unseen=self._counts[StepVerdict.UNSEEN],
-            unmatched=self._counts[StepVerdict.UNMATCHED],
+            records=self._matches + self._counts["RECORDS_MATCH"],
+            sizes=self._counts["SIZES_MATCH"],
+            unseen=self._counts["UNSEEN"],
+            unmatched=self._counts["UNMATCHED"],
             epochs=len(self._epochs),
             why=self._why,
         )
@@ -104,11 +114,13 @@ class StepChecks:
     def __init__(self) -> None:
         self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
         self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
+        self.fault = ""  # why no step matches from now on: the loader no longer draws as was found
         self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
         self._inputs: list[_Inputs] = []
         self._held: list[_Gradients] = []
         self._judged: CheckedStep | None = None
-        self._tally = StepTally()
+        self.usual: Draw | None = None  # the draw of a step that is known to match, where it is the usual one
+        self.tally = StepTally()
 
     def hand_over(self, batch: HandedBatch) -> None:
         """The training loop gets this batch."""
@@ -130,6 +142,11 @@ class StepChecks:
             batch = self._at_hand[-1]
         self._inputs.append(_Inputs(batch, seen, batch.records if batch is not None and seen else records))
 
+    @property
+    def has_inputs(self) -> bool:
+        """Whether there were forward passes of which no gradients are held yet."""
+        return bool(self._inputs)
+
     def forget_inputs(self) -> None:
         """The forward passes since gradients were last held have led to no gradients."""
         self._inputs.clear()
@@ -146,21 +163,22 @@ class StepChecks:
             total = inputs[0].records
         self._held.append(_Gradients(inputs, total))
         self._inputs.clear()
-        self._judged = None
+        self._judged = self.usual = None
 
     def forget_gradients(self) -> None:
         """The gradients held so far were thrown away."""
         self._held.clear()
-        self._judged = None
+        self._judged = self.usual = None
 
     def fail(self, why: str) -> None:
         """The next step cannot match, whatever gradients are held."""
+        self.usual = None
         self._judged = CheckedStep(verdict=StepVerdict.UNMATCHED, why=why)
 
     def judge(self) -> CheckedStep:
         """The verdict on a step with the gradients held now; nothing changes."""
         if self._judged is None:
-            self._judged = self._judge()
+            self._judged = self._judge() if self.usual is None else _match(self.usual)
         return self._judged
 
     def take_step(self) -> CheckedStep:
@@ -168,15 +186,40 @@ class StepChecks:
         step = self.judge()
         for draw in step.draws:
             draw.is_used = True
-        self._tally.count(step)
+        self.tally.count(step)
         self._at_hand.clear()
         self._inputs.clear()
         self.forget_gradients()
         return step
 
+    # The usual step, on one whole batch that was seen. A training loop comes here with cold caches, and finds
+    # out in a fifth of the time what the above would say.
+
+    def match_usual(self, batch: HandedBatch, gradients: int) -> bool:
+        """Hold the gradients of one forward pass if that makes a step on one whole fresh draw, and say so."""
+        draw = batch.draw
+        if gradients != draw.size or batch.records != gradients or draw.is_used:
+            return False
+        if self._held or self._inputs or self.blind or self.caveat or self.fault:
+            return False
+        self._judged = None
+        self.usual = draw
+        return True
+
+    def take_usual_step(self) -> None:
+        """`take_step`, if the usual one was matched."""
+        draw = self.usual
+        if draw is None:
+            self.take_step()
+            return
+        draw.is_used = True
+        self.tally.count_match(draw)
+        self._at_hand.clear()
+        self._judged = self.usual = None
+
     def summary(self) -> StepsSummary:
         """All steps taken so far."""
-        return self._tally.summary()
+        return self.tally.summary()
 
     def _presume(self, batches: int) -> tuple[_Inputs, ...]:
         """The inputs of gradients whose forward passes were not seen: the batches handed over last."""
@@ -189,19 +232,20 @@ class StepChecks:
         inputs = [one for held in self._held for one in held.inputs]
         draws = tuple(dict.fromkeys([one.batch.draw for one in inputs if one.batch is not None]))
         gradients = _add([held.records for held in self._held])
-        is_seen = all([one.seen for one in inputs])
-        why = _find_fault(inputs, draws, gradients, is_seen)
+        is_seen = False not in [one.seen for one in inputs]
+        why = self.fault or _find_fault(inputs, draws, gradients, is_seen)
         if why:
-            return CheckedStep(verdict=StepVerdict.UNMATCHED, draws=draws, why=why)
+            return CheckedStep(StepVerdict.UNMATCHED, draws, why)
         if self.caveat:
-            return CheckedStep(verdict=StepVerdict.UNSEEN, draws=draws, why=self.caveat)
+            return CheckedStep(StepVerdict.UNSEEN, draws, self.caveat)
         if is_seen:
-            return CheckedStep(verdict=StepVerdict.RECORDS_MATCH, draws=draws)
+            return CheckedStep(StepVerdict.RECORDS_MATCH, draws)
         verdict = StepVerdict.UNSEEN if gradients is None else StepVerdict.SIZES_MATCH
-        return CheckedStep(verdict=verdict, draws=draws)
+        return CheckedStep(verdict, draws)
 
 
-# Lists where generators would do: this runs in every step of a training, and builds them in half the time.
+def _match(draw: Draw) -> CheckedStep:
+    return CheckedStep(StepVerdict.RECORDS_MATCH, (draw,))
 
 
 def _find_fault(inputs: list[_Inputs], draws: tuple[Draw, ...], gradients: int | None, is_seen: bool) -> str:

@@ -25,12 +25,15 @@ class Draw:
     __slots__ = ("indices", "is_used", "loader_pass", "number", "place", "size")
 
     def __init__(
-        self, *, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
+        self, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
     ) -> None:
-        self.number, self.size, self.indices = number, size, indices
-        self.loader_pass, self.place = loader_pass, loader_pass.draws
-        loader_pass.draws += 1
+        self.number = number
+        self.size = size
+        self.indices = indices
         self.is_used = False
+        self.loader_pass = loader_pass
+        self.place = loader_pass.draws
+        loader_pass.draws += 1
 
     def __repr__(self) -> str:
         used = ", used" if self.is_used else ""
@@ -68,9 +71,6 @@ class DrawCounter:
     def draw(self, loader_pass: LoaderPass, indices: Sequence[int]) -> HandedBatch:
         """The next draw, all of it in one batch."""
         size = len(indices)
-        self._draws += 1
-        return HandedBatch(
-            Draw(number=self._draws - 1, size=size, loader_pass=loader_pass, indices=indices),
-            start=0,
-            records=size,
-        )
+        number = self._draws
+        self._draws = number + 1
+        return HandedBatch(Draw(number, size, loader_pass, indices), 0, size)

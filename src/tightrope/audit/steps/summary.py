@@ -36,6 +36,15 @@ class StepsSummary:
         return self.records == self.steps > 0
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """What must hold for an epsilon of these steps and was not seen; none where every step was."""
+        unseen = self.sizes + self.unseen
+        which = (
+            f"{unseen:,} of {self.steps:,} steps, though not seen to be, were taken on one fresh batch each"
+        )
+        return (which,) if unseen else ()
+
+    @property
     def sentence(self) -> str:
         """What was seen, in one sentence."""
         steps = self.steps

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import ABOVE, LossAtoms
-from tightrope.engines.face import Progress
+from tightrope.engines.atoms import LossAtoms
+from tightrope.engines.face import ABOVE, Progress
 from tightrope.engines.game.outward import LOG_LARGEST, excess_below, exp_above, exp_of_sum_above, log_above
 from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM

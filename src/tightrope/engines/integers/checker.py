@@ -9,13 +9,13 @@ labels and windows: a bad choice makes a bound loose, never wrong.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
 from operator import attrgetter
 
 from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
+from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.pair import Pair
@@ -25,8 +25,6 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 GUARD = 64  # bits that balls carry beyond the masses: only the width of a bound depends on it
 ROOT_BITS = 1024  # of a rounded root: likewise
 
-Side = Enum("Side", ["ABOVE", "BELOW"])  # of the truth, on which a bound lies
-ABOVE, BELOW = Side.ABOVE, Side.BELOW
 LabelledOutputs = tuple[int, arb, arb]  # the label, the P-mass and the Q-mass of some outputs
 
 

@@ -9,17 +9,14 @@ from itertools import zip_longest
 
 from flint import arb, ctx
 
-from tightrope.engines.face import Progress
+from tightrope.engines.face import ABOVE, BELOW, Progress, Side
 from tightrope.engines.integers.checker import (
-    ABOVE,
-    BELOW,
     GUARD,
     Bound,
     LabelledOutputs,
     Lattice,
     Law,
     OutputCut,
-    Side,
     compose,
     cut,
     divergence,
@@ -33,8 +30,8 @@ from tightrope.engines.integers.checker import (
 )
 from tightrope.engines.integers.planning import (
     ExactPlan,
-    Question,
     Settings,
+    Whereabouts,
     count_products,
     find_target,
     make_plan,
@@ -73,20 +70,20 @@ class ExactComposition:
     def improve(
         self,
         sides: Iterable[Side],
-        question: Question,
+        known: Whereabouts,
         width: float,
         settings: Settings,
         progress: Progress | None,
     ) -> bool:
-        """Add bounds on these sides where the question is, about `width` apart in epsilon.
+        """Add bounds on these sides near this point of the curve, about `width` apart in epsilon.
 
         False if finer bounds would take too long.
         """
         could_be_finer, kept = True, KeptCuts()
-        is_known = self._end[0] <= max(question.epsilon or 0.0, 0.0)  # what nothing is left to bound
+        is_known = self._end[0] <= max(known.epsilon or 0.0, 0.0)  # what nothing is left to bound
         for side in () if is_known else sides:
             schedule = join_normals(self.schedule, side)
-            plan = make_plan(schedule, find_target(schedule, question), width, settings)
+            plan = make_plan(schedule, find_target(schedule, known), width, settings)
             self._bounds[side].append(_compose(plan, side, kept, progress))
             could_be_finer = could_be_finer and not plan.is_finest
         return could_be_finer

@@ -23,7 +23,7 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 LEAST_LOSS, GROWTH = 1e-20, 1.2  # of the coarse grid of losses: even at rates of 1e-12 most mass is beyond
 GRID_BITS = 192
-LEAST_LOG_DELTA = -3000.0  # deltas below are bounded, and not told closely
+LEAST_LOG_DELTA = -1500.0  # deltas below are bounded, and not told closely
 AROUND = 176  # quarters of a noise scale: beyond lies less than the smallest float
 NEGLIGIBLE = -1e4  # ln of a mass that matters to no delta that a float can state
 TILTS = np.geomspace(1e-4, 1e6, 241)
@@ -161,7 +161,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True)
-class Question:
+class Whereabouts:
     """What is known of a point of the curve: epsilon up to `slack`, ln delta, or both."""
 
     epsilon: float | None = None
@@ -239,7 +239,7 @@ class ExactPlan:
     outline: LossOutline
     target: CurvePoint
     lattice: Lattice
-    is_finest: bool  # whether more cells would take too long, or are not what was asked for
+    is_finest: bool  # whether more cells would take too long, help nothing, or are not what was asked for
 
     def window(self, counts: Sequence[int]) -> tuple[Fraction, Fraction]:
         """The losses, in spacings, that matter after so many steps of each pair."""
@@ -259,21 +259,23 @@ class ExactPlan:
         return index, max(math.ceil(last), index + 1) + 1
 
 
-def find_target(schedule: Schedule, question: Question) -> CurvePoint:
+def find_target(schedule: Schedule, known: Whereabouts) -> CurvePoint:
     """About the point of the curve that is asked for."""
-    infinite, log_delta = schedule.infinite_mass, question.log_delta
+    infinite, log_delta = schedule.infinite_mass, known.log_delta
     if log_delta is not None and infinite:
         log_delta += math.log(max(1 - infinite * math.exp(min(-log_delta, 700)), 1e-6))  # of finite losses
     at = NEGLIGIBLE if log_delta is None else log_delta
     for _ in range(4):  # losses that are too rare to matter would spoil the moments
-        found = LossOutline.of(schedule, at + math.log(1e-6)).point(question.epsilon, log_delta)
+        found = LossOutline.of(schedule, at + math.log(1e-6)).point(known.epsilon, log_delta)
         at = found.log_delta
-    if question.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
+    if at < LEAST_LOG_DELTA:  # bounds that are made earlier on the curve hold there, too
+        return LossOutline.of(schedule, LEAST_LOG_DELTA + math.log(1e-6)).point(None, LEAST_LOG_DELTA)
+    if known.epsilon is not None and log_delta is not None:  # a curve far below needs no steeper tilt
         at_delta = LossOutline.of(schedule, at + math.log(1e-6)).point(None, log_delta)
         found = replace(found, tilt=min(found.tilt, at_delta.tilt))
     if infinite and log_delta is None:
         at = float(np.logaddexp(math.log(infinite), at))
-    return replace(found, log_delta=at, slack=question.slack)
+    return replace(found, log_delta=at, slack=known.slack)
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,7 @@ class Settings:
 
 def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Settings) -> ExactPlan:
     """A plan whose bounds should be `width` apart in epsilon, or as close as takes seconds."""
-    log_negligible = max(target.log_delta, LEAST_LOG_DELTA) + math.log(min(target.tilt * width, 0.5) / SHARE)
+    log_negligible = target.log_delta + math.log(min(target.tilt * width, 0.5) / SHARE)
     outline = LossOutline.of(schedule, log_negligible)
     windows = [outline.window(target, counts) for counts in _stages(outline.counts)]
     length = max(LEAST_LENGTH, *(high - low for low, high in windows))
@@ -295,20 +297,24 @@ def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Se
     cells = settings.cells or math.ceil(min(length / wanted, MOST_CELLS))
     masses = math.log2(4 * schedule.steps * (cells + 2 * MARGIN)) - log_negligible / math.log(2)
     bits = settings.bits or max(math.ceil(masses), 32)
-    most = settings.cells or max(
-        min(MOST_CELLS, MOST_WORK // (bits * (1 + count_products(schedule)))), FEWEST_CELLS
-    )
-    spacing = length / min(cells, most)
-    count = min(cells, most) + 2 * MARGIN
+    most = settings.cells or _most_cells(bits * (1 + count_products(schedule)))
+    count = min(cells, most)
     _refuse_too_large(count, bits)
+    spacing = length / count
+    is_tiny = target.log_delta <= LEAST_LOG_DELTA
     exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
-    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most)
+    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most or is_tiny)
 
 
 def count_products(schedule: Schedule) -> int:
     """How many products compose the schedule: squares, single steps, and one between two parts."""
     parts = schedule.parts
     return sum(times.bit_length() + times.bit_count() - 2 for _, times in parts) + len(parts) - 1
+
+
+def _most_cells(work: int) -> int:
+    """How many cells take no more than seconds, if each is so much work."""
+    return max(min(MOST_CELLS, MOST_WORK // work), FEWEST_CELLS)
 
 
 def _refuse_too_large(cells: int, bits: int) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import BELOW, LossAtoms, Side
+from tightrope.engines.atoms import LossAtoms
 from tightrope.engines.enclosures import log_sum_above
-from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.face import BELOW, Errors, LogBounds, Side
 from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough

@@ -114,6 +114,7 @@ def _make_private_and_watch(make_private: Any, engine: Any, *given: Any, **optio
     if hasattr(engine.accountant, "see_loader"):
         module, optimizer, *_, loader = made
         watch = PrivateWatch()
+        watch.checks.tally = engine.accountant.tally_steps()
         drawn_by = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
         watch.checks.caveat = compare_ranks(drawn_by) if isinstance(drawn_by, Passes) else ""
         watch.watch_private(module=module, optimizer=optimizer, loader=loader)

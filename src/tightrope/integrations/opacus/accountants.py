@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from opacus.accountants import IAccountant
@@ -12,19 +12,25 @@ from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.prove import ProvedBound, drop_lower_end, prove_bound
 from tightrope.audit.finding import Finding
-from tightrope.audit.loaders.samplers import float32_rate, rate_torch_runs
 from tightrope.audit.steps.checks import CheckedStep, StepTally, StepVerdict
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
-from tightrope.integrations.opacus.mismatch import warn, warn_in_a_box
-from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, read_state
-from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws
+from tightrope.integrations.opacus.mismatch import Teller, warn, warn_in_a_box
+from tightrope.integrations.opacus.samplings import (
+    assume_sampling,
+    find_sampling,
+    is_accounted,
+    is_another_rate,
+)
+from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, count_steps, read_state
+from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws, is_usual
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
     BY_HAND,
     KIND_IN_WORDS,
+    NOT_WATCHED,
     ONE_STEP_EACH,
     REMEDIES,
     UNTIL_THEN,
@@ -35,13 +41,11 @@ from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import Poisson, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import SPLIT_NOISE, split_noise
 
 ANY_DELTA = 1e-6  # which theorems a bound rests on does not depend on it
-# Relative: a rate below the one Opacus takes is on the safe side, and worth a word only from here on.
-UNACCOUNTED_RATE = 0.01
 
 
 class OpacusAccountant(IAccountant):
@@ -65,8 +69,11 @@ class OpacusAccountant(IAccountant):
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
         self._starts = 0  # how often training began with a new pass over a loader
-        self._tally, self._resumed_from = StepTally(), StepsSummary()
-        self._tallied = 0  # steps of the history that are in one of the two
+        self._tallies = [StepTally()]  # the first of steps that nobody watched, then one for each loader
+        self._resumed_from = StepsSummary()
+        self._recorded = count_steps([])  # the steps that are in one of these
+        self._again: Any = None  # noise, finding and entry of the last step, if it was the usual one
+        self._teller = Teller()
         self._answered_for: object = None
         self._answers: dict[tuple[float, Certified], ProvedBound] = {}
 
@@ -91,11 +98,11 @@ class OpacusAccountant(IAccountant):
             raise InvalidSetting("finding", finding, "be what inspect_loader found", remedy)
         self._found = finding
         self._starts += 1
-        if not self._is_accounted(finding):
+        if not is_accounted(self.kind, finding):
             warn_in_a_box(self._say_mismatch(finding), f"{REMEDIES[self.kind]} {UNTIL_THEN}")
         elif opacus_rate is not None and finding.sampling is not None:
             rate = finding.sampling.rate
-            if self._is_another_rate(opacus_rate, rate):
+            if is_another_rate(self.kind, opacus_rate, rate):
                 warn_in_a_box(
                     f"Opacus takes {opacus_rate:.6g}, one by the length of the loader, for the sampling "
                     f"rate; that of this loader is {rate:.6g}. Epsilon is accounted at the latter. The "
@@ -107,7 +114,7 @@ class OpacusAccountant(IAccountant):
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step on one freshly drawn batch, which nobody saw."""
         self._record(float(noise_multiplier), float(sample_rate), 1, self._found)
-        self._count(CheckedStep(verdict=StepVerdict.UNSEEN, why=BY_HAND), 1, self._found)
+        self._tallies[0].count(CheckedStep(StepVerdict.UNSEEN, why=BY_HAND))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What Opacus calls at each step, when the gradients are clipped and noisy.
@@ -121,34 +128,60 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
 
         def record(optimizer: Any) -> None:
-            step = check_step(optimizer)
-            draws = count_draws(optimizer, step)
-            self._shared_noise |= draws > 1
-            is_off = step.verdict is StepVerdict.UNMATCHED
-            first_off = next(filter(is_off_the_loader, self._drawn), None) if is_off else None
-            drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
-            if is_off:
-                drawn = first_off or find_step(step)
-            self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-            self._count(step, draws, finding)
-            if is_off and drawn is not None and first_off is None:
-                warn_in_a_box(self._say_mismatch(drawn), ONE_STEP_EACH)
+            if not (is_usual(optimizer) and self._record_again(optimizer, finding, rate)):
+                self._record_step(optimizer, finding, rate)
 
         return record
 
-    def _count(self, step: CheckedStep, draws: int, finding: Finding | None) -> None:
-        self._tally.count(step, epoch=None if finding is None else finding.epoch)
-        self._tallied += draws
+    def _record_step(self, optimizer: Any, finding: Finding | None, rate: float) -> None:
+        step = check_step(optimizer) or self._count_unwatched()
+        draws = count_draws(optimizer, step)
+        self._shared_noise |= draws > 1
+        drawn = ADAPTIVE_CLIPPING if clips_adaptively(optimizer) else finding
+        first_off = find_step(step) if step.verdict is StepVerdict.UNMATCHED else None
+        if first_off is not None:
+            drawn = next(filter(is_off_the_loader, self._drawn), first_off)
+        self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
+        if draws == 1 and drawn is finding:
+            self._again = optimizer.noise_multiplier, finding, self.history[-1]
+        if first_off is not None and drawn is first_off:
+            warn_in_a_box(self._say_mismatch(first_off), ONE_STEP_EACH)
+
+    def _record_again(self, optimizer: Any, finding: Finding | None, rate: float) -> bool:
+        """Record the usual step if it is like the one recorded last, in a fraction of the time."""
+        noise, last_finding, entry = self._again or (None, None, None)
+        history = self.history
+        if entry is None or not history or history[-1] is not entry:
+            return False
+        if noise != optimizer.noise_multiplier or last_finding is not finding or entry[1] != rate:
+            return False
+        history[-1] = entry = (entry[0], rate, entry[2] + 1)
+        self._again = noise, finding, entry
+        self._recorded[entry[:2]] += 1
+        return True
+
+    def tally_steps(self) -> StepTally:
+        """Where the steps on the loader that was seen last are counted by those who watch them."""
+        self._tallies.append(StepTally(None if self._found is None else self._found.epoch))
+        return self._tallies[-1]
+
+    def _count_unwatched(self) -> CheckedStep:
+        step = CheckedStep(StepVerdict.UNSEEN, why=NOT_WATCHED)
+        self._tallies[0].count(step)
+        return step
 
     @property
     def steps(self) -> StepsSummary:
         """What was seen of the steps: whether each was taken on a fresh batch of the loader."""
-        by_hand = abs(len(self) - self._tallied)  # the history was overwritten
+        stated = count_steps(self.history)
+        # the history was overwritten: steps were added to it, taken from it or given another noise
+        by_hand = max((stated - self._recorded).total(), (self._recorded - stated).total())
         unseen = StepsSummary(unseen=by_hand, why=BY_HAND if by_hand else "")
-        return self._resumed_from + self._tally.summary() + unseen
+        return sum((tally.summary() for tally in self._tallies), self._resumed_from) + unseen
 
     def _record(self, noise: float, rate: float, steps: int, finding: Finding | None) -> None:
         drawn = self._align_findings()
+        self._recorded[noise, rate] += steps
         if self.history and self.history[-1][:2] == (noise, rate) and drawn[-1] == finding:
             self.history[-1] = noise, rate, self.history[-1][2] + steps
         else:
@@ -183,7 +216,7 @@ class OpacusAccountant(IAccountant):
                 (
                     Step(
                         Gaussian(noise_multiplier=noise),
-                        self._find_sampling(rate, found) or self._assume(rate),
+                        find_sampling(self.kind, rate, found) or assume_sampling(self.kind, rate),
                     ),
                     steps,
                 )
@@ -202,36 +235,12 @@ class OpacusAccountant(IAccountant):
         ledger.record(self.run)
         return ledger
 
-    def _assume(self, rate: float) -> Sampling:
-        """How batches are drawn where no loader was seen."""
-        if self.kind is Poisson:
-            drawn = rate_torch_runs(rate)
-            # never below the rate that was given, should torch round it down
-            return Poisson(rate=max(rate, float32_rate(rate) if drawn is None else drawn))
-        exact = Fraction(repr(rate))  # what was meant: 0.001 is 1/1000, not the nearest binary fraction
-        return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
-
-    def _find_sampling(self, rate: float, finding: Finding | None) -> Sampling | None:
-        """How the steps of an entry were drawn; None where that is no sampling that can be accounted."""
-        if finding is None:
-            return self._assume(rate)
-        if finding.sampling is None or finding.sampling.rate == rate:
-            return finding.sampling
-        # recorded by hand at another rate than the loader's: the larger one is safe, if they are of one kind
-        samplings = (self._assume(rate), finding.sampling)
-        return max(samplings, key=lambda s: s.exact_rate) if self._is_accounted(finding) else None
-
-    def _is_accounted(self, finding: Finding) -> bool:
-        return isinstance(finding.sampling, self.kind | EveryRecord)
-
-    def _is_another_rate(self, opacus_rate: float, found: float) -> bool:
-        stated = self._assume(opacus_rate).rate
-        return found > stated * (1 + 1e-9) or found < stated * (1 - UNACCOUNTED_RATE)
-
     def _list_unproven(self) -> Iterator[Finding]:
         """The distinct findings that leave some step without a sampling."""
         pairs = zip(self.history, self.findings, strict=True)
-        yield from dict.fromkeys(f for (_, rate, _), f in pairs if f and self._find_sampling(rate, f) is None)
+        yield from dict.fromkeys(
+            f for (_, rate, _), f in pairs if f and find_sampling(self.kind, rate, f) is None
+        )
 
     # what it costs
 
@@ -251,13 +260,15 @@ class OpacusAccountant(IAccountant):
         found = self._prove(delta, check_certified(by))
         spent = drop_lower_end(found.epsilon, by) if self._is_a_bound() else found.epsilon
         mismatch = self._first_mismatch()
+        if self._found is not None:
+            self._teller.tell(self.steps)
         if mismatch is not None:
             is_bounded = math.isfinite(spent.upper)
             most = f"at most {round_outwards(spent.upper, 4, up=True)}" if is_bounded else "infinite"
             why = f": {found.why_not.removesuffix('.')}" if found.why_not else ""
             why += f", provided that {found.provided}" if found.provided else ""
             warn(f"{self._say_mismatch(mismatch)} What is proved: epsilon is {most} at delta {delta:g}{why}.")
-        return spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_delta(self, epsilon: float) -> float:
         """The smallest delta that is certain to hold at `epsilon`; 1 where the batches have no curve."""
@@ -337,12 +348,10 @@ class OpacusAccountant(IAccountant):
         return self._shared_noise or by_hand
 
     def _first_mismatch(self) -> Finding | None:
-        return next((found for found in self.findings if found and not self._is_accounted(found)), None)
+        return next((found for found in self.findings if found and not is_accounted(self.kind, found)), None)
 
     def _say_mismatch(self, finding: Finding) -> str:
         return f"The accountant {self.name!r} is for {KIND_IN_WORDS[self.kind]}. {finding.sentence}"
-
-    # checkpoints
 
     def state_dict(self, destination: Any = None) -> Any:
         """What Opacus saves, and what was found of the loader of each entry of the history."""
@@ -363,7 +372,9 @@ class OpacusAccountant(IAccountant):
         self._drawn = list(state.drawn)
         self._shared_noise = state.shared_noise
         self._starts += state.starts  # what resumes begins with a new pass
-        self._tally, self._resumed_from, self._tallied = StepTally(), state.steps, len(self)
+        self._resumed_from, self._recorded = state.steps, count_steps(self.history)
+        for tally in self._tallies:
+            tally.clear()
         self._answered_for = None
 
 

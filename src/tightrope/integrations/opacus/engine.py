@@ -1,6 +1,7 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,14 +12,15 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.prove import drop_lower_end
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.steps.checks import StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
-from tightrope.errors import InvalidSetting
+from tightrope.errors import Described, InvalidSetting
+from tightrope.integrations.opacus.mismatch import Teller
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
 from tightrope.integrations.ranks import compare_ranks
-from tightrope.integrations.training import refuse_unmatched
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -44,15 +46,29 @@ class LedgerAccountant(IAccountant):
     """What Opacus takes for an accountant, in front of a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+        self._ledger = ledger
+        self._waiting: list[Any] = [None, 0]  # the step taken last, and how often it is still to be recorded
         # whether draws of some step shared its noise: then the ledger only bounds it
         self.shared_noise = False
-        self.tally, self.resumed_from = StepTally(), StepsSummary()
+        self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
 
     @classmethod
     def mechanism(cls) -> str:
         """What checkpoints are marked with."""
         return "tightrope-ledger"
+
+    @property
+    def ledger(self) -> Ledger:
+        """All steps. To record one takes microseconds, so the usual ones wait until someone asks."""
+        step, times = self._waiting
+        if times:
+            self._ledger.count(step, times)
+            self._waiting = [None, 0]
+        return self._ledger
+
+    @ledger.setter
+    def ledger(self, ledger: Ledger) -> None:
+        self._ledger, self._waiting = ledger, [None, 0]
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -86,11 +102,17 @@ class LedgerAccountant(IAccountant):
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
-            step = watch.checks.judge()
-            draws = count_draws(optimizer, step)
+            if watch.checks.usual is not None:
+                step = make_step(optimizer.noise_multiplier, 1)
+                if self._waiting[0] is step:
+                    self._waiting[1] += 1
+                else:
+                    self.ledger.count(step, 0)  # record those that wait
+                    self._waiting = [step, 1]
+                return
+            draws = count_draws(optimizer, watch.checks.judge())
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
-            self.tally.count(step)
 
         return record
 
@@ -126,7 +148,8 @@ class LedgerAccountant(IAccountant):
         ledger.record(run_of(ours, "parts"))
         steps = read_steps(ours.entries.get("steps"), ledger.steps)
         self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
-        self.tally, self.resumed_from = StepTally(), steps
+        self.tally.clear()
+        self.resumed_from = steps
 
 
 class TightropeEngine(PrivacyEngine):
@@ -145,6 +168,7 @@ class TightropeEngine(PrivacyEngine):
         super().__init__(accountant="prv", secure_mode=secure_mode)
         self.accountant = LedgerAccountant(ledger)
         self._sampler: Passes | None = None
+        self._teller = Teller()
 
     @property
     def relation(self) -> Relation:
@@ -165,8 +189,10 @@ class TightropeEngine(PrivacyEngine):
 
     def epsilon(self, delta: float) -> Bracket:
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
+        self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
-        return drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
+        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -191,6 +217,7 @@ class TightropeEngine(PrivacyEngine):
         """
         _check_options(opacus_options)
         loader = data_loader(dataset, sampler, **(loader_options or {}))
+        _check_records(loader)
         step = sampler.step(Gaussian(noise_multiplier=noise_multiplier))
         analyse(step * 1, self.relation, QUICK)  # refuse what no theorem covers before training, not after
         made = super().make_private(
@@ -206,8 +233,8 @@ class TightropeEngine(PrivacyEngine):
         private_module.forbid_grad_accumulation()  # as Opacus does for its own Poisson batches
         ranks = _count_ranks(private_optimizer, sampler)
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
-        watch = PrivateWatch(before_step=refuse_unmatched)
-        watch.checks.caveat = compare_ranks(sampler)
+        watch = PrivateWatch(refuses=True)
+        watch.checks.tally, watch.checks.caveat = self.accountant.tally, compare_ranks(sampler)
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )
@@ -258,8 +285,9 @@ class TightropeEngine(PrivacyEngine):
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
         """Load all of it; the sampler of `make_private` goes on with the batch after the last one drawn."""
-        ours = ("ledger", "shared_noise", "tally", "resumed_from")
-        before = {name: getattr(self.accountant, name) for name in ours}
+        accountant = self.accountant
+        before = {"ledger": accountant.ledger, "shared_noise": accountant.shared_noise}
+        steps = accountant.steps
         try:
             checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
             state = checkpoint.pop(SAMPLER_KEY, None)
@@ -270,7 +298,9 @@ class TightropeEngine(PrivacyEngine):
                 self._sampler.load_state_dict(state)
         except BaseException:  # what was spent stays on record when a checkpoint is refused
             for name, value in before.items():
-                setattr(self.accountant, name, value)
+                setattr(accountant, name, value)
+            accountant.tally.clear()
+            accountant.resumed_from = steps
             raise
         return checkpoint
 
@@ -285,6 +315,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
             "is released without noise: no theorem covers that."
         )
         raise InvalidSetting("clipping", "adaptive", "be 'flat' or 'per_layer'", remedy)
+
+
+def _check_records(loader: Any) -> None:
+    """Refuse a dataset that gives one record more than once, or does not tell."""
+    found = inspect_loader(loader)
+    if found.sampling is None:
+        remedy = "One record would count as several: leave out what repeats it."
+        raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
 
 
 def _count_ranks(optimizer: Any, sampler: Passes) -> int:

@@ -1,5 +1,6 @@
 """What a checkpoint holds of an accountant for Opacus, besides the history that Opacus saves."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,14 @@ class AccountantState:
             "starts": self.starts,
             "steps": self.steps.plain(),
         }
+
+
+def count_steps(history: Sequence[tuple[float, float, int]]) -> Counter[tuple[float, float]]:
+    """How many steps of a history there are of each noise and rate."""
+    counts: Counter[tuple[float, float]] = Counter()
+    for noise, rate, steps in history:
+        counts[noise, rate] += steps
+    return counts
 
 
 def read_state(state_dict: Mapping[str, Any]) -> AccountantState:

@@ -1,20 +1,22 @@
 """The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
 
+from collections.abc import Callable
 from typing import Any
+
+from torch import Tensor
 
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
 from tightrope.integrations.training import OnStep, TrainingWatch
 
 WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
-NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
 
 
 class PrivateWatch(TrainingWatch):
     """A training by Opacus, watched: per-sample gradients are counted, and skipped steps are added up."""
 
-    def __init__(self, *, before_step: OnStep | None = None) -> None:
-        super().__init__(before_step=before_step)
+    def __init__(self, *, refuses: bool = False, on_step: OnStep | None = None) -> None:
+        super().__init__(refuses=refuses, on_step=on_step)
         self._parameters: list[Any] = []
         self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
         self._is_prepared = False  # whether the step to come has been clipped and made noisy
@@ -37,40 +39,62 @@ class PrivateWatch(TrainingWatch):
             earlier.close()  # it was made private before, and is made so anew
         self._parameters = list(optimizer.params)
         self._sums = getattr(optimizer, "grad_state", None)
+        first, checks = self._parameters[0], self.checks
 
         def count_and_prepare(closure: Any = None) -> Any:
-            self._hold_gradients()
-            if optimizer._check_skip_next_step(pop_next=False):
-                return prepare(closure)
-            self._judge_or_give_back(optimizer)
-            self._is_prepared = prepare(closure)
-            if self._is_prepared:
-                self.checks.take_step()
-            return self._is_prepared
+            whole, gradients = self._whole, first.grad_sample
+            # Is it the usual step, with one gradient for each record of the only batch that the model saw?
+            if whole is None or type(gradients) is not Tensor or first.summed_grad is not None:
+                return self._prepare_step(optimizer, prepare, closure)
+            if optimizer._step_skip_queue or not checks.match_usual(whole, gradients.size(0)):
+                return self._prepare_step(optimizer, prepare, closure)
+            self._whole = None
+            if self.on_step is not None:
+                self.judge_step()
+            is_taken = self._is_prepared = prepare(closure)
+            if is_taken:
+                checks.take_usual_step()
+            return is_taken
+
+        def notice_bypass(*_: Any) -> None:
+            if not self._is_prepared:
+                self._take_bypassing_step(optimizer)
+            self._is_prepared = False
 
         optimizer.pre_step = count_and_prepare
-        self._handles.append(inside.register_step_pre_hook(lambda *_: self._notice_bypass(optimizer)))
+        self._handles.append(inside.register_step_pre_hook(notice_bypass))
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
 
-    def _forget_stale_inputs(self) -> None:
-        if self._counts_passes and not any(map(_has_gradients, self._parameters)):
-            self.checks.forget_inputs()  # zero_grad has cleared what came of them
-
-    def _notice_bypass(self, optimizer: Any) -> None:
-        if not self._is_prepared:
-            self.checks.fail(BYPASS)
-            self.judge_step()
-            if optimizer.step_hook is not None:
-                optimizer.step_hook(optimizer)
+    def _prepare_step(self, optimizer: Any, prepare: Callable[[Any], Any], closure: Any) -> Any:
+        self._hold_gradients()
+        if optimizer._check_skip_next_step(pop_next=False):
+            return prepare(closure)
+        self._judge_or_give_back(optimizer)
+        self._is_prepared = prepare(closure)
+        if self._is_prepared:
             self.checks.take_step()
-        self._is_prepared = False
+        return self._is_prepared
+
+    def _has_stale_inputs(self) -> bool:
+        # zero_grad clears gradients, and so what came of the forward passes before
+        return self._counts_passes and not any(map(_has_gradients, self._parameters))
+
+    def _take_bypassing_step(self, optimizer: Any) -> None:
+        self.checks.fail(BYPASS)
+        self.judge_step()
+        if optimizer.step_hook is not None:
+            optimizer.step_hook(optimizer)
+        self.checks.take_step()
 
     def _hold_gradients(self) -> None:
-        first = self._parameters[0] if self._parameters else None
-        summed = self._sums[first]["summed_grad"] if self._sums else getattr(first, "summed_grad", None)
+        first = self._parameters[0]
+        summed = first.summed_grad if self._sums is None else self._sums[first]["summed_grad"]
         if summed is None:
             self.checks.forget_gradients()  # of skipped steps: cleared by zero_grad, or never there
+        whole, self._whole = self._whole, None
+        if whole is not None:
+            self.checks.see_inputs(whole)
         self.checks.hold_gradients(*_count_gradients(first))
 
     def _judge_or_give_back(self, optimizer: Any) -> None:
@@ -83,21 +107,29 @@ class PrivateWatch(TrainingWatch):
             raise
 
 
-def check_step(optimizer: Any) -> CheckedStep:
-    """The verdict on the step that an optimizer is about to take."""
+def check_step(optimizer: Any) -> CheckedStep | None:
+    """The verdict on the step that an optimizer is about to take; None if nobody watches it."""
     watch = getattr(optimizer, WATCH, None)
-    if not isinstance(watch, PrivateWatch):
-        return CheckedStep(verdict=StepVerdict.UNSEEN, why=NOT_WATCHED)
-    return watch.checks.judge()
+    return watch.checks.judge() if isinstance(watch, PrivateWatch) else None
+
+
+def is_usual(optimizer: Any) -> bool:
+    """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
+    known = vars(optimizer)
+    watch = known.get(WATCH)
+    return watch is not None and watch.checks.usual is not None and not clips_adaptively(optimizer)
 
 
 def clips_adaptively(optimizer: Any) -> bool:
     """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
-    return hasattr(optimizer, "unclipped_num_std") or hasattr(optimizer, "_adjusted_noise_multiplier")
+    known = vars(optimizer)
+    return "unclipped_num_std" in known or "_adjusted_noise_multiplier" in known
 
 
 def count_draws(optimizer: Any, step: CheckedStep) -> int:
     """How many draws share the noise of a step; 1 where the step is none on draws of the loader."""
+    if step.verdict is StepVerdict.RECORDS_MATCH:
+        return len(step.draws)
     if step.verdict is StepVerdict.UNMATCHED:
         return 1
     accumulated: int = optimizer.accumulated_iterations
@@ -114,6 +146,6 @@ def _count_gradients(parameter: Any) -> list[int]:
     gradients = getattr(parameter, "grad_sample", None)
     if gradients is None:
         gradients = getattr(parameter, "_norm_sample", None)  # ghost clipping keeps their norms only
-    if gradients is None:
-        return []
-    return [len(one) for one in gradients] if isinstance(gradients, list) else [len(gradients)]
+        if gradients is None:
+            return []
+    return [one.shape[0] for one in gradients] if isinstance(gradients, list) else [gradients.shape[0]]

@@ -31,6 +31,7 @@ ADAPTIVE_CLIPPING = Finding(
         "divides by the size of the batch that was drawn, which is released without noise."
     ),
 )
+NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
 BY_HAND = "they were recorded by hand"
 
 _OFF_THE_LOADER = "A step was not taken on one fresh batch of the loader that is accounted: "
