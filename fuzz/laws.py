@@ -124,7 +124,8 @@ def _judge_game(question: Plain) -> Verdict:
 
 def _draw_exact(rng: Random) -> Plain:
     question = _draw(rng, 1e4)
-    return {**question, "width": draw_width(rng, 1e-3, question["delta"])}
+    close = rng.choice((1.0, 1.0, 0.9, 0.5, 1.1, -0.5))  # far out it takes long
+    return {**question, "close": close, "width": draw_width(rng, 1e-3, question["delta"])}
 
 
 def _judge_exact(question: Plain) -> Verdict:
