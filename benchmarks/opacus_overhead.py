@@ -1,7 +1,8 @@
-"""What accounting costs in the training loop of examples/opacus_after.py, as a share of one step.
+"""What accounting and checking cost in the training loop of examples/opacus_after.py, as a share of one step.
 
-Each call of the accounting hook is timed inside the real loop and set against the steps around it: two noisy
-totals, with and without a hook, would differ by more than the hook costs. Wall time; nothing here is a test.
+Every function that they add is timed inside the real loop and set against the steps around it: two noisy
+totals, with and without them, would differ by more than they cost. Each time holds that of its clock, about
+0.2 us. Wall time; nothing here is a test.
 """
 
 import argparse
@@ -9,56 +10,112 @@ import importlib.util
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tightrope as tr
 from measuring import aligned, on_one_thread, versions
 
+HOOK, OPACUS, ALL_OF_STEP = "hook", "pre_step of Opacus", "pre_step"
+
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of each step and of the accounting in it; none where nothing was accounted."""
+    """Seconds of each step, of each batch from the loader, and of what was called in them, by its name."""
 
-    steps: list[float]
-    hooks: list[float]
+    steps: list[float] = field(default_factory=list)
+    batches: list[float] = field(default_factory=list)
+    calls: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def step(self) -> float:
         return statistics.median(self.steps)
 
     @property
+    def batch(self) -> float:
+        return statistics.median(self.batches)
+
+    def of(self, *names: str) -> float:
+        """Seconds of these calls for each step."""
+        times = [self.calls[name] for name in names if name in self.calls]
+        return sum(statistics.median(calls) * len(calls) / len(self.steps) for calls in times if calls)
+
+    @property
     def hook(self) -> float:
-        return statistics.median(self.hooks) if self.hooks else 0.0
+        return self.of(HOOK)
+
+    @property
+    def checks(self) -> float:
+        """What a step takes longer because it is checked."""
+        around = self.of(ALL_OF_STEP) - self.of(OPACUS) if ALL_OF_STEP in self.calls else 0.0
+        return around + self.of("_enter", "_leave", "_see_part")
+
+    @property
+    def telling(self) -> float:
+        """What a batch takes longer because its loader tells of it."""
+        return self.of("hand_over", "draw")
 
 
-def timed_hook(hook: Callable[[Any], None], seconds: list[float]) -> Callable[[Any], None]:
-    def record(optimizer: Any) -> None:
-        start = time.perf_counter()
-        hook(optimizer)
-        seconds.append(time.perf_counter() - start)
+def timed(call: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    clock = time.perf_counter
 
-    return record
+    def measure(*given: Any, **options: Any) -> Any:
+        start = clock()
+        result = call(*given, **options)
+        seconds.append(clock() - start)
+        return result
+
+    return measure
 
 
-def measured(model: Any, optimizer: Any, loader: Any, epochs: int, *, accounted: bool) -> Measured:
-    """The loop of the example, from the batch at hand to the step taken."""
+@contextmanager
+def timing(found: Measured) -> Iterator[None]:
+    """Time what a watch is called for by those that are made meanwhile."""
+    from opacus.optimizers import DPOptimizer
+
+    from tightrope.audit.steps.draws import DrawCounter
+    from tightrope.integrations.training import TrainingWatch
+
+    places = [(TrainingWatch, name) for name in ("_enter", "_leave", "_see_part", "hand_over")]
+    originals = [(owner, name, getattr(owner, name)) for owner, name in [*places, (DrawCounter, "draw")]]
+    for owner, name, call in originals:
+        setattr(owner, name, timed(call, found.calls.setdefault(name, [])))
+    pre_step = DPOptimizer.pre_step
+    DPOptimizer.pre_step = timed(pre_step, found.calls.setdefault(OPACUS, []))
+    try:
+        yield
+    finally:
+        DPOptimizer.pre_step = pre_step
+        for owner, name, call in originals:
+            setattr(owner, name, call)
+
+
+def measured(make: Callable[[], tuple[Any, Any, Any]], epochs: int, *, accounted: bool) -> Measured:
+    """The loop of the example: a batch from the loader, then a step on it."""
     from torch import nn
 
-    steps: list[float] = []
-    hooks: list[float] = []
-    optimizer.attach_step_hook(timed_hook(optimizer.step_hook, hooks) if accounted else None)
-    loss_of = nn.CrossEntropyLoss()
-    for _ in range(epochs):
-        for points, labels in loader:
-            start = time.perf_counter()
-            optimizer.zero_grad()
-            loss_of(model(points), labels).backward()
-            optimizer.step()
-            steps.append(time.perf_counter() - start)
-    return Measured(steps, hooks)
+    found = Measured()
+    with timing(found):
+        model, optimizer, loader = make()
+        hook = optimizer.step_hook
+        optimizer.attach_step_hook(timed(hook, found.calls.setdefault(HOOK, [])) if accounted else None)
+        if "pre_step" in vars(optimizer):
+            optimizer.pre_step = timed(optimizer.pre_step, found.calls.setdefault(ALL_OF_STEP, []))
+        loss_of = nn.CrossEntropyLoss()
+        for _ in range(epochs):
+            batches, start = iter(loader), time.perf_counter()
+            for points, labels in batches:
+                middle = time.perf_counter()
+                optimizer.zero_grad()
+                loss_of(model(points), labels).backward()
+                optimizer.step()
+                found.batches.append(middle - start)
+                start = time.perf_counter()
+                found.steps.append(start - middle)
+    return found
 
 
 def by_name(name: str, chosen: Any) -> tuple[Any, Any, Any]:
@@ -113,9 +170,12 @@ def seconds_of_one_step_call(calls: int = 20_000) -> float:
 
 
 def row(name: str, found: Measured) -> list[str]:
-    share = f"{found.hook / found.step:.2%}" if found.hooks else ""
-    hook = f"{1e6 * found.hook:.1f} us" if found.hooks else ""
-    return [name, f"{len(found.steps):,}", f"{1e3 * found.step:.3f} ms", hook, share]
+    costs = [found.hook, found.checks, found.telling]
+    parts = [f"{1e6 * cost:.1f} us" if cost else "" for cost in costs]
+    of_step = f"{(found.hook + found.checks) / found.step:.2%}" if found.hook else ""
+    of_both = f"{sum(costs) / (found.step + found.batch):.2%}" if found.hook else ""
+    times = [f"{1e3 * seconds:.3f} ms" for seconds in (found.step, found.batch)]
+    return [name, f"{len(found.steps):,}", *times, *parts, of_step, of_both]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,18 +198,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     torch.set_num_threads(1)
     chosen = example.options("", [])
-    measured(*by_name("tightrope", chosen), 2, accounted=False)  # the first steps of a process are slower
-    rows = [
-        row("no accounting", measured(*by_name("tightrope", chosen), given.epochs, accounted=False)),
-        row("prv (Opacus)", measured(*by_name("prv", chosen), given.epochs, accounted=True)),
-        row("tightrope", measured(*by_name("tightrope", chosen), given.epochs, accounted=True)),
-        row("TightropeEngine", measured(*by_engine(chosen), given.epochs, accounted=True)),
-    ]
+    makers: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
+        "prv (Opacus)": lambda: by_name("prv", chosen),
+        "tightrope": lambda: by_name("tightrope", chosen),
+        "TightropeEngine": lambda: by_engine(chosen),
+    }
+    measured(makers["prv (Opacus)"], 2, accounted=False)  # the first steps of a process are slower
+    plain = measured(makers["prv (Opacus)"], given.epochs, accounted=False)
+    rows = [row("no accounting", plain)]
+    rows += [row(name, measured(make, given.epochs, accounted=True)) for name, make in makers.items()]
     print(
         ", ".join(f"{name} {version}" for name, version in versions("tightrope", "opacus", "torch").items())
     )
-    print("Medians over the steps of the loop; the hook is timed inside it\n")
-    print(aligned([["", "steps", "one step", "hook", "share"], *rows]))
+    print("Medians over the steps of the loop; calls are timed inside it.")
+    print("hook: accounting. checks: each step against its draw. loader: telling which batch it hands out.\n")
+    titles = ["", "steps", "one step", "its batch", "hook", "checks", "loader", "of the step", "of both"]
+    print(aligned([titles, *rows]))
     print(f"\naccountant.step() alone: {1e6 * seconds_of_one_step_call():.2f} us")
     return 0
 
