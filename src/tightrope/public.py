@@ -12,6 +12,7 @@ from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
+from tightrope.audit.claims.shuffled import epsilon_if_shuffled
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.exact_curve import ExactCurve
 from tightrope.curve.limit_curve import Approximation, GaussianLimitCurve
@@ -35,6 +36,7 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedRes
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.setting.training import Training
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import sweep
 from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
@@ -45,7 +47,7 @@ from tightrope.theorems.lookup import SupportMatrix, support_matrix
 __all__ = [  # noqa: RUF022
     "Gaussian", "Laplace", "RandomizedResponse", "Finite",
     "EveryRecord", "Poisson", "WithoutReplacement",
-    "Step", "Run",
+    "Step", "Run", "Training",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",
     "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",
@@ -53,7 +55,7 @@ __all__ = [  # noqa: RUF022
     "epsilon", "delta", "privacy_curve",
     "smallest_noise", "most_steps", "largest_rate", "largest_batch",
     "contrast", "compare", "sweep", "Grid",
-    "private_size", "PrivateSize", "Ledger",
+    "private_size", "PrivateSize", "Ledger", "epsilon_if_shuffled",
     "support_matrix",
     "Bracket", "Decision", "Gap",
     "PrivacyCurve", "TradeOff", "ExactCurve",

@@ -18,8 +18,9 @@ from tightrope.numerics.floats import ceil_fraction
 from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import MOST_STEPS, Run, Step
+from tightrope.setting.run import MOST_STEPS, Run, Step, check_steps
 from tightrope.setting.sampling import LEAST_RATE, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.training import Training
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.worst_pairs import sum_moves_by
 
@@ -66,9 +67,9 @@ class Calibration(Generic[V]):
 
 
 def smallest_noise(
-    sampling: Sampling,
+    sampling: Sampling | Training,
     *,
-    steps: int,
+    steps: int | None = None,
     epsilon: float,
     delta: float,
     relation: Relation | str,
@@ -79,7 +80,7 @@ def smallest_noise(
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
+    A `Training` in place of the sampling says how many steps there are. For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
     ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
     `privacy_curve`.
 
@@ -88,12 +89,15 @@ def smallest_noise(
     >>> found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=10_000, **target)
     >>> round(found.value, 4), found.epsilon.upper <= 1, found.gap < 1e-4
     (0.7876, True, True)
+    >>> plan = tr.Training(records=60_000, batch=256, epochs=30, sampling=tr.Poisson)
+    >>> round(tr.smallest_noise(plan, epsilon=3, delta=1e-5, relation=tr.ADD_OR_REMOVE).value, 4)
+    0.8176
     """
     if mechanism not in (Gaussian, Laplace):
         remedy = "Only these have a noise multiplier."
         raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
-    remedy = "Without steps nothing is released and no noise is needed."
-    count = check.whole(least=1, remedy=remedy, steps=steps)
+    sampling, steps = _expand(sampling, steps)
+    count = check_steps(steps, least=1, remedy="Without steps nothing is released and no noise is needed.")
     target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(noise: float) -> Run:
@@ -165,7 +169,7 @@ def largest_rate(
     >>> round(found.value, 6)
     0.001054
     """
-    count = check.whole(least=1, remedy="Without steps every rate is fine.", steps=steps)
+    count = check_steps(steps, least=1, remedy="Without steps every rate is fine.")
     target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(rate: float) -> Run:
@@ -201,7 +205,7 @@ def largest_batch(
     (197, 198)
     """
     size = check.whole(least=1, population=population)
-    count = check.whole(least=1, remedy="Without steps every batch is fine.", steps=steps)
+    count = check_steps(steps, least=1, remedy="Without steps every batch is fine.")
     target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(batch: int) -> Run:
@@ -217,6 +221,19 @@ def largest_batch(
     found = _calibrate("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
     remedy = "Add noise, take fewer steps, or accept a larger {epsilon} or {delta}."
     return _expect(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
+
+
+def _expand(sampling: Sampling | Training, steps: int | None) -> tuple[Sampling, int]:
+    """The sampling and the steps of a plan; steps must be stated once."""
+    if isinstance(sampling, Training):
+        if steps is not None:
+            remedy = "Leave it out, or pass the sampling of the plan."
+            raise InvalidSetting("steps", steps, f"be left out beside a plan of {sampling.steps}", remedy)
+        return sampling.sampling, sampling.steps
+    if steps is None:
+        remedy = "Pass how many steps are taken, or a Training in place of the sampling, which knows."
+        raise InvalidSetting("steps", None, "be stated", remedy)
+    return sampling, steps
 
 
 def _expect(

@@ -1,5 +1,7 @@
 """What is done and how often: a Step is one mechanism on one sample, a Run is steps with multiplicity."""
 
+import math
+import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
@@ -62,7 +64,7 @@ class Run:
         for step, times in parts:
             if not isinstance(step, Step):
                 raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling) * times.")
-            count = check.whole(remedy="The number of steps is a whole number, 0 or more.", steps=times)
+            count = check_steps(times, remedy="The number of steps is a whole number, 0 or more.")
             merged[step] = merged.get(step, 0) + count
             if merged[step] > MOST_STEPS:
                 must, remedy = f"be at most {MOST_STEPS:.0e}", "Nobody runs more steps than that."
@@ -114,6 +116,16 @@ class Run:
 
     def __repr__(self) -> str:
         return "Run(" + " + ".join(f"{times} x {step!r}" for step, times in self.parts) + ")"
+
+
+def check_steps(steps: object, *, least: int = 0, remedy: str) -> int:
+    """How many steps; a quotient such as 30 * 60_000 / 256 is refused with what it is rounded up to."""
+    if isinstance(steps, numbers.Real) and math.isfinite(steps) and steps > 0 and steps != math.ceil(steps):
+        advice = (
+            f"Round it up: {{steps={math.ceil(steps)}}}. Records, batch and epochs can be stated instead."
+        )
+        raise InvalidSetting("steps", steps, "be a whole number", advice)
+    return check.whole(least=least, remedy=remedy, steps=steps)
 
 
 def as_run(run: Run | Step) -> Run:

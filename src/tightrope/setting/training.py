@@ -1,0 +1,189 @@
+"""What is run, in the words people train in: from records, batch and epochs to a sampling and its steps."""
+
+import math
+import numbers
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tightrope.errors import InvalidSetting, NoTheorem
+from tightrope.numerics import check
+from tightrope.setting.mechanism import Gaussian, Mechanism
+from tightrope.setting.run import MOST_STEPS, Run, Step
+from tightrope.setting.sampling import (
+    SAMPLING_SPELLINGS,
+    EveryRecord,
+    Poisson,
+    Sampling,
+    WithoutReplacement,
+)
+
+SHUFFLES = ("shuffle", "shuffled", "shuffling")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Training:
+    """`epochs` passes over `records` records in batches of `batch`, or about so many where sizes vary.
+
+    `sampling` says how batches are drawn: `Poisson`, `WithoutReplacement` or `EveryRecord`, or the printed
+    name of one. It then holds the sampling itself, whose rate batch / records is exact. `steps` is
+    epochs * records / batch, rounded up. For full batches leave out `batch`.
+
+    >>> plan = Training(records=60_000, batch=256, epochs=30, sampling=Poisson)
+    >>> plan.sampling, plan.steps
+    (Poisson(rate=Fraction(8, 1875)), 7032)
+    >>> print(plan)
+    7,032 steps: 30 epochs of 234.4 batches; each record joins a batch with probability 256/60000.
+    >>> plan.run(noise_multiplier=1.1).steps
+    7032
+    """
+
+    records: int
+    batch: int
+    epochs: float
+    sampling: Sampling
+    exact_epochs: Fraction = field(init=False, repr=False)
+
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(
+            self,
+            *,
+            records: int,
+            epochs: float | Fraction,
+            sampling: type[Sampling] | Sampling | str,
+            batch: int | None = None,
+        ) -> None: ...
+
+    else:
+        batch: int | None = None
+
+    def __post_init__(self) -> None:
+        records = check.whole(least=1, remedy="Pass the size of the dataset.", records=self.records)
+        kind = as_sampling_kind(self.sampling)
+        batch = records if self.batch is None and kind is EveryRecord else self.batch
+        if batch is None:
+            remedy = "Pass the number of records in a batch, for example {batch=256}."
+            raise InvalidSetting("batch", None, "be stated", remedy)
+        size = check.whole(least=1, remedy="Pass the number of records in a batch.", batch=batch)
+        if size > records:
+            remedy = "A batch cannot hold more records than there are."
+            raise InvalidSetting("batch", size, f"be at most {{records={records}}}", remedy)
+        if kind is EveryRecord and size != records:
+            remedy = "Leave {batch} out, or choose another {sampling}."
+            raise InvalidSetting("batch", size, "hold every record under {EveryRecord}", remedy)
+        remedy = "Pass how often the training goes through the dataset, for example {epochs=30}."
+        epochs = check.positive(remedy=remedy, epochs=self.epochs)
+        exact = as_typed(self.epochs)
+        drawn: Sampling = EveryRecord()
+        if kind is Poisson:
+            drawn = Poisson(rate=Fraction(size, records))
+        elif kind is WithoutReplacement:
+            drawn = WithoutReplacement(batch=size, population=records)
+        if isinstance(self.sampling, kind) and self.sampling != drawn:
+            must, remedy = f"draw {size:,} of {records:,} records", "Pass its kind, or its printed name."
+            raise InvalidSetting("sampling", self.sampling, must, remedy)
+        for name, value in (
+            ("records", records),
+            ("batch", size),
+            ("epochs", epochs),
+            ("sampling", drawn),
+            ("exact_epochs", exact),
+        ):
+            object.__setattr__(self, name, value)
+        if self.steps > MOST_STEPS:
+            raise InvalidSetting("epochs", self.epochs, f"take at most {MOST_STEPS:.0e} steps", remedy)
+
+    @property
+    def steps(self) -> int:
+        """epochs * records / batch, rounded up."""
+        return count_steps(self.exact_epochs, self.sampling.exact_rate)
+
+    def step(self, mechanism: Mechanism | None = None, *, noise_multiplier: float | None = None) -> Step:
+        """One step: Gaussian noise with this multiplier, or another mechanism."""
+        if (mechanism is None) == (noise_multiplier is None):
+            remedy = "Pass for example {noise_multiplier=1.1}, or {mechanism=Laplace(noise_multiplier=2)}."
+            raise InvalidSetting("noise_multiplier", noise_multiplier, "be stated once", remedy)
+        if noise_multiplier is not None:
+            mechanism = Gaussian(noise_multiplier=noise_multiplier)
+        assert mechanism is not None
+        return Step(mechanism, self.sampling)
+
+    def run(self, mechanism: Mechanism | None = None, *, noise_multiplier: float | None = None) -> Run:
+        """All steps, with Gaussian noise of this multiplier or another mechanism."""
+        return self.step(mechanism, noise_multiplier=noise_multiplier) * self.steps
+
+    def __str__(self) -> str:
+        return f"{tell_steps(self.exact_epochs, self.sampling)}; {tell_batches(self)}."
+
+    def __repr__(self) -> str:
+        epochs = self.exact_epochs if as_typed(self.epochs) != self.exact_epochs else self.epochs
+        epochs = int(epochs) if epochs == int(epochs) else epochs
+        batch = "" if isinstance(self.sampling, EveryRecord) else f"batch={self.batch}, "
+        kind = type(self.sampling).__name__
+        return f"Training(records={self.records}, {batch}epochs={epochs!r}, sampling={kind})"
+
+
+def as_sampling_kind(value: object) -> type[Sampling]:
+    """The kind of a sampling that was given itself, as a class or by its printed name."""
+    if value in SHUFFLES:
+        raise NoTheorem(
+            "no step of a shuffle is drawn by itself, so none has a worst pair that could be composed; to "
+            "account it as Poisson sampling reports an epsilon that is certainly too small",
+            "Pass {Poisson}, and draw so: tightrope.samplers.PoissonSampler does. What is proved if its "
+            "batches are shuffled instead: epsilon_if_shuffled(plan, ...).",
+        )
+    for spelling, kind in SAMPLING_SPELLINGS.items():
+        if value is kind or isinstance(value, kind) or value in (spelling, kind.__name__):
+            return kind
+    must = f"be one of {', '.join(f'{{{kind.__name__}}}' for kind in SAMPLING_SPELLINGS.values())}"
+    remedy = "It says how batches are drawn: epsilon depends on it. There is no default."
+    raise InvalidSetting("sampling", value, must, remedy)
+
+
+def as_typed(value: Any) -> Fraction:
+    """A checked number as it was typed: 0.1 is a tenth here, not the float above it.
+
+    >>> as_typed(0.1), as_typed(Fraction(1, 3))
+    (Fraction(1, 10), Fraction(1, 3))
+    """
+    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(repr(float(value)))
+
+
+def count_steps(epochs: Fraction, rate: Fraction) -> int:
+    """The steps of so many epochs, rounded up."""
+    return math.ceil(epochs / rate)
+
+
+def tell_steps(epochs: Fraction, sampling: Sampling) -> str:
+    """How many steps so many epochs are.
+
+    >>> tell_steps(Fraction(1), WithoutReplacement(batch=50, population=1000))
+    '20 steps: 1 epoch of 20 batches'
+    """
+    steps, batches = count_steps(epochs, sampling.exact_rate), 1 / sampling.exact_rate
+    passes = f"{_write(epochs)} epoch{'s' * (epochs != 1)}"
+    return f"{steps:,} step{'s' * (steps != 1)}: {passes} of {_write(batches)} batch{'es' * (batches != 1)}"
+
+
+def tell_batches(plan: Training) -> str:
+    """How the batches of a plan are drawn."""
+    match plan.sampling:
+        case Poisson():
+            return f"each record joins a batch with probability {plan.batch}/{plan.records}"
+        case WithoutReplacement():
+            return f"each batch is {plan.batch:,} of {plan.records:,} records, drawn afresh"
+        case EveryRecord():
+            return f"each batch holds all {plan.records:,} records"
+
+
+def _write(number: Fraction) -> str:
+    """A number to read: whole, or to four digits and at least one decimal.
+
+    >>> _write(Fraction(60_000, 256)), _write(Fraction(3, 2)), _write(Fraction(235))
+    ('234.4', '1.5', '235')
+    """
+    if number.denominator == 1:
+        return f"{number.numerator:,}"
+    decimals = max(1, 3 - math.floor(math.log10(number)))
+    return f"{float(number):,.{decimals}f}".rstrip("0").removesuffix(".")
