@@ -245,20 +245,20 @@ REFUSED = [
     ),
     (
         "epsilon --noise 1 --sampling without-replacement --batch 9 --steps 9 --relation add --delta 1e-6",
-        "--population is missing",
+        "--records is missing",
     ),
     (
         "epsilon --noise 1 --sampling without-replacement --batch 9 --population 5 --steps 9 "
         "--relation add --delta 1e-6",
-        "--batch must be at most --population 5, got 9",
+        "--batch must be at most --records 5, got 9",
     ),
     (f"epsilon {PLAIN} --rate 1 --relation add --delta 1e-6", "--rate 1 contradicts --sampling every-record"),
     (
         "epsilon --sampling every-record --steps 9 --relation add --delta 1e-6",
-        "--noise is missing: --mechanism gaussian needs it",
+        "--noise is missing; pass the noise multiplier",
     ),
     (
-        f"epsilon --mechanism randomized-response {PLAIN} --relation add --delta 1e-6",
+        f"epsilon --mechanism randomized-response --truth 0.75 {PLAIN} --relation add --delta 1e-6",
         "--noise 1 contradicts --mechanism randomized",
     ),
     (
@@ -307,7 +307,7 @@ REFUSED = [
     (f"epsilon {PLAIN} --delta 1e-6", "--relation is missing"),
     (f"delta {PLAIN} --epsilon 1", "--relation is missing"),
     (f"curve {PLAIN}", "--relation is missing"),
-    (f"epsilon {PLAIN} --relation swap --delta 1e-6", "swap"),
+    (f"epsilon {PLAIN} --relation sideways --delta 1e-6", "sideways"),
     (f"epsilon {PLAIN} --relation add", "--delta is missing"),
     (f"epsilon {PLAIN} --relation add --delta", "--delta has no value"),
     (f"epsilon {PLAIN} --relation add --delta --json", "--delta has no value"),

@@ -97,7 +97,7 @@ def test_curves_of_other_accountants_have_tables_and_pictures(shell: Shell, tmp_
             "--workers must be at least 1, got 0",
         ),
         (f"epsilon {SMALL} --delta 1e-3 --accountant monte-carlo --interval wide", "wide"),
-        (f"epsilon {SMALL} --delta 1e-3 --accountant prv", "prv"),
+        (f"epsilon {SMALL} --delta 1e-3 --accountant oracle", "oracle"),
         (
             f"epsilon {SMALL} --delta 1e-3 --accountant exact --effort tight",
             "--effort tight contradicts --accountant exact, which plays no game",

@@ -222,10 +222,10 @@ REFUSED = [
     (f"{BATCH} --batch 5", "--batch"),
     (f"{NOISE} --mechanism randomized-response", "--mechanism"),
     (f"rate --noise 1 --sampling every-record --steps 1 {TARGET}", "every-record"),
-    (f"{RATE} --population 5", "--population 5 contradicts --sampling poisson"),
-    (f"rate --noise 1 --sampling without-replacement --steps 9 {TARGET}", "--population is missing"),
-    (f"rate --sampling poisson --steps 9 {TARGET}", "--noise is missing: --mechanism gaussian needs it"),
-    (f"noise --sampling poisson --steps 9 {TARGET}", "--rate is missing: --sampling poisson needs it"),
+    (f"{RATE} --batch 5", "--batch is not an option of tightrope rate"),
+    (f"rate --noise 1 --sampling without-replacement --steps 9 {TARGET}", "--records is missing"),
+    (f"rate --sampling poisson --steps 9 {TARGET}", "--noise is missing; pass the noise multiplier"),
+    (f"noise --sampling poisson --steps 9 {TARGET}", "--rate is missing; pass the probability"),
     (
         f"noise --sampling poisson --rate 0.1 --batch 3 --steps 9 {TARGET}",
         "--batch 3 contradicts --sampling poisson",
@@ -235,7 +235,7 @@ REFUSED = [
     (f"rate --noise 1 --sampling poisson --steps 0 {TARGET}", "--steps must be at least 1, got 0"),
     (
         f"rate --noise 1 --sampling without-replacement --population 0 --steps 1 {TARGET}",
-        "--population must be at least 1",
+        "--records must be at least 1",
     ),
     (f"steps --noise -1 --sampling every-record {TARGET}", "--noise must be above 0, got -1.0"),
     (f"noise --steps 1 {TARGET}", "--sampling is missing"),
@@ -286,7 +286,8 @@ def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: p
 
 # help
 
-SAMPLING = {"--sampling", "--rate", "--batch", "--population"}
+SAMPLING = {"--sampling", "--rate", "--batch", "--records"}
+LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
 EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json"}
 
@@ -294,9 +295,9 @@ EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", 
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("noise", {"--mechanism", "--steps"} | SAMPLING),
+        ("noise", {"--mechanism"} | LENGTH | SAMPLING),
         ("steps", MECHANISM | SAMPLING),
-        ("rate", MECHANISM | {"--sampling", "--population", "--steps"}),
+        ("rate", MECHANISM | LENGTH | {"--sampling", "--records"}),
     ],
 )
 def test_the_help_lists_exactly_the_options_of_the_command(

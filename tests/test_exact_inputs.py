@@ -12,7 +12,8 @@ import pytest
 
 import tightrope as tr
 from tightrope.answers.private_size import least_shift
-from tightrope.setting.plain import part_of, plain_run
+from tightrope.setting.parts import part_of
+from tightrope.setting.plain import plain_run
 from tightrope.setting.tables import Table
 from tightrope.statements.checks import parse_statement
 from tightrope.statements.make import Facts, declare_as_accounted, state_run

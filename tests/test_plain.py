@@ -12,7 +12,8 @@ import tightrope as tr
 from catalogue import CATALOGUE, Entry
 from tightrope.report.words import spell
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS
-from tightrope.setting.plain import part_of, plain_run, run_of
+from tightrope.setting.parts import part_of, run_of
+from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table

@@ -1,35 +1,36 @@
 """From a target (epsilon, delta) to the noise, steps, rate or batch that just meets it."""
 
-import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Generic
 
-from tightrope.accountants.certified import BY_DEFAULT, FINEST_ACCURACY, Certified
+from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.frontier import Frontier, V
-from tightrope.answers.target import NOTHING, OutOfReach, Target
+from tightrope.answers.search import (
+    CLOSE,
+    Trials,
+    improve_start,
+    narrow,
+    search_a_gap,
+    verify_near,
+)
+from tightrope.answers.target import NOTHING, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction
-from tightrope.setting.effort import QUICK, TIGHT
+from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step, check_steps
-from tightrope.setting.sampling import LEAST_RATE, Poisson, Sampling, WithoutReplacement
-from tightrope.setting.training import Training
+from tightrope.setting.sampling import LEAST_RATE, EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.training import Training, as_sampling_kind
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.worst_pairs import sum_moves_by
-
-CLOSE = 1e-5  # the relative gap aimed at between a real value and one that misses the target
-PROMISED = 1e-4  # the gap promised
-CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # aimed at where theory keeps the sides apart; games take long
-MOST_FAILURES = 2  # trials that no engine can judge; each takes long
-MOST_TRIES = 12  # safer values tried until one verifies
-HALVINGS = 2  # to go back towards the last value that did not verify
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ def smallest_noise(
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    A `Training` in place of the sampling says how many steps there are. For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
+    A `Training` in place of the sampling says how many steps there are.
+
+    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
     ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
     `privacy_curve`.
 
@@ -187,7 +190,9 @@ def largest_batch(
     mechanism: Mechanism,
     *,
     population: int,
-    steps: int,
+    steps: int | None = None,
+    epochs: float | Fraction | None = None,
+    sampling: type[Poisson] | type[WithoutReplacement] | str = WithoutReplacement,
     epsilon: float,
     delta: float,
     relation: Relation | str,
@@ -195,7 +200,11 @@ def largest_batch(
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
-    """The largest batch without replacement with which steps and `besides` are (epsilon, delta)-private.
+    """The largest batch with which a run and `besides` are (epsilon, delta)-private.
+
+    The run takes `steps` steps, or those of `epochs` epochs: then a larger batch takes fewer, and as their
+    number is rounded up, some batch beyond one that misses may still meet the target. Batches are drawn
+    without replacement, or by Poisson sampling with so many records on average.
 
     >>> import tightrope as tr
     >>> target = {"epsilon": 2, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
@@ -203,13 +212,24 @@ def largest_batch(
     >>> found = tr.largest_batch(noise, population=60_000, steps=10_000, **target)
     >>> found.value, found.beyond
     (197, 198)
+    >>> found = tr.largest_batch(noise, population=60_000, epochs=30, sampling=tr.Poisson, **target)
+    >>> found.value, found.run.steps
+    (1334, 1350)
     """
-    size = check.whole(least=1, population=population)
-    count = check_steps(steps, least=1, remedy="Without steps every batch is fine.")
+    size, kind = check.whole(least=1, population=population), as_sampling_kind(sampling)
+    if kind is EveryRecord:
+        remedy = "A full batch is as large as the dataset."
+        raise InvalidSetting("sampling", sampling, "be {Poisson} or {WithoutReplacement}", remedy)
+    if (steps is None) == (epochs is None):
+        remedy = "Pass how many steps are taken, or how many epochs."
+        raise InvalidSetting("steps", steps, "be stated, or {epochs}, and not both", remedy)
+    if steps is not None:
+        steps = check_steps(steps, least=1, remedy="Without steps every batch is fine.")
     target = Target.check(epsilon, delta, relation, besides, by, progress)
 
     def run(batch: int) -> Run:
-        return Step(mechanism, WithoutReplacement(batch=batch, population=size)) * count
+        plan = Training(records=size, batch=batch, epochs=1 if epochs is None else epochs, sampling=kind)
+        return plan.step(mechanism) * (plan.steps if steps is None else steps)
 
     largest = size
     try:
@@ -219,7 +239,7 @@ def largest_batch(
         if not largest:
             raise
     found = _calibrate("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
-    remedy = "Add noise, take fewer steps, or accept a larger {epsilon} or {delta}."
+    remedy = "Add noise, train for fewer steps, or accept a larger {epsilon} or {delta}."
     return _expect(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
 
 
@@ -248,123 +268,25 @@ def _calibrate(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
     """The best value, verified by a curve of its own; None if even the safest value misses the target."""
-    start, slope = _improve_start(target, run, start, safest=safest, riskiest=riskiest)
-    trials = _Trials(parameter, target, run)
+    start, slope = improve_start(target, run, start, safest=safest, riskiest=riskiest)
+    trials = Trials(parameter, target, run)
     if target.leaves_a_gap(run(start)):
-        frontier = _search_a_gap(trials, start, safest=safest, riskiest=riskiest, slope=slope)
+        frontier = search_a_gap(trials, start, safest=safest, riskiest=riskiest, slope=slope)
     else:
         frontier = Frontier(trials.excess, safest=safest, riskiest=riskiest, close=CLOSE, slope=slope)
         frontier.search(start)
-        _narrow(trials, frontier)
+        narrow(trials, frontier)
     if frontier.beyond == safest:
         return None
     # First at the accuracy asked for, so that whoever asks again finds the target met; else at the finer one.
     for accuracy in dict.fromkeys((target.by.accuracy, trials.accuracy)):
-        found = _verify(target, run, frontier, accuracy)
+        found = verify_near(frontier, target, run, accuracy)
         if found is not None:
             value, curve = found
             if frontier.beyond is None and value != riskiest:
                 break  # it is safe, but nobody knows how far from the best
             return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
     raise trials.refusal
-
-
-class _Trials(Generic[V]):
-    """Brackets of how far a value exceeds the target. Gives up when engines fail too often."""
-
-    def __init__(self, parameter: str, target: Target, run: Callable[[V], Run]) -> None:
-        self.parameter, self.target = parameter, target
-        self.run: Callable[[V], Run] = run
-        self.accuracy = target.by.accuracy
-        self.failures = 0
-
-    def excess(self, value: V) -> Bracket:
-        """ln delta - ln target at `value`."""
-        try:
-            return self.target.excess(self.run(value), self.accuracy)
-        except OutOfReach:
-            self.failures += 1
-            if self.failures > MOST_FAILURES:
-                raise self.refusal from None
-            return self.target.nothing_known
-
-    def quick_excess(self, value: V) -> Bracket:
-        """The same without a game: as certain, but wider."""
-        try:
-            return self.target.quick.excess(self.run(value), self.accuracy)
-        except (OutOfReach, NotPreciseEnough):
-            return self.target.nothing_known
-
-    @property
-    def refusal(self) -> NotPreciseEnough:
-        """Why there is no answer."""
-        return NotPreciseEnough(
-            f"{{{self.parameter}}} for {self.target.named} could not be certified: delta near the answer is "
-            "out of reach of every engine",
-            "Ask for a coarser {accuracy} or another target.",
-        )
-
-
-def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
-    """The frontier where theory keeps the ends apart: found quickly, then narrowed by games if TIGHT."""
-    effort = trials.target.by.effort
-
-    def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
-        made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)
-        made.most_varying_width = 2 * trials.accuracy
-        return made
-
-    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, CLOSE_TO_A_GAP[QUICK])
-    quick.search(start)
-    if effort is QUICK:
-        return quick
-    tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
-    tight.search_within(quick)
-    return tight
-
-
-def _narrow(trials: _Trials[V], frontier: Frontier[V]) -> None:
-    """Search again with narrower brackets while the width of brackets keeps the sides apart."""
-    while frontier.is_wide(PROMISED / 2) and trials.accuracy > 100 * FINEST_ACCURACY:
-        trials.accuracy /= 6
-        try:
-            frontier.search_again()
-        except NotPreciseEnough:
-            break
-
-
-def _verify(
-    target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float
-) -> tuple[V, PrivacyCurve] | None:
-    """The safe value, or one a little safer, with the curve that verifies it."""
-    value, unverified, curve = frontier.safe, frontier.safe, None
-    for tries in range(MOST_TRIES):
-        curve = None if value is None else target.verify(run(value), accuracy)
-        if value is None or curve is not None:
-            break
-        unverified, value = value, frontier.safer(value, tries)
-    if value is None or unverified is None or curve is None:
-        return None
-    for _ in range(HALVINGS):
-        middle = frontier.between(value, unverified)
-        if middle is None:
-            break
-        finer = target.verify(run(middle), accuracy)
-        if finer is None:
-            unverified = middle
-        else:
-            value, curve = middle, finer
-    return value, curve
-
-
-def _improve_start(
-    target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
-) -> tuple[V, float]:
-    """Where the saddle-point approximation meets the target, and its slope there; else `start`."""
-    frontier = Frontier(lambda v: target.estimate(run(v)), safest=safest, riskiest=riskiest, close=0.01)
-    with contextlib.suppress(ArithmeticError):
-        frontier.search(start)
-    return next((v for v in (frontier.safe, frontier.beyond) if v is not None), start), frontier.slope
 
 
 def _refuse_needless_noise(sampling: Sampling, steps: int, target: Target) -> None:

@@ -12,6 +12,10 @@ FURTHEST = 3.0  # how far, in ln value, one step may lead into the unknown
 MOST_TRIALS = 80
 
 
+class OutOfReach(Exception):
+    """No engine can bound delta at this value."""
+
+
 class Frontier(Generic[V]):
     """`safe` certainly meets the target, `beyond` certainly misses it; what lies between is open.
 

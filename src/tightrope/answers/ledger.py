@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
-from tightrope.answers.calibrate import most_steps
 from tightrope.answers.ledger_file import (
     SavedLedger,
     make_id,
@@ -155,6 +154,8 @@ class Ledger:
         if step is None:
             must = "be given while nothing is recorded"
             raise InvalidSetting("step", step, must, "Pass the Step you plan to take.")
+        from tightrope.answers.calibrate import most_steps  # a ledger that is only written needs no search
+
         try:
             found = most_steps(
                 step, epsilon=epsilon, delta=delta, relation=self._relation, besides=self.run, by=self._by

@@ -10,7 +10,8 @@ from tightrope.accountants.certified import Certified
 from tightrope.answers.sealed_json import SealedJson, checksum
 from tightrope.errors import UnusableFile
 from tightrope.setting.effort import Effort
-from tightrope.setting.plain import Plain, plain_run, run_of, spell
+from tightrope.setting.parts import run_of
+from tightrope.setting.plain import Plain, plain_run, spell
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.tables import Table, place_refusals

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from tightrope.accountants.certified import Certified, check_certified, leaves_a_gap
+from tightrope.answers.frontier import OutOfReach
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
@@ -24,10 +25,6 @@ from tightrope.theorems.lookup import analyse
 NOTHING = Run()
 ROUGH, ROUGHEST = 0.1, 0.9  # accuracies for trials far from the target
 FAR = 1.0  # in ln delta
-
-
-class OutOfReach(Exception):
-    """No engine can bound delta at this value."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from tightrope import __version__
-from tightrope.cli.terminal import StandardOutput
+from tightrope.cli.refusals import Misused
+from tightrope.cli.slips import in_one_line
+from tightrope.cli.terminal import StandardOutput, say
+from tightrope.cli.vocabulary import find_missing, tell_missing, understand
 
 _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
@@ -24,18 +27,19 @@ class Command:
 
 
 _POISSON = "--noise 0.8 --sampling poisson --rate 0.001"
+_TRAINED = "--sampling poisson --records 60000 --batch 256 --epochs 30"
 _TARGET = "    --relation add-or-remove --epsilon 1 --delta 1e-6"
 COMMANDS = (
     Command(
         "curves:epsilon",
         "Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private.",
-        f"tightrope epsilon {_POISSON} \\\n    --steps 10000 --relation add-or-remove --delta 1e-6",
+        f"tightrope epsilon --noise 1.1 {_TRAINED} \\\n    --relation add-or-remove --delta 1e-5",
     ),
     Command(
         "curves:delta",
         "Bracket the smallest delta for which the run is (epsilon, delta)-private.",
         "tightrope delta --noise 0.8 --sampling without-replacement --batch 1 \\\n"
-        "    --population 1000 --steps 10000 --relation add-or-remove --epsilon 1 15",
+        "    --records 1000 --steps 10000 --relation add-or-remove --epsilon 1 15",
     ),
     Command(
         "curves:curve",
@@ -70,7 +74,7 @@ COMMANDS = (
     Command(
         "calibrate:noise",
         "Find the smallest noise multiplier with which the run is (epsilon, delta)-private.",
-        f"tightrope noise --sampling poisson --rate 0.001 --steps 10000 \\\n{_TARGET}",
+        f"tightrope noise {_TRAINED} \\\n    --relation add-or-remove --epsilon 3 --delta 1e-5",
     ),
     Command(
         "calibrate:steps",
@@ -132,11 +136,20 @@ def run(words: list[str]) -> int:
         epilogue = f"Example:\n\n{command.example}"
         path = f"tightrope.cli.{command.path}"
         app.command(path, help=command.help, sort_key=place, help_epilogue=epilogue)
-    code = app(
-        words,
-        console=StandardOutput(_WIDTH),
-        print_error=False,
-        exit_on_error=False,
-        result_action="return_value",
-    )
+    understood, notes = understand(words)
+    if missing := find_missing(understood):
+        raise Misused(tell_missing(missing))
+    for note in notes:
+        say(note)
+    try:
+        code = app(
+            understood,
+            console=StandardOutput(_WIDTH),
+            print_error=False,
+            exit_on_error=False,
+            result_action="return_value",
+        )
+    except CycloptsError as wrong:
+        names = [command.path.partition(":")[2] for command in COMMANDS]
+        raise Misused(in_one_line(wrong, names)) from wrong
     return code if isinstance(code, int) else 0

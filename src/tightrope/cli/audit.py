@@ -23,10 +23,6 @@ Recording = Annotated[
         "Recorded index batches, one JSON list per line: docs/audit.md says how to record.", opt.QUESTION
     ),
 ]
-Records = Annotated[
-    opt.MaybeWhole,
-    opt.about("The size of the dataset; a recording states it, so leave it out.", opt.QUESTION),
-]
 Repeats = Annotated[
     bool,
     opt.flag(
@@ -44,13 +40,12 @@ def audit(
     *,
     relation: opt.WhichRelation,
     delta: OneDelta,
-    records: Records = None,
     repeats: Repeats = False,
     json: opt.Json = False,
 ) -> int:
     """Tell from recorded batches what really runs, and set it against what was accounted."""
     neighbours, by = as_relation(relation), question.certified("quick")
-    finding = watch(batches, records=records, repeats_allowed=repeats)
+    finding = watch(batches, records=question.records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
     if json:
         stated = show.question_object(question, neighbours, by)

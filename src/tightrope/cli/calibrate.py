@@ -144,11 +144,20 @@ def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
 
 @Parameter(name="*", group=opt.QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class NoiseOptions(opt.SamplingOptions):
+class NoiseOptions(opt.LengthOptions, opt.SamplingOptions):
     """Everything about a run but its noise."""
 
     mechanism: Annotated[Literal["gaussian", "laplace"], opt.WhichMechanism] = "gaussian"
-    steps: opt.Steps
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return self.count_steps(self.stated_sampling)
+
+    @property
+    def mapping(self) -> str | None:
+        """How records, batch and epochs were read, if they were stated."""
+        return opt.tell_mapping(self, self, self.stated_sampling)
 
 
 def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
@@ -184,55 +193,65 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = 
 
 @Parameter(name="*", group=opt.QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class RateOptions(opt.MechanismOptions):
+class RateOptions(opt.LengthOptions, opt.MechanismOptions):
     """Everything about a run but its rate."""
 
     sampling: Annotated[Literal["poisson", "without-replacement"], opt.WhichSampling]
-    population: opt.Population = None
-    steps: opt.Steps
+    records: opt.Records = None
 
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
         blank = f"{self.sampling}, {words} is {TO_BE_FOUND}"
+        length = f"those of {write_number(self.epochs)} epochs" if self.epochs else str(self.stated_steps)
         return OpenQuestion(
             option,
             name,
             mechanism=_say_mechanism(self.stated_mechanism),
             sampling=(blank, {"kind": self.sampling, **sampling}),
-            steps=(str(self.steps), self.steps),
+            steps=(length, self.stated_steps),
         )
 
 
 def rate(question: RateOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
     """Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private."""
-    (_find_rate if question.sampling == "poisson" else _find_batch)(question, target, json=json)
+    by_rate = question.sampling == "poisson" and question.records is None and question.epochs is None
+    (_find_rate if by_rate else _find_batch)(question, target, json=json)
 
 
 def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
-    opt.refuse(
-        "--sampling poisson", "draws from any population: leave it out", population=question.population
-    )
     mechanism = question.stated_mechanism
-    calibration = largest_rate(mechanism, steps=question.steps, **target.asked)
+    steps = opt.require("a run", "for example --steps 10000", steps=question.stated_steps)
+    calibration = largest_rate(mechanism, steps=steps, **target.asked)
     typed = TypedValue.rounded(
-        calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False
+        calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * steps, up=False
     )
     words = "the probability with which each record joins each batch"
     _print_answer(typed, question.open("--rate", "largest rate", words, rate=None), target, json=json)
 
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
-    of, example = "--sampling without-replacement", "for example --population 60000"
-    population = opt.require(of, example, population=question.population)
+    of, example = f"--sampling {question.sampling}", "for example --records 60000"
+    records = opt.require(of, example, records=question.records)
+    if question.epochs is not None:
+        stated = f"--epochs {write_number(question.epochs)}"
+        advice = "says how long the training is: leave out one of them"
+        opt.refuse(stated, advice, steps=question.stated_steps)
     mechanism = question.stated_mechanism
     with watch_rounds() as progress:
         calibration = largest_batch(
-            mechanism, population=population, steps=question.steps, progress=progress, **target.asked
+            mechanism,
+            population=records,
+            steps=question.stated_steps,
+            epochs=question.epochs,
+            sampling=question.sampling,
+            progress=progress,
+            **target.asked,
         )
         typed = TypedValue.exact(calibration)
-    words = f"the size of a batch out of {population} records"
-    asked = question.open("--batch", "largest batch", words, batch=None, population=population)
-    _print_answer(typed, asked, target, also={"rate": calibration.value / population}, json=json)
+    on_average = " on average" if question.sampling == "poisson" else ""
+    words = f"the size of a batch{on_average} out of {records} records"
+    asked = question.open("--batch", "largest batch", words, batch=None, population=records)
+    _print_answer(typed, asked, target, also={"rate": calibration.value / records}, json=json)
 
 
 def _print_answer(

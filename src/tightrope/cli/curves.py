@@ -14,8 +14,9 @@ from tightrope.answers.compare import Answer, AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.refusals import MIXED, Misused, tell_missing
+from tightrope.cli.refusals import MIXED, Misused
 from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -97,6 +98,11 @@ def epsilon(
     json: opt.Json = False,
 ) -> None:
     """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
+    if question.sampling == opt.SHUFFLE:
+        from tightrope.cli.shuffled import show_shuffled
+
+        show_shuffled(question, as_relation(relation), delta, who, json=json)
+        return
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
     _answer(asked, "epsilon", delta, json=json)
 
@@ -151,7 +157,7 @@ def curve(
         show_runs(read_runs(runs), epsilons, target, effort=who.effort, json=json)
         return
     if question is None or relation is None:
-        raise Misused(tell_missing("--sampling" if question is None else "--relation"))
+        raise Misused(tell_missing(["--sampling" if question is None else "--relation"]))
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
     _answer(asked, "delta", epsilons, target=target, json=json)
 

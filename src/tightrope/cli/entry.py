@@ -30,8 +30,6 @@ def _exit_code(words: list[str]) -> int:
         print(__version__)
         return ExitCode.FINE
     try:
-        from cyclopts import CycloptsError
-
         from tightrope.cli import app, refusals
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _NEEDS:
@@ -41,8 +39,6 @@ def _exit_code(words: list[str]) -> int:
     try:
         code = app.run(words)
         sys.stdout.flush()
-    except CycloptsError as wrong:
-        return _say(refusals.in_one_line(wrong), ExitCode.REFUSED)
     except TightropeError as refusal:
         code = ExitCode.NOT_KNOWN if isinstance(refusal, NotPreciseEnough) else ExitCode.REFUSED
         code = ExitCode.NOT_MET if isinstance(refusal, RefutedClaim) else code

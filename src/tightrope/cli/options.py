@@ -1,12 +1,9 @@
 """The options of the commands, and the settings they state."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypeVar, assert_never
+from typing import Annotated, Any, Literal, TypeVar, assert_never
 
 from cyclopts import Group, Parameter
 
@@ -15,13 +12,17 @@ from tightrope.accountants.certified import Certified
 from tightrope.accountants.exact import Exact
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import find_accountant
+from tightrope.cli.numbers import read_exactly, read_number, read_numbers, read_points, read_whole
 from tightrope.cli.refusals import Misused
 from tightrope.engines.draws.tilts import Drawing
+from tightrope.numerics import check
 from tightrope.numerics.confidence import Interval
+from tightrope.numerics.text import write_number
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.training import as_typed, count_steps, tell_steps
 
 T = TypeVar("T")
 
@@ -30,76 +31,13 @@ ANSWER = Group("What is asked", sort_key=2)
 SIMULATION = Group("How monte-carlo draws", sort_key=3)
 INTEGERS = Group("How exact counts", sort_key=4)
 
-MOST_POINTS = 100_000
-_MOST_DIGITS = 18
-
-
-# Numbers as people type them: 0.001, 1e-6, 1/1000, 10_000, 1e-7,1e-6, 0:2:21
-
-
-class Word(Protocol):
-    """One word of the command line."""
-
-    value: str
-
-
-def read_number(_: Any, words: Sequence[Word]) -> float:
-    """Read one number; a fraction is rounded once, to the nearest float."""
-    return _parse_number(words[0].value)
-
-
-def read_whole(_: Any, words: Sequence[Word]) -> int:
-    """Read one whole number; 1e4 is whole, 1.5 is refused instead of rounded."""
-    text = words[0].value
-    not_whole = ValueError(f"{text!r} is not a whole number; pass for example 10000.")
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise not_whole from None
-    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # before it is written out: 1e999999999
-        raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
-    if not value.is_finite() or value != value.to_integral_value():
-        raise not_whole
-    return int(value)
-
-
-def read_numbers(_: Any, words: Sequence[Word]) -> list[float]:
-    """Read numbers separated by spaces or commas; at least one."""
-    found = [_parse_number(part) for word in words for part in word.value.split(",") if part.strip()]
-    if not found:
-        raise ValueError("it has no value; pass at least one number.")
-    return found
-
-
-def read_points(_: Any, words: Sequence[Word]) -> list[float]:
-    """Read start:stop:count, evenly spaced with both ends, or numbers separated by spaces or commas."""
-    if not any(":" in word.value for word in words):
-        return read_numbers(_, words)
-    text = " ".join(word.value for word in words)
-    parts = text.split(":")
-    if len(parts) != 3 or len(words) != 1:
-        raise ValueError(f"{text!r} is not start:stop:count; pass for example 0:2:21.")
-    start, stop, count = (_parse_number(part) for part in parts)
-    if count % 1 != 0 or not 2 <= count <= MOST_POINTS:
-        raise ValueError(f"{text!r} asks for {count:g} points; pass a whole count from 2 to {MOST_POINTS}.")
-    if not -math.inf < start < stop < math.inf:
-        raise ValueError(f"{text!r} does not go upwards; pass start below stop, for example 0:2:21.")
-    # in exact arithmetic on what was typed: 0:1:11 holds 0.3 and not 0.30000000000000004
-    first, last = Fraction(repr(start)), Fraction(repr(stop))
-    return [float(first + (last - first) * i / (int(count) - 1)) for i in range(int(count))]
-
-
-def _parse_number(text: str) -> float:
-    try:
-        return float(Fraction(text)) if "/" in text else float(text)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{text!r} is not a number; pass for example 0.5, 1e-6 or 1/1000.") from None
-
+SHUFFLE = "shuffle"
 
 Number = Parameter(converter=read_number, n_tokens=1)
 Whole = Parameter(converter=read_whole, n_tokens=1)
 Numbers = Parameter(converter=read_numbers, n_tokens=-1, consume_multiple=1, negative="")
 Points = Parameter(converter=read_points, n_tokens=-1, consume_multiple=1, negative="")
+Exactly = Parameter(converter=read_exactly, n_tokens=1)
 MaybeNumber = Annotated[float | None, Number]
 MaybeWhole = Annotated[int | None, Whole]
 
@@ -122,16 +60,22 @@ def flag(text: str, group: Group = ANSWER, name: str | None = None) -> Parameter
 Deltas = Annotated[list[float], Numbers, about("Failure probabilities, one or several.", ANSWER)]
 Epsilons = Annotated[list[float], Numbers, about("Privacy losses, one or several.", ANSWER)]
 SamplingName = Literal["poisson", "without-replacement", "every-record"]
+AnySampling = Literal["poisson", "without-replacement", "every-record", "shuffle"]
 RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
 WhichRelation = Annotated[
     RelationName, about("Which datasets count as neighbours. There is no default.", QUESTION, "--relation")
 ]
 Json = Annotated[bool, flag("Print one JSON object instead of tables.")]
-Population = Annotated[
+Records = Annotated[
     MaybeWhole,
-    about("Records to draw from, for without-replacement; under add and remove, of the larger neighbour."),
+    about("Size of the dataset; under add and remove, of the larger neighbour.", name="--records"),
 ]
-Steps = Annotated[int, Whole, about("How many times the mechanism is run.")]
+Steps = Annotated[MaybeWhole, about("How many times the mechanism is run.", name="--steps")]
+Epochs = Annotated[
+    float | Fraction | None,
+    Exactly,
+    about("Passes over the dataset, in place of steps: epochs * records / batch steps, rounded up."),
+]
 Accuracy = Annotated[float, Number, about("Relative width in delta that a bracket may have.", ANSWER)]
 WhichEffort = Annotated[
     Literal["quick", "tight"],
@@ -176,10 +120,14 @@ class MechanismOptions:
 class SamplingOptions:
     """The options that state a sampling."""
 
-    sampling: Annotated[SamplingName, WhichSampling]
-    rate: Annotated[MaybeNumber, about("Probability that a record joins a batch, for poisson.")] = None
-    batch: Annotated[MaybeWhole, about("Records in a batch, for without-replacement.")] = None
-    population: Population = None
+    sampling: Annotated[AnySampling, WhichSampling]
+    records: Records = None
+    batch: Annotated[MaybeWhole, about("Records in a batch; for poisson, on average.")] = None
+    rate: Annotated[
+        float | Fraction | None,
+        Exactly,
+        about("For poisson, in place of records and batch: the probability that a record joins."),
+    ] = None
 
     @property
     def stated_sampling(self) -> Sampling:
@@ -187,20 +135,65 @@ class SamplingOptions:
         of = f"--sampling {self.sampling}"
         match self.sampling:
             case "without-replacement":
-                refuse(of, "draws batches of fixed size: use --batch and --population", rate=self.rate)
-                example = "for example --batch 1 --population 1000"
-                batch = require(of, example, batch=self.batch)
-                population = require(of, example, population=self.population)
-                return WithoutReplacement(batch=batch, population=population)
+                refuse(of, "draws batches of fixed size: use --batch and --records", rate=self.rate)
+                batch, records = self._batch_of(of)
+                return WithoutReplacement(batch=batch, population=records)
             case "poisson":
-                advice = "draws batches of varying size: use --rate, or choose --sampling without-replacement"
-                refuse(of, advice, batch=self.batch, population=self.population)
-                return Poisson(rate=require(of, "for example --rate 0.001", rate=self.rate))
+                return self._poisson(of)
             case "every-record":
                 advice = "uses all records in every step: leave it out, or choose another --sampling"
-                refuse(of, advice, rate=self.rate, batch=self.batch, population=self.population)
+                whole = self.batch if self.batch != self.records else None
+                refuse(of, advice, rate=self.rate, batch=whole)
                 return EveryRecord()
+            case "shuffle":
+                raise Misused(NOT_SHUFFLED)
         assert_never(self.sampling)
+
+    def _poisson(self, of: str) -> Poisson:
+        if self.rate is None and (self.batch is not None or self.records is not None):
+            batch, records = self._batch_of(of)
+            if batch > records:
+                raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
+            return Poisson(rate=Fraction(batch, records))
+        advice = "joins records with the probability of --rate: leave out one of them"
+        refuse(of, advice, batch=self.batch)
+        rate: Any = require(of, "for example --rate 0.001", rate=self.rate)
+        return Poisson(rate=rate)
+
+    def _batch_of(self, of: str) -> tuple[int, int]:
+        example = "for example --records 60000 --batch 256"
+        records = require(of, example, records=self.records)
+        return require(of, example, batch=self.batch), records
+
+
+NOT_SHUFFLED = (
+    "--sampling shuffle: no step of a shuffle is drawn by itself, so this question has no certified answer. "
+    "tightrope epsilon --sampling shuffle prints the bounds that are proved; to be accounted tightly, draw "
+    "batches by poisson, as docs/training.md shows, and ask with --sampling poisson"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthOptions:
+    """The options that state how long the training is."""
+
+    stated_steps: Steps = None
+    epochs: Epochs = None
+
+    def count_steps(self, sampling: Sampling) -> int:
+        """The steps, as they were stated or as the epochs make them."""
+        if self.epochs is None:
+            return require("a run", "for example --steps 10000", steps=self.stated_steps)
+        epochs = write_number(self.epochs)
+        refuse(
+            f"--epochs {epochs}",
+            "says how long the training is: leave out one of them",
+            steps=self.stated_steps,
+        )
+        check.positive(remedy="Pass how often the training goes through the dataset.", epochs=self.epochs)
+        if not sampling.exact_rate:
+            raise Misused(f"--epochs {epochs} contradicts --rate 0, at which no record is ever drawn")
+        return count_steps(as_typed(self.epochs), sampling.exact_rate)
 
 
 @Parameter(name="*", group=QUESTION)
@@ -216,20 +209,39 @@ class StepOptions(SamplingOptions, MechanismOptions):
 
 @Parameter(name="*", group=QUESTION)
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(StepOptions):
+class RunOptions(LengthOptions, StepOptions):
     """The options that state what is run, and how exactly the answer is wanted."""
 
-    steps: Steps
     accuracy: Accuracy = Certified.accuracy
+
+    @property
+    def steps(self) -> int:
+        """How often the step is taken."""
+        return self.count_steps(self.stated_sampling)
 
     @property
     def run(self) -> Run:
         """The step as often as it is taken."""
         return self.step * self.steps
 
+    @property
+    def mapping(self) -> str | None:
+        """How records, batch and epochs were read, if they were stated."""
+        return tell_mapping(self, self, self.stated_sampling)
+
     def certified(self, effort: str) -> Certified:
         """The certified accountant, to the accuracy that was asked for."""
         return Certified(accuracy=self.accuracy, effort=Effort(effort))
+
+
+def tell_mapping(batches: SamplingOptions, length: LengthOptions, sampling: Sampling) -> str | None:
+    """How records, batch and epochs were read, if they were stated."""
+    told = []
+    if length.epochs is not None:
+        told.append(tell_steps(as_typed(length.epochs), sampling))
+    if isinstance(sampling, Poisson) and batches.batch is not None:
+        told.append(f"each record joins a batch with probability {batches.batch}/{batches.records}")
+    return f"{'; '.join(told)}." if told else None
 
 
 def require(of: str, example: str, **option: T | None) -> T:

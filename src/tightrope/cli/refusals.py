@@ -3,8 +3,6 @@
 import re
 from enum import Enum
 
-from cyclopts import CycloptsError, MissingArgumentError
-
 from tightrope.errors import TightropeError, Words, write_value
 
 # the options that are not called like the argument they set
@@ -14,21 +12,16 @@ _OPTIONS = {
     "repeats_allowed": "--repeats",
     "false_positive_rate": "--fpr",
     "by": "--accountant",
-}
-_REMEDIES = {
-    "--sampling": "the guarantee depends on how batches are drawn: "
-    "pass poisson, without-replacement or every-record",
-    "--relation": "the guarantee depends on who counts as a neighbour: "
-    "pass add, remove, add-or-remove or substitute",
-    "--steps": "pass how many times the mechanism is run, for example --steps 10000",
-    "--delta": "pass the failure probability you accept, for example --delta 1e-6",
-    "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
-    "--effort": "pass quick or tight",
+    "population": "--records",
+    "epsilon_if_shuffled": "tightrope epsilon --sampling shuffle",
 }
 
 
 class Misused(TightropeError):
-    """Options that are missing or contradict each other."""
+    """Options that are missing, unknown, or contradict each other."""
+
+    def _advise(self, said: str, words: Words) -> str:
+        return said if said.endswith("?") else super()._advise(said, words)
 
 
 MIXED = "--runs states every run in its file: leave out the options that state one run."
@@ -73,26 +66,6 @@ def _kebab(word: str) -> str:
 def _write(value: object) -> str:
     text = write_value(value)
     return _kebab(text) if isinstance(value, Enum | type) or _is_setting(text) else text
-
-
-def tell_missing(option: str, lacking: str = "is missing") -> str:
-    """Say which option a command cannot do without, and what to pass."""
-    return f"{option} {lacking}; {_REMEDIES.get(option, 'see --help for an example')}."
-
-
-def in_one_line(wrong: CycloptsError) -> str:
-    """Say what is wrong with the words themselves."""
-    wrong.verbose = False
-    if isinstance(wrong, MissingArgumentError) and wrong.argument is not None:
-        name = wrong.argument.name
-        given = {word.partition("=")[0] for word in wrong.root_input_tokens or ()}
-        if "--runs" in given and name not in given:
-            return MIXED
-        return tell_missing(name, "has no value" if name in given else "is missing")
-    said = " ".join(str(wrong).split())
-    if wrong.argument is not None and wrong.argument.name not in said:
-        return f"Invalid value for {wrong.argument.name}: {said}"
-    return said
 
 
 WORDS = words_of()

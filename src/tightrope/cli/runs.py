@@ -18,7 +18,8 @@ from tightrope.numerics import check
 from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_short, run_in_short
 from tightrope.setting.effort import Effort
-from tightrope.setting.plain import PART_KEYS, part_of, plain_run, run_of
+from tightrope.setting.parts import PART_KEYS, part_of, run_of
+from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.tables import Problems, Table, place_refusals

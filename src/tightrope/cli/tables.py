@@ -42,10 +42,11 @@ def contrast(
     json: opt.Json = False,
 ) -> None:
     """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
+    run = question.run  # refuses what is no sampling
     claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
     by = question.certified(effort)
     with watch_rounds() as progress:
-        table = contrasting.contrast(question.run, delta=delta, claimed=claimed, by=by, progress=progress)
+        table = contrasting.contrast(run, delta=delta, claimed=claimed, by=by, progress=progress)
     theorems = show.find_theorems(epsilon for row in table.rows for epsilon in row.epsilons)
     if json:
         answer = {

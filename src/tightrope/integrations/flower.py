@@ -12,7 +12,8 @@ from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.plain import plain_run, run_of
+from tightrope.setting.parts import run_of
+from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement

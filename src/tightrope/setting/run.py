@@ -1,9 +1,9 @@
 """What is done and how often: a Step is one mechanism on one sample, a Run is steps with multiplicity."""
 
 import math
-import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import get_args
 
 from tightrope.errors import InvalidSetting
@@ -120,10 +120,9 @@ class Run:
 
 def check_steps(steps: object, *, least: int = 0, remedy: str) -> int:
     """How many steps; a quotient such as 30 * 60_000 / 256 is refused with what it is rounded up to."""
-    if isinstance(steps, numbers.Real) and math.isfinite(steps) and steps > 0 and steps != math.ceil(steps):
-        advice = (
-            f"Round it up: {{steps={math.ceil(steps)}}}. Records, batch and epochs can be stated instead."
-        )
+    up = math.ceil(steps) if isinstance(steps, float | Fraction) and math.isfinite(steps) else 0
+    if up > 0 and up != steps:
+        advice = f"Round it up: {{steps={up}}}. Records, batch and epochs can be stated instead."
         raise InvalidSetting("steps", steps, "be a whole number", advice)
     return check.whole(least=least, remedy=remedy, steps=steps)
 

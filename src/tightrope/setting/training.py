@@ -130,8 +130,8 @@ def as_sampling_kind(value: object) -> type[Sampling]:
         raise NoTheorem(
             "no step of a shuffle is drawn by itself, so none has a worst pair that could be composed; to "
             "account it as Poisson sampling reports an epsilon that is certainly too small",
-            "Pass {Poisson}, and draw so: tightrope.samplers.PoissonSampler does. What is proved if its "
-            "batches are shuffled instead: epsilon_if_shuffled(plan, ...).",
+            "Choose {Poisson}, and draw so: docs/training.md has samplers. What is proved if its batches are "
+            "shuffled instead, {epsilon_if_shuffled} tells.",
         )
     for spelling, kind in SAMPLING_SPELLINGS.items():
         if value is kind or isinstance(value, kind) or value in (spelling, kind.__name__):

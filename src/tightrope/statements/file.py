@@ -13,7 +13,7 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.files import read_toml
-from tightrope.setting.plain import run_of
+from tightrope.setting.parts import run_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import SAMPLING_SPELLINGS

@@ -12,9 +12,10 @@ from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import InvalidSetting
-from tightrope.setting.plain import part_of
+from tightrope.setting.parts import part_of
 from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import EveryRecord
 from tightrope.setting.tables import Table
 from tightrope.sweeps.cells import ANSWER_KEYS, ASKS, CHOICES, RUN_KEYS, Cell, Row, default_values
 
@@ -59,10 +60,11 @@ def _answer(cell: Cell) -> Row:
         must = f"be certified where {{ask}} is {ask}"
         raise InvalidSetting("accountant", values["accountant"], must, "Ask for epsilon or delta instead.")
     if ask == "noise":
-        any_noise = {"mechanism": "gaussian", "noise_multiplier": 1.0, "truth_probability": None, "steps": 1}
-        (step, _), *_ = _run({**values, **any_noise})
+        any_noise = {"mechanism": "gaussian", "noise_multiplier": 1.0, "truth_probability": None}
+        run = _run({**values, **any_noise})
+        sampling = run.parts[0][0].sampling if run else EveryRecord()  # no steps are refused below
         kind = CHOICES["mechanism"][values["mechanism"]]
-        noise = smallest_noise(step.sampling, steps=values["steps"], mechanism=kind, **target, **how)
+        noise = smallest_noise(sampling, steps=run.steps, mechanism=kind, **target, **how)
         ends: Row = {"lower": noise.beyond, "value": noise.value, "upper": noise.value}
         return {**ends, "because": _names(noise.curve.because)}
     (step, _), *_ = _run({**values, "steps": 1})

@@ -1,13 +1,14 @@
 """One question of a sweep as a flat row of plain values, and its answer as more of them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tightrope.accountants.names import ACCOUNTANTS, find_accountant
 from tightrope.setting.effort import Effort
 from tightrope.setting.given import given_names
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Gaussian, Laplace, RandomizedResponse
+from tightrope.setting.parts import length_key, sampling_keys
 from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 
@@ -31,10 +32,10 @@ CHOICES: dict[str, Mapping[str, Any]] = {
     "sampling": SAMPLING_SPELLINGS,
     "effort": {effort.value: effort for effort in Effort},
 }
-WHOLE_KEYS = ("batch", "population", "steps", "draws", "seed")
+WHOLE_KEYS = ("batch", "population", "records", "steps", "draws", "seed")
 RUN_KEYS = (
     *("mechanism", "noise_multiplier", "truth_probability"),
-    *("sampling", "rate", "batch", "population", "steps"),
+    *("sampling", "rate", "batch", "population", "records", "steps", "epochs"),
 )
 _DRAWING = ("draws", "confidence", "seed")
 CELL_KEYS = ("ask", "accountant", "relation", *RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
@@ -43,15 +44,26 @@ COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
 TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
 
 
-def find_needed_keys(cell: Cell) -> dict[str, str]:
-    """What a cell must state, given its ask, mechanism and sampling, and which of these makes it so."""
+def find_needed_keys(cell: Cell, stated: Collection[str] = ()) -> dict[str, str]:
+    """What a cell must state, given its ask, mechanism and sampling, and which of these makes it so.
+
+    Where records or epochs are `stated`, they stand for the rate and the steps.
+    """
     ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
     needed = {"relation": "every question"}
     needed |= dict.fromkeys(given_names(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
-    needed |= dict.fromkeys(given_names(CHOICES["sampling"][sampling]), f"sampling {sampling}")
-    needed |= {"steps": f"ask {ask}", **dict.fromkeys(ASKS[ask], f"ask {ask}")}
+    needed |= dict.fromkeys(
+        sampling_keys(CHOICES["sampling"][sampling], _without_batch(stated)), f"sampling {sampling}"
+    )
+    length = "steps" if ask == "steps" else length_key(stated)
+    needed |= {length: f"ask {ask}", **dict.fromkeys(ASKS[ask], f"ask {ask}")}
     asked_for = {"noise": "noise_multiplier", "steps": "steps"}.get(ask)
     return {key: why for key, why in needed.items() if key != asked_for}
+
+
+def _without_batch(stated: Collection[str]) -> list[str]:
+    """A batch alone is that of other cells of its block: only records beside it make it a rate."""
+    return [key for key in stated if key != "batch"]
 
 
 def default_values(accountant: str) -> dict[str, Plain]:

@@ -129,7 +129,7 @@ def _make_spans(block: Table, values: Values) -> list[Span]:
     spans: list[Span] = []
     for combination in itertools.product(*(values[key] for key in _SETS_APART)):
         chosen: Cell = dict(zip(_SETS_APART, combination, strict=True))
-        needed, assumed = find_needed_keys(chosen), default_values(str(chosen["accountant"]))
+        needed, assumed = find_needed_keys(chosen, values), default_values(str(chosen["accountant"]))
         for key, why in needed.items():
             if key not in values:
                 example = f"for example {key} = {_EXAMPLES[key]}"

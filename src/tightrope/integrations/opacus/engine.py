@@ -25,7 +25,8 @@ from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.plain import plain_run, run_of
+from tightrope.setting.parts import run_of
+from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Step
 from tightrope.setting.tables import Table

@@ -1,0 +1,283 @@
+"""The words people type: other names for ours are understood, words that mean something else are explained.
+
+Nothing is guessed. A name counts as another for ours only if it can mean nothing else; a word close to one of
+ours is suggested only as the correction of a slip, never where obeying would change the question.
+"""
+
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+
+from tightrope.cli.refusals import Misused
+
+_SLIP = 0.8  # how alike a slip and what was meant are: "--reltaion" is, "--epochs" and "--steps" are not
+
+_COMMANDS = {
+    "eps": "epsilon",
+    "sigma": "noise",
+    "noise-multiplier": "noise",
+    "batch": "rate",
+    "theorem": "theorems",
+    "ledger": "spent",
+}
+_OPTIONS = {
+    "--noise-multiplier": "--noise",
+    "--sigma": "--noise",
+    "--noise-scale": "--noise",
+    "--q": "--rate",
+    "--sample-rate": "--rate",
+    "--sampling-rate": "--rate",
+    "--sampling-probability": "--rate",
+    "--n": "--records",
+    "--population": "--records",
+    "--dataset-size": "--records",
+    "--num-examples": "--records",
+    "--num-records": "--records",
+    "--batch-size": "--batch",
+    "--expected-batch-size": "--batch",
+    "--num-epochs": "--epochs",
+    "--epoch": "--epochs",
+    "--num-steps": "--steps",
+    "--iterations": "--steps",
+    "--step": "--steps",
+    "--eps": "--epsilon",
+    "--target-epsilon": "--epsilon",
+    "--target-delta": "--delta",
+    "--adjacency": "--relation",
+    "--neighbours": "--relation",
+    "--neighbors": "--relation",
+    "--neighbouring-relation": "--relation",
+    "--neighboring-relation": "--relation",
+    "--sampler": "--sampling",
+}
+# Read as ours, and said aloud, because some mean another quantity by them.
+_SAID = {
+    "--sigma": "the noise multiplier: the standard deviation of the noise divided by the clipping norm",
+    "--noise-scale": "the noise multiplier: the scale of the noise divided by the clipping norm",
+    "--q": "the sampling rate: the probability that a record joins a batch",
+    "--n": "the number of records in the dataset",
+}
+_EXPLAINED_OPTIONS = {
+    "--clip": "noise is stated relative to the clipping norm, so the norm itself plays no part: leave it out",
+    "--microbatches": "clip each record by itself: a clipped microbatch protects none of its records singly",
+    "--orders": "--accountant renyi chooses its orders by itself: leave it out",
+    "--lr": "the learning rate does not change epsilon: leave it out",
+}
+_EXPLAINED_OPTIONS |= dict.fromkeys(
+    ("--max-grad-norm", "--clipping-norm", "--l2-norm-clip", "--sensitivity"), _EXPLAINED_OPTIONS["--clip"]
+)
+_EXPLAINED_OPTIONS |= {
+    "--num-microbatches": _EXPLAINED_OPTIONS["--microbatches"],
+    "--alphas": _EXPLAINED_OPTIONS["--orders"],
+    "--learning-rate": _EXPLAINED_OPTIONS["--lr"],
+}
+
+_SAMPLINGS = {
+    "poisson-sampling": "poisson",
+    "wor": "without-replacement",
+    "shuffled": "shuffle",
+    "shuffling": "shuffle",
+    "full": "every-record",
+    "full-batch": "every-record",
+    "none": "every-record",
+}
+_RELATIONS = {
+    "add-remove": "add-or-remove",
+    "add/remove": "add-or-remove",
+    "unbounded": "add-or-remove",
+    "replace": "substitute",
+    "replace-one": "substitute",
+    "substitution": "substitute",
+    "exchange": "substitute",
+    "swap": "substitute",
+    "bounded": "substitute",
+}
+_ACCOUNTANTS = {
+    "rdp": "renyi",
+    "rényi": "renyi",
+    "moments": "renyi",
+    "gdp": "gaussian-limit",
+    "clt": "gaussian-limit",
+    "mc": "monte-carlo",
+    "prv": "certified",
+    "pld": "certified",
+}
+_MECHANISMS = {"normal": "gaussian", "laplacian": "laplace", "rr": "randomized-response"}
+_VALUES: dict[str, dict[str, str]] = {
+    "--sampling": _SAMPLINGS,
+    "--claimed-sampling": _SAMPLINGS,
+    "--relation": _RELATIONS,
+    "--claimed-relation": _RELATIONS,
+    "--accountant": _ACCOUNTANTS,
+    "--mechanism": _MECHANISMS,
+}
+_SAID_VALUES = {
+    "prv": "certified, which composes privacy losses too, and bounds epsilon from both sides",
+    "pld": "certified, which composes privacy losses too, and bounds epsilon from both sides",
+    "moments": "renyi, whose bound the moments accountant computes",
+    "swap": "substitute: one record is exchanged for another",
+    "bounded": "substitute: one record is exchanged for another",
+    "unbounded": "add-or-remove: one record is added or removed",
+}
+_FIXED = (
+    "batches of one size come about in two ways that differ much in epsilon: drawn afresh at each step "
+    "(without-replacement), or as slices of a shuffled dataset (shuffle), as most loaders do: pass one"
+)
+_EXPLAINED_VALUES = {
+    "--sampling": {
+        **dict.fromkeys(("fixed", "fixed-size", "fixed-batch", "uniform", "random"), _FIXED),
+        "with-replacement": "batches with replacement have no certified sampling; record what your loader "
+        "draws and ask tightrope audit, or draw by poisson or without-replacement",
+        **dict.fromkeys(
+            ("balls-in-bins", "random-allocation", "allocation"),
+            "batches that each record chooses by itself have no certified sampling yet; record what your "
+            "loader draws and ask tightrope audit for the bounds that are proved, or draw by poisson",
+        ),
+    },
+    "--relation": {
+        "zero-out": "no theorem here is about a record that is zeroed out in its place. For poisson and "
+        "every-record the sums move as they do under add-or-remove; for without-replacement substitute is on "
+        "the safe side: pass one of add, remove, add-or-remove or substitute",
+    },
+    "--mechanism": {},
+    "--accountant": {},
+}
+
+
+def understand(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words with our names in place of others, and what is to be said about how they were read.
+
+    >>> understand(["eps", "--sigma=0.8", "--sampling", "Poisson"])[0]
+    ['epsilon', '--noise=0.8', '--sampling', 'poisson']
+    """
+    read: list[str] = []
+    notes: list[str] = []
+    asks = ""
+    for place, word in enumerate(words):
+        if place == 0 and not word.startswith("-"):
+            read.append(_COMMANDS.get(_kebab(word), word))
+        elif word.startswith("--"):
+            typed, equals, value = word.partition("=")
+            asks = _read_option(typed, notes)
+            read.append(asks + equals + (_read_value(asks, value, notes) if equals else ""))
+            asks = "" if equals else asks
+        else:
+            read.append(_read_value(asks, word, notes))
+            asks = ""
+    return read, notes
+
+
+def _read_option(typed: str, notes: list[str]) -> str:
+    name = "--" + _kebab(typed[2:])
+    if name in _EXPLAINED_OPTIONS:
+        raise Misused(f"{typed}: {_EXPLAINED_OPTIONS[name]}")
+    if name in _SAID:
+        notes.append(f"{typed} is read as {_OPTIONS[name]}, {_SAID[name]}.")
+    return _OPTIONS.get(name, name)
+
+
+def _read_value(option: str, typed: str, notes: list[str]) -> str:
+    if option not in _VALUES:
+        return typed
+    name = _kebab(typed)
+    explained = _EXPLAINED_VALUES.get(option.replace("claimed-", ""), {})
+    if name in explained:
+        raise Misused(f"{option} {typed}: {explained[name]}")
+    meant = _VALUES[option].get(name, name)
+    if name in _SAID_VALUES and meant != name:
+        notes.append(f"{option} {typed} is read as {_SAID_VALUES[name]}.")
+    return meant
+
+
+def _kebab(word: str) -> str:
+    return word.lower().replace("_", "-")
+
+
+def find_slip(typed: str, known: Iterator[str] | list[str]) -> str | None:
+    """The name of ours that `typed` is a slip of: nearly all its letters, in nearly their order.
+
+    >>> find_slip("--reltaion", ["--relation", "--steps"]), find_slip("--epochs", ["--steps", "--epsilon"])
+    ('--relation', None)
+    """
+    found = [(SequenceMatcher(None, typed.strip("-"), name.strip("-")).ratio(), name) for name in known]
+    ratio, name = max(found, default=(0.0, ""))
+    return name if ratio >= _SLIP else None
+
+
+# What a command cannot do without
+
+_ASKS_RELATION = ("epsilon", "delta", "curve", "risk", "compare", "audit", "noise", "steps", "rate")
+_ASKS_DELTA = ("epsilon", "contrast", "compare", "audit", "noise", "steps", "rate", "spent")
+_ASKS_EPSILON = ("delta", "noise", "steps", "rate")
+_ASKS_RUN = (*_ASKS_RELATION, "contrast")
+_WHY = {
+    "--sampling": "the guarantee depends on how batches are drawn: "
+    "pass poisson, without-replacement, every-record or shuffle",
+    "--relation": "the guarantee depends on who counts as a neighbour: "
+    "pass add, remove, add-or-remove or substitute",
+    "--noise": "pass the noise multiplier, noise scale / clipping norm, for example --noise 0.8",
+    "--truth": "--mechanism randomized-response needs it, for example --truth 0.75",
+    "--steps": "pass how many times the mechanism is run, for example --steps 10000, "
+    "or --records, --batch and --epochs",
+    "--rate": "pass the probability that a record joins a batch, for example --rate 0.001, "
+    "or --records 60000 --batch 256",
+    "--batch": "pass the number of records in a batch, for example --batch 256",
+    "--records": "pass the size of the dataset, for example --records 60000",
+    "--delta": "pass the failure probability you accept, for example --delta 1e-6",
+    "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
+    "--effort": "pass quick or tight",
+}
+
+
+def find_missing(words: list[str]) -> list[str]:
+    """The options that the command cannot do without, all at once, in the order a person would state them."""
+    command, given = (words or [""])[0], dict(_pair(words))
+    if {"--help", "-h", "--version", "--runs"} & set(given):
+        return []
+    needed: list[str] = []
+    if command in _ASKS_RUN:
+        needed += [*_find_missing_noise(command, given), *_find_missing_sampling(command, given)]
+    for option, commands in (
+        ("--relation", _ASKS_RELATION),
+        ("--epsilon", _ASKS_EPSILON),
+        ("--delta", _ASKS_DELTA),
+    ):
+        if command in commands:
+            needed.append(option)
+    return [option for option in needed if option not in given]
+
+
+def _pair(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Every option with the word after it."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("-"):
+            name, equals, value = word.partition("=")
+            yield name, value if equals else following
+
+
+def _find_missing_noise(command: str, given: Mapping[str, str]) -> list[str]:
+    if command == "noise":
+        return []
+    return ["--truth" if given.get("--mechanism") == "randomized-response" else "--noise"]
+
+
+def _find_missing_sampling(command: str, given: Mapping[str, str]) -> list[str]:
+    sampling = given.get("--sampling", "")
+    needed = ["--sampling"]
+    if command == "rate":
+        needed += ["--records"] * (sampling == "without-replacement" or "--epochs" in given)
+    elif sampling in ("without-replacement", "shuffle"):
+        needed += ["--records", "--batch"]
+    elif sampling == "poisson":
+        in_records = {"--records", "--batch"} & set(given)
+        needed += ["--records", "--batch"] if in_records and "--rate" not in given else ["--rate"]
+    if command != "steps" and "--epochs" not in given:
+        needed.append("--steps")
+    return needed
+
+
+def tell_missing(options: list[str], lacking: str = "is missing") -> str:
+    """Say what the command cannot do without, and what to pass."""
+    if len(options) == 1:
+        return f"{options[0]} {lacking}; {_WHY.get(options[0], 'see --help for an example')}"
+    listed = "\n".join(f"  {option}: {_WHY[option]}." for option in options)
+    return f"{len(options)} options are missing:\n{listed}"
