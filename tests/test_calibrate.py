@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tightrope as tr
-from tightrope.answers.frontier import Frontier
-from tightrope.answers.target import OutOfReach, Target
+from tightrope.answers.frontier import Frontier, OutOfReach
+from tightrope.answers.target import Target
 from tightrope.curve.bracket import Bracket
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE
 

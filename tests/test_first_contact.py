@@ -1,0 +1,291 @@
+"""What a newcomer types in the first quarter of an hour, and what is said: nothing that could lead astray."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+import tightrope as tr
+from shell import Shell
+from tightrope.cli.vocabulary import understand
+
+ASKED = "--relation add-or-remove --epsilon 3 --delta 1e-5"
+PLANNED = "--sampling poisson --records 60000 --batch 256 --epochs 30"
+RUN = "--noise 1.1 --sampling poisson --rate 0.001 --steps 100 --relation add-or-remove --delta 1e-5"
+
+# what is typed, and what the refusal says
+REFUSED = [
+    (
+        f"noise --sampling poisson --records 60000 --batch 256 --epochs 30 --steps 7032 {ASKED}",
+        "--steps 7032 contradicts --epochs 30",
+    ),
+    (
+        f"noise --sampling poisson --epochs 30 --steps 7032 {ASKED}",
+        "--rate is missing",
+    ),
+    (
+        "noise",
+        "5 options are missing:",
+    ),
+    (
+        "epsilon",
+        "5 options are missing:",
+    ),
+    (
+        f"epsilon {RUN.replace('--delta 1e-5', '')}",
+        "--delta is missing; pass the failure probability you accept",
+    ),
+    (
+        "epsilon --sampling poisson --noise 1",
+        "4 options are missing:",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'fixed')}",
+        "pass one",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'uniform')}",
+        "drawn afresh at each step (without-replacement)",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'balls-in-bins')}",
+        "no certified sampling yet",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'with-replacement')}",
+        "tightrope audit",
+    ),
+    (
+        f"epsilon {RUN.replace('add-or-remove', 'zero-out')}",
+        "substitute is on the safe side",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'shuffle')}",
+        "2 options are missing:",
+    ),
+    (
+        f"noise --sampling shuffle --records 60000 --batch 256 --epochs 30 {ASKED}",
+        "prints the bounds that are proved",
+    ),
+    (
+        "contrast --noise 1 --sampling shuffle --records 600 --batch 6 --epochs 3 --delta 1e-5",
+        "the bounds that are proved",
+    ),
+    (
+        f"epsilon {RUN} --clip 1.0",
+        "the norm itself plays no part",
+    ),
+    (
+        f"epsilon {RUN} --max-grad-norm 1.0",
+        "the norm itself plays no part",
+    ),
+    (
+        f"epsilon {RUN} --lr 0.1",
+        "does not change epsilon",
+    ),
+    (
+        f"epsilon {RUN} --orders 2 4 8",
+        "chooses its orders by itself",
+    ),
+    (
+        f"epsilon {RUN} 3",
+        "--delta must be in (0, 1), got 3",
+    ),
+    (
+        f"epsilon {RUN} --json 3",
+        "'3' belongs to no option of tightrope epsilon",
+    ),
+    (
+        f"epsilon {RUN} --efort tight",
+        "did you mean --effort?",
+    ),
+    (
+        f"epsilon {RUN} --reltaion add",
+        "did you mean --relation?",
+    ),
+    (
+        f"epsilon {RUN} --temperature 3",
+        "tightrope epsilon --help lists its options",
+    ),
+    (
+        f"steps --noise 1 {PLANNED} {ASKED}",
+        "--epochs is not an option of tightrope steps",
+    ),
+    (
+        "rdp --noise 1",
+        "tightrope epsilon --accountant renyi",
+    ),
+    (
+        "shuffle",
+        "tightrope epsilon --sampling shuffle",
+    ),
+    (
+        "calibrate",
+        "tightrope noise, steps and rate",
+    ),
+    (
+        "epsilom",
+        "did you mean tightrope epsilon?",
+    ),
+    (
+        "frobnicate",
+        "tightrope --help lists them",
+    ),
+    (
+        f"epsilon {RUN.replace('100', '7031.25')}",
+        "rounded up it is 7032",
+    ),
+    (
+        "epsilon --noise 1 --sampling poisson --batch 7 --records 6 --steps 9 --relation add --delta .1",
+        "cannot hold more",
+    ),
+    (
+        "epsilon --noise 1 --sampling poisson --batch 256 --steps 9 --relation add --delta .1",
+        "--records is missing",
+    ),
+    (
+        f"epsilon {RUN} --batch 3",
+        "--batch 3 contradicts --sampling poisson",
+    ),
+    (
+        f"epsilon {RUN.replace('0.001', '256')}",
+        "--rate must be in [0, 1], got 256",
+    ),
+    (
+        f"epsilon {RUN.replace('--steps 100', '--epochs 0')}",
+        "--epochs must be above 0",
+    ),
+    (
+        f"rate --noise 1 --sampling poisson --epochs 3 {ASKED}",
+        "--records is missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda text: text[:60])
+def test_a_mistake_is_explained(shell: Shell, words: str, said: str) -> None:
+    code, out, err = shell(words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_everything_that_is_missing_is_said_at_once(shell: Shell) -> None:
+    _, _, err = shell("noise --sampling poisson")
+    named = re.findall(r"^  (--\w+):", err, re.M)
+    assert named == ["--rate", "--steps", "--relation", "--epsilon", "--delta"]
+
+
+def test_epochs_are_never_taken_for_steps(shell: Shell) -> None:
+    """Version 0.7 suggested --steps for --epochs: obeying it led from epsilon 3 to epsilon 12."""
+    for words in (
+        f"steps --noise 1 {PLANNED} {ASKED}",
+        "sweep grid.toml --epochs 3",
+        "spent x --epochs 3 --delta .1",
+    ):
+        _, _, err = shell(words)
+        assert "did you mean" not in err.lower()
+
+
+# what is typed in other words, and the same in ours
+UNDERSTOOD = [
+    (
+        "eps --sigma 0.8 --q 0.001 --sampling Poisson --steps 1e3 --relation add-remove --delta 1e-6",
+        "epsilon --noise 0.8 --rate 0.001 --sampling poisson --steps 1000 --relation "
+        "add-or-remove --delta 1e-6",
+    ),
+    (
+        "epsilon --noise-multiplier=0.8 --sample-rate=0.001 --sampling=poisson "
+        "--num_steps=1_000 --adjacency=replace_one --delta=1e-6",
+        "epsilon --noise 0.8 --rate 0.001 --sampling poisson --steps 1000 --relation substitute --delta 1e-6",
+    ),
+    (
+        "epsilon --noise 1 --sampling wor --batch-size 50 --n 1,000 --epochs 3 --relation "
+        "replace --delta 1e-6",
+        "epsilon --noise 1 --sampling without-replacement --batch 50 --records 1000 --steps 60 "
+        "--relation substitute --delta 1e-6",
+    ),
+    (
+        "epsilon --noise 1 --sampling full --iterations 3 --relation add/remove --delta 1e-6 "
+        "--accountant rdp",
+        "epsilon --noise 1 --sampling every-record --steps 3 --relation add-or-remove --delta "
+        "1e-6 --accountant renyi",
+    ),
+    (
+        "epsilon --noise 1 --sampling none --steps 3 --relation unbounded --delta 1e-6 --accountant prv",
+        "epsilon --noise 1 --sampling every-record --steps 3 --relation add-or-remove --delta "
+        "1e-6 --accountant certified",
+    ),
+    (
+        "noise --sampling poisson --population 60000 --batch 256 --epochs 1 --relation "
+        "add-or-remove --target-epsilon 3 --target-delta 1e-5",
+        "noise --sampling poisson --rate 256/60000 --steps 235 --relation add-or-remove "
+        "--epsilon 3 --delta 1e-5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), UNDERSTOOD, ids=lambda text: text[:60])
+def test_the_words_of_others_are_understood(shell: Shell, theirs: str, ours: str) -> None:
+    said = [json.loads(shell(f"{words} --json")[1]) for words in (theirs, ours)]
+    for answer in said:
+        answer.pop("training", None)
+    assert said[0] == said[1]
+
+
+def test_words_that_some_use_otherwise_are_read_aloud(shell: Shell) -> None:
+    _, _, err = shell(
+        "epsilon --sigma 1 --sampling full --steps 3 --relation swap --delta 1e-6 --accountant pld"
+    )
+    assert "--sigma is read as --noise, the noise multiplier: the standard deviation" in err
+    assert "--relation swap is read as substitute: one record is exchanged" in err
+    assert "--accountant pld is read as certified" in err
+
+
+def test_no_word_is_read_as_something_that_changes_the_question() -> None:
+    """Every word that is understood names the very same quantity; these look like ours and are not."""
+    for word in ("--epochs", "--epsilons", "--runs", "--records", "--seed", "--draws", "--width"):
+        assert understand([word]) == ([word], [])
+
+
+def test_one_command_leads_from_records_batch_and_epochs_to_the_noise(shell: Shell) -> None:
+    code, out, err = shell(f"noise {PLANNED} {ASKED} --json")
+    assert (code, err) == (0, "")
+    plan = tr.Training(records=60_000, batch=256, epochs=30, sampling=tr.Poisson)
+    found = tr.smallest_noise(plan, epsilon=3, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+    answer = json.loads(out)
+    assert (answer["value"], answer["beyond"]) == (found.value, found.beyond)
+
+
+def test_the_mapping_is_said(shell: Shell) -> None:
+    mapping = "7,032 steps: 30 epochs of 234.4 batches; each record joins a batch with probability 256/60000."
+    for words in (f"noise {PLANNED} {ASKED}", f"epsilon --noise 1.1 {PLANNED} --relation add --delta 1e-5"):
+        assert mapping in " ".join(shell(words)[1].split())
+        assert json.loads(shell(f"{words} --json")[1])["training"] == mapping
+
+
+def test_a_shuffle_is_answered_with_what_is_proved_and_what_to_do_instead(shell: Shell) -> None:
+    words = f"epsilon --noise 0.8 {PLANNED} --relation substitute --delta 1e-5".replace("poisson", "shuffle")
+    code, out, _ = shell(words)
+    assert code == 0
+    plan = tr.Training(records=60_000, batch=256, epochs=30, sampling=tr.Poisson)
+    found = tr.epsilon_if_shuffled(plan, noise_multiplier=0.8, delta=1e-5, relation="substitute").epsilon
+    lower, upper = map(float, re.findall(r"at least (\S+) and at most (\S+) at delta", out)[0])
+    assert lower <= found.lower
+    assert found.upper <= upper
+    assert "Draw each batch by itself" in " ".join(out.split())
+    answer = json.loads(shell(f"{words} --json")[1])
+    assert answer["brackets"][0]["epsilon"] == {"lower": found.lower, "upper": found.upper}
+    assert answer["question"]["steps"] == 7050  # 235 batches per epoch, the last of them smaller
+
+
+def test_a_shuffle_may_be_stated_in_steps_that_are_whole_epochs(shell: Shell) -> None:
+    words = "epsilon --noise 1 --sampling shuffle --records 100 --batch 30 --relation substitute --delta 1e-5"
+    assert shell(f"{words} --steps 8")[1] == shell(f"{words} --epochs 2")[1]
+    code, _, err = shell(f"{words} --steps 9")
+    assert code == 2
+    assert "no whole number of epochs of 4 batches" in err
+
+
+def test_thousands_may_be_separated() -> None:
+    assert shlex.join(understand(["epsilon", "--n", "60,000"])[0]) == "epsilon --records 60,000"
