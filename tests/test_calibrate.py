@@ -348,7 +348,7 @@ GOOD = {"sampling": tr.Poisson(rate=0.1), "steps": 10, "epsilon": 1.0, "delta": 
         ({"steps": True}, "steps must be a whole number, got True"),
         ({"steps": 10**16}, "steps must be at most 1e\\+15"),
         ({"sampling": 0.1}, "sampling must be one of EveryRecord, Poisson, WithoutReplacement, got 0.1"),
-        ({"relation": "Add"}, "relation must be one of ADD, REMOVE"),
+        ({"relation": "both"}, "relation must be one of ADD, REMOVE"),
         ({"mechanism": tr.RandomizedResponse}, "mechanism must be Gaussian or Laplace"),
         ({"mechanism": tr.Gaussian(noise_multiplier=1)}, "mechanism must be Gaussian or Laplace"),
         ({"by": tr.Renyi()}, "by must be Certified, got Renyi"),
