@@ -173,7 +173,7 @@ def test_a_run_is_made_of_steps(parts: Any) -> None:
         tr.Run(parts)
 
 
-@pytest.mark.parametrize("value", [None, "Add", "both", 0, tr.Relation], ids=repr)
+@pytest.mark.parametrize("value", [None, "neighbours", "both", "", 0, tr.Relation], ids=repr)
 def test_an_unknown_relation_is_refused(value: Any) -> None:
     with pytest.raises(
         tr.InvalidSetting, match="relation must be one of ADD, REMOVE, ADD_OR_REMOVE, SUBSTITUTE"

@@ -348,7 +348,7 @@ GOOD = {"sampling": tr.Poisson(rate=0.1), "steps": 10, "epsilon": 1.0, "delta": 
         ({"steps": True}, "steps must be a whole number, got True"),
         ({"steps": 10**16}, "steps must be at most 1e\\+15"),
         ({"sampling": 0.1}, "sampling must be one of EveryRecord, Poisson, WithoutReplacement, got 0.1"),
-        ({"relation": "Add"}, "relation must be one of ADD, REMOVE"),
+        ({"relation": "both"}, "relation must be one of ADD, REMOVE"),
         ({"mechanism": tr.RandomizedResponse}, "mechanism must be Gaussian or Laplace"),
         ({"mechanism": tr.Gaussian(noise_multiplier=1)}, "mechanism must be Gaussian or Laplace"),
         ({"by": tr.Renyi()}, "by must be Certified, got Renyi"),
@@ -363,7 +363,7 @@ def test_bad_arguments_are_named(changed: dict[str, object], message: str) -> No
 
 def test_a_run_is_no_step() -> None:
     step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
-    with pytest.raises(tr.InvalidSetting, match="step must be a Step, got Run"):
+    with pytest.raises(tr.InvalidSetting, match="step must be a Step, got Step"):
         tr.most_steps(step * 2, epsilon=1, delta=1e-6, relation=tr.ADD)  # type: ignore[arg-type]
 
 

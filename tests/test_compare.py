@@ -37,7 +37,7 @@ def test_the_accountant_decides_the_kind_of_answer_and_never_the_question() -> N
         zip(EVERY_ACCOUNTANT, (tr.Bracket, tr.UpperBound, tr.Approximation, tr.Estimate), strict=True)
     )
     run = gaussian(2, poisson(0.1), 10)
-    questions = set()
+    questions: set[str] = set()
     for accountant, kind in kinds.items():
         curve = tr.privacy_curve(run, relation=tr.REMOVE, by=accountant)
         assert type(curve.epsilon(1e-3)) is kind

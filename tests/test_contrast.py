@@ -184,7 +184,7 @@ def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> Non
         (tr.Poisson,),
         (tr.Poisson(rate=0.1), tr.ADD),
         (tr.ADD, tr.Poisson),
-        (tr.Poisson, "Add"),
+        (tr.Poisson, "both"),
         (tr.Gaussian, tr.ADD),
         [tr.Poisson, tr.ADD],
         (tr.Poisson, tr.Relation("ADD", "another meaning", ("ADD",))),

@@ -120,7 +120,7 @@ def test_what_is_refused_is_not_recorded(act: Callable[[Ledger], object], reason
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"relation": "Add"}, "relation must be one of"),
+        ({"relation": "both"}, "relation must be one of"),
         ({"by": "certified"}, "by must be Certified"),
         ({"by": tr.Renyi()}, "by must be Certified"),
     ],

@@ -106,14 +106,13 @@ def test_equal_settings_are_equal_values() -> None:
 def test_representations_can_be_read_back() -> None:
     names: dict[str, Any] = {name: getattr(tr, name) for name in tr.__all__}
     for entry in CATALOGUE:
-        for step, _ in entry.run:
-            assert eval(repr(step), names) == step
+        assert eval(repr(entry.run), names) == entry.run
 
 
 def test_a_run_prints_what_is_done_and_how_often() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000) + laplace(2, EVERY, 1)
-    gauss = "10000 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001))"
-    assert repr(run) == f"Run({gauss} + 1 x Step(Laplace(noise_multiplier=2.0), EveryRecord()))"
+    gauss = "Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)) * 10000"
+    assert repr(run) == f"{gauss} + Step(Laplace(noise_multiplier=2.0), EveryRecord()) * 1"
     assert repr(tr.Run()) == "Run()"
 
 

@@ -36,6 +36,9 @@ _HOMES = {
     "answers.ledger": "Ledger",
     "audit.claims.shuffled": "epsilon_if_shuffled",
     "theorems.lookup": "support_matrix SupportMatrix",
+    "audit": "audit",
+    "statements.facts": "Facts",
+    "statements.state": "statement verify",
     "curve.bracket": "Bracket Decision Gap",
     "curve.privacy_curve": "PrivacyCurve",
     "curve.trade_off": "TradeOff",
@@ -43,8 +46,9 @@ _HOMES = {
     "curve.renyi_curve": "UpperBound RenyiCurve",
     "curve.limit_curve": "Approximation GaussianLimitCurve",
     "curve.simulated_curve": "Estimate SimulatedCurve",
-    "theorems.evidence": "Standing PROVED CONJECTURED REFUTED",
-    "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough WorkerDied",
+    "theorems.evidence": "Evidence Standing PROVED CONJECTURED REFUTED",
+    "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough "
+    "UncertainComparison WorkerDied",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -57,6 +61,8 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _HOME_OF:
             raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
+        if name == "audit":  # the package itself, which can be called
+            return importlib.import_module("tightrope.audit")
         value = getattr(importlib.import_module(f"tightrope.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value

@@ -169,6 +169,10 @@ class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
 
 
+class UncertainComparison(TightropeError, ValueError):
+    """What is known of an answer does not decide the comparison; names both ends and which one to compare."""
+
+
 class RefutedClaim(TightropeError):
     """A claim that is certainly false, which is printed only where that is asked for."""
 

@@ -1,5 +1,7 @@
 """The public names for type checkers, which do not follow names that are imported when first used."""
 
+from typing import TYPE_CHECKING
+
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
 from tightrope.accountants.exact import Exact
@@ -27,6 +29,7 @@ from tightrope.errors import (
     NoTheorem,
     NotPreciseEnough,
     TightropeError,
+    UncertainComparison,
     UnusableFile,
     WorkerDied,
 )
@@ -37,10 +40,17 @@ from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, R
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
 from tightrope.setting.training import Training
+from tightrope.statements.facts import Facts
+from tightrope.statements.state import statement, verify
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import sweep
-from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Standing
+from tightrope.theorems.evidence import CONJECTURED, PROVED, REFUTED, Evidence, Standing
 from tightrope.theorems.lookup import SupportMatrix, support_matrix
+
+if TYPE_CHECKING:
+    from tightrope.audit import audit
+else:
+    from tightrope import audit  # the package itself, which can be called
 
 # in pipeline order: the question, the relation, the answers, what they are made of, the refusals
 # fmt: off
@@ -57,13 +67,15 @@ __all__ = [  # noqa: RUF022
     "contrast", "compare", "sweep", "Grid",
     "private_size", "PrivateSize", "Ledger", "epsilon_if_shuffled",
     "support_matrix",
+    "audit", "Facts", "statement", "verify",
     "Bracket", "Decision", "Gap",
     "PrivacyCurve", "TradeOff", "ExactCurve",
     "UpperBound", "RenyiCurve",
     "Approximation", "GaussianLimitCurve",
     "Estimate", "SimulatedCurve",
     "Calibration", "Contrast", "Comparison", "SupportMatrix",
-    "Standing", "PROVED", "CONJECTURED", "REFUTED",
+    "Evidence", "Standing", "PROVED", "CONJECTURED", "REFUTED",
     "TightropeError", "InvalidSetting",
-    "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough", "WorkerDied",
+    "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough",
+    "UncertainComparison", "WorkerDied",
 ]

@@ -21,8 +21,9 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
-from tightrope.numerics import check
+from tightrope.numerics import check, html
 from tightrope.numerics.floats import ceil_fraction
+from tightrope.numerics.text import Flat
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
@@ -62,9 +63,33 @@ class Calibration(Generic[V]):
         """What the run at `value` spends at the target's delta."""
         return self.curve.epsilon(self.target.delta)
 
+    def to_dict(self) -> Flat:
+        """The values, the target and what is spent, as one flat row."""
+        target, spent = self.target, self.epsilon
+        return {
+            **{"parameter": self.parameter, "value": self.value, "beyond": self.beyond, "gap": self.gap},
+            **{"epsilon": target.epsilon, "delta": target.delta, "relation": str(target.relation)},
+            **{"spent_lower": spent.lower, "spent_upper": spent.upper},
+        }
+
+    def to_dicts(self) -> list[Flat]:
+        """The one row: pandas.DataFrame(found.to_dicts())."""
+        return [self.to_dict()]
+
     def __str__(self) -> str:
-        missed = "the limit" if self.beyond is None else f"{self.beyond!r} misses the target"
-        return f"{self.parameter} {self.value!r} ({missed}): {self.target}, spends {self.epsilon}"
+        return f"{self.parameter} {self.value!r} ({self._missed}): {self.target}, spends {self.epsilon}"
+
+    def _repr_html_(self) -> str:
+        found = html.write_text(f"{self.parameter} {self.value!r} is safe", strong=repr(self.value))
+        row = [str(self.target), f"epsilon {self.epsilon}", self._missed]
+        why = [self.curve.question, *(theorem.in_full for theorem in self.curve.because)]
+        return html.join(
+            found, html.write_table([["target", "spends", "beyond"], row]), html.fold("why", why)
+        )
+
+    @property
+    def _missed(self) -> str:
+        return "the limit" if self.beyond is None else f"{self.beyond!r} misses the target"
 
 
 def smallest_noise(

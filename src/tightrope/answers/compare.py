@@ -21,7 +21,8 @@ from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NotPreciseEnough
-from tightrope.numerics.text import align, write_number
+from tightrope.numerics import html
+from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.theorems.composition import ANY_NOISE_EXCHANGED, GAUSSIAN_EXCHANGED
@@ -74,7 +75,35 @@ class Comparison:
         assert isinstance(bracket, Bracket)
         return _locate(bracket, row.epsilons[place])
 
+    def to_dicts(self) -> list[Flat]:
+        """One flat row for each accountant and delta; what an accountant does not say is missing from it.
+
+        >>> import tightrope as tr
+        >>> step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord())
+        >>> found = tr.compare(step, relation="remove", delta=1e-6, by=[tr.Certified(), tr.Renyi()])
+        >>> [(row["accountant"], "lower" in row) for row in found.to_dicts()]
+        [('certified', True), ('renyi', False)]
+        """
+        rows: list[Flat] = []
+        for row in self.rows:
+            who = {"accountant": row.by.name, "theorem": row.theorem, "promise": row.by.promise}
+            refusal = "" if row.refusal is None else str(row.refusal)
+            for place, delta in enumerate(self.deltas):
+                answer = row.epsilons[place].to_dict() if row.epsilons else {}
+                rows.append({**who, "delta": delta, **answer, "refusal": refusal})
+        return rows
+
     def __str__(self) -> str:
+        return align(self._table())
+
+    def _repr_html_(self) -> str:
+        refusals = [f"{row.name}: {row.refusal}" for row in self.rows if row.refusal is not None]
+        theorems = dict.fromkeys(theorem for curve in self.curves.values() for theorem in curve.because)
+        why = html.fold("why", [*refusals, *(theorem.in_full for theorem in theorems)])
+        question = html.write_text(self.question, strong=self.question)
+        return html.join(question, html.write_table(self._table()), why)
+
+    def _table(self) -> list[list[str]]:
         rows = [
             [
                 "accountant",
@@ -88,7 +117,7 @@ class Comparison:
                 for place, answer in enumerate(row.epsilons)
             ]
             rows.append([row.name, *(answers or ["refused"] * len(self.deltas)), row.by.promise])
-        return align(rows)
+        return rows
 
 
 def compare(

@@ -16,7 +16,8 @@ from tightrope.curve.digits import ONE_NUMBER, ends, is_wide, round_up, write_br
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
-from tightrope.numerics.text import align, write_number
+from tightrope.numerics import html
+from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.given import as_given
 from tightrope.setting.relation import (
@@ -38,6 +39,10 @@ _SAMPLED: dict[type[Sampling], str] = {
     Poisson: "batches are Poisson sampled",
     WithoutReplacement: "batches are drawn without replacement",
 }
+_NOTE = (
+    "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
+    "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
+)
 _RELATED = {
     ADD: "one record is added",
     REMOVE: "one record is removed",
@@ -75,9 +80,43 @@ class Contrast:
     rows: tuple[ContrastRow, ...]
     claimed: Claim | None
 
-    def row(self, sampling: type[Sampling], relation: Relation) -> ContrastRow:
+    def row(self, sampling: type[Sampling], relation: Relation | str) -> ContrastRow:
         """The row of one sampling x relation."""
-        return next(row for row in self.rows if row.sampling is sampling and row.relation is relation)
+        neighbours = as_relation(relation)
+        for row in self.rows:
+            if row.sampling is sampling and row.relation is neighbours:
+                return row
+        kinds = ", ".join(dict.fromkeys(f"{{{row.sampling.__name__}}}" for row in self.rows))
+        raise InvalidSetting("sampling", sampling, f"be one of {kinds}", "Pass the class itself.")
+
+    def to_dicts(self) -> list[Flat]:
+        """One flat row for each sampling, relation and delta; where there is no epsilon, why.
+
+        >>> import tightrope as tr
+        >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+        >>> rows = tr.contrast(run, delta=[1e-6, 1e-5]).to_dicts()
+        >>> len(rows), rows[0]["sampling"], rows[0]["relation"]
+        (24, 'every-record', 'add')
+        """
+        return [
+            self._flatten(row, place, delta) for row in self.rows for place, delta in enumerate(self.deltas)
+        ]
+
+    def _flatten(self, row: ContrastRow, place: int, delta: float) -> Flat:
+        epsilon = row.epsilons[place] if row.epsilons else None
+        ratio = row.ratios[place] if row.ratios else None
+        return {
+            "sampling": row.sampling.spelling,
+            "relation": str(row.relation),
+            "delta": delta,
+            "lower": None if epsilon is None else epsilon.lower,
+            "upper": None if epsilon is None else epsilon.upper,
+            "ratio_lower": None if ratio is None else ratio.lower,
+            "ratio_upper": None if ratio is None else ratio.upper,
+            "claimed": (row.sampling, row.relation) == self.claimed,
+            "effort": "" if row.effort is None else str(row.effort),
+            "refusal": "" if row.refusal is None else str(row.refusal),
+        }
 
     @property
     def verdict(self) -> str:
@@ -102,13 +141,18 @@ class Contrast:
         )
 
     def __str__(self) -> str:
+        return "\n".join([align(self._table()), _NOTE, *self._notes(), self.verdict])
+
+    def _repr_html_(self) -> str:
+        verdict = html.write_text(self.verdict, strong=self.verdict)
+        refusals = dict.fromkeys(str(row.refusal) for row in self.rows if row.refusal is not None)
+        why = html.fold("why", [_NOTE, *self._notes(), *refusals])
+        return html.join(verdict, html.write_table(self._table()), why)
+
+    def _table(self) -> list[list[str]]:
         heading = ["sampling", "relation", *(f"delta {write_number(d)}" for d in self.deltas)]
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
-        note = (
-            "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
-            "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
-        )
-        return "\n".join([align([heading, *body]), note, *self._notes(), self.verdict])
+        return [heading, *body]
 
     def _notes(self) -> list[str]:
         """How hard each row was worked for, where that matters."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
@@ -18,11 +19,13 @@ from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
 from tightrope.files import as_path, write_alone
-from tightrope.numerics import check
+from tightrope.numerics import check, html
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import PLANNED, Run, Step, as_run
 from tightrope.setting.sampling import Sampling
+
+MOST_SHOWN = 20  # kinds of steps in a notebook
 
 
 class Ledger:
@@ -257,6 +260,20 @@ class Ledger:
 
     def __str__(self) -> str:
         parts = [f"\n  {times} x {step!r}" for step, times in self._times.items()]
-        steps = f"{self.steps} step{'s' * (self.steps != 1)}"
         provided = [f"\n  Answers hold if {condition}." for condition in self.conditions]
-        return f"Ledger under {self._relation.name}: {steps}{''.join(parts + provided)}"
+        return f"{self._heading}{''.join(parts + provided)}"
+
+    def _repr_html_(self) -> str:
+        steps = [[f"{times:,}", repr(step)] for step, times in islice(self._times.items(), MOST_SHOWN)]
+        if (more := len(self._times) - MOST_SHOWN) > 0:
+            steps.append(["", f"and {more:,} more kinds of steps"])
+        provided = [html.write_text(f"Answers hold if {condition}.") for condition in self.conditions]
+        table = html.write_table([["times", "step"], *steps]) if steps else ""
+        who = html.fold(
+            "why", [f"{self._relation.name}: {self._relation.meaning}", f"answers by {self._by!r}"]
+        )
+        return html.join(html.write_text(self._heading, strong=self._heading), table, *provided, who)
+
+    @property
+    def _heading(self) -> str:
+        return f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}"

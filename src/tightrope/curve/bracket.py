@@ -1,10 +1,14 @@
 """A certified interval around a number nobody knows exactly, with what decided it."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from tightrope.curve.answer import AnyAnswer
 from tightrope.errors import PYTHON, Words
-from tightrope.numerics.text import round_outwards, write_number
+from tightrope.numerics.formats import NumberFormat
+from tightrope.numerics.text import Flat, round_outwards, write_call, write_number
 from tightrope.theorems.evidence import Evidence
 
 
@@ -21,7 +25,7 @@ class Decision:
     branch: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gap:
     """Why the ends of a bracket are further apart than the accuracy asked for, and what narrows them.
 
@@ -45,21 +49,37 @@ class Gap:
     def __str__(self) -> str:
         return self.in_words(PYTHON)
 
+    def __repr__(self) -> str:
+        return write_call(self)
 
-@dataclass(frozen=True)
-class Bracket:
+
+@dataclass(frozen=True, repr=False)
+class Bracket(AnyAnswer):
     """`lower` <= truth <= `upper`. The upper end is the guarantee; the lower end is reached by real datasets.
 
     `decided_by` says what decided each end. `gap` says why the ends are further apart than the accuracy asked
     for; it is None if they are not. `conditions` must hold for the bracket to hold, and are printed with it;
     mostly there are none. A bracket never turns itself into a float: say which end you mean.
 
+    A format is that of both ends, rounded outwards. Comparisons are certain or raise; they take the
+    conditions for granted.
+
     >>> b = Bracket(0.5, 0.75)
-    >>> 0.6 in b, b.width
-    (True, 0.25)
+    >>> 0.6 in b, b.width, b < 1, b > 0.75, f"{b:.1f}"
+    (True, 0.25, True, False, '[0.5, 0.8]')
+    >>> b < 0.6
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.UncertainComparison: whether the answer is below 0.6 is not certain: it is at most 0.75
+    and at least 0.5. Compare .upper, the safe end, to show that it is small, or .lower to show that it is
+    large.
     >>> print(Bracket(0.5, 0.5, conditions=("it does not rain",)))
     0.5 if it does not rain
     """
+
+    _to_compare: ClassVar[str] = (
+        "Compare .upper, the safe end, to show that it is small, or .lower to show that it is large."
+    )
 
     lower: float
     upper: float
@@ -89,27 +109,70 @@ class Bracket:
         return self.width / abs(self.upper) if self.upper else math.inf
 
     def __float__(self) -> float:
-        raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is attained)")
-
-    def __repr__(self) -> str:
-        more = f", conditions={self.conditions!r}" * bool(self.conditions)
-        return f"Bracket(lower={self.lower!r}, upper={self.upper!r}{more})"
+        raise TypeError("a Bracket is two numbers: use .upper (the guarantee) or .lower (what is reached)")
 
     def __str__(self) -> str:
         """Both ends, rounded outwards, with enough digits to tell them apart; one that is exact, in full."""
-        ends = self._write_ends()
-        return f"{ends} if {' and '.join(self.conditions)}" if self.conditions else ends
+        return self._state(*self._write_ends())
 
-    def _write_ends(self) -> str:
+    def to_dict(self) -> Flat:
+        """Both ends, what decided them and what they depend on, as one flat row.
+
+        >>> Bracket(0.5, 0.75).to_dict()
+        {'lower': 0.5, 'upper': 0.75, 'branch': '', 'because': '', 'reached_by': '', 'conditions': ''}
+        """
+        decided = self.decided_by or Decision((), "", "")
+        return {
+            "lower": self.lower,
+            "upper": self.upper,
+            "branch": decided.branch,
+            "because": "; ".join(evidence.name for evidence in decided.because),
+            "reached_by": decided.reached_by,
+            "conditions": "; ".join(self.conditions),
+        }
+
+    def _write_ends(self) -> tuple[str, str]:
         if self.lower == self.upper:
-            return write_number(self.lower)
+            exact = write_number(self.lower)
+            return exact, exact
         width = self.relative_width
         digits = 6 if width in (1.0, math.inf) else min(max(3, 2 - math.floor(math.log10(width))), 15)
         lower, upper = (
             round_outwards(self.lower, digits, up=False),
             round_outwards(self.upper, digits, up=True),
         )
-        return f"[{lower}, {upper}]".replace("infinity", "inf")
+        return lower.replace("infinity", "inf"), upper.replace("infinity", "inf")
+
+    def _format(self, spec: NumberFormat) -> str:
+        return self._state(spec.write(self.lower, up=False), spec.write(self.upper, up=True))
+
+    def _state(self, lower: str, upper: str) -> str:
+        """The two ends, as one where they read the same, with the conditions."""
+        ends = lower if lower == upper else f"[{lower}, {upper}]"
+        return f"{ends}{self._provided}"
+
+    @property
+    def _provided(self) -> str:
+        return f" if {' and '.join(self.conditions)}" if self.conditions else ""
+
+    def _certain_ends(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+    def _tell(self) -> tuple[str, str]:
+        lower, upper = self._write_ends()
+        if self.lower == self.upper:
+            return f"exactly {upper}{self._provided}", upper
+        if math.isinf(self.upper):
+            return f"at least {lower}, and no upper end is known{self._provided}", lower
+        return f"at most {upper} and at least {lower}{self._provided}", upper
+
+    def _list_reasons(self) -> Iterator[str]:
+        if self.decided_by is not None:
+            yield from (theorem.in_full for theorem in self.decided_by.because)
+            yield f"The lower end is reached by {self.decided_by.reached_by}."
+            yield f"Of the relation, {self.decided_by.branch} costs most."
+        if self.gap is not None:
+            yield str(self.gap)
 
 
 def _percent(share: float) -> str:

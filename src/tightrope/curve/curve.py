@@ -5,14 +5,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tightrope.errors import InvalidSetting
-from tightrope.numerics import check
+from tightrope.numerics import check, html
 from tightrope.theorems.evidence import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Answer = TypeVar("Answer")
 Checked = TypeVar("Checked")
@@ -27,6 +30,8 @@ class Curve(ABC, Generic[Answer]):
     A curve implements `_deltas`, `_log_deltas` and `_epsilons`, which answer all questions of a call at once:
     epsilons are finite, deltas lie in (0, 1).
     """
+
+    drawn_as: ClassVar[str] = "-"  # matplotlib's name of the line; "" are intervals, where a point takes long
 
     question: str
     because: tuple[Evidence, ...]
@@ -54,6 +59,37 @@ class Curve(ABC, Generic[Answer]):
     def epsilon(self, delta: ArrayLike) -> Answer | Answers:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta; infinity if there is none."""
         return in_shape_of(delta, self._epsilons(check_all(delta, check_delta, "delta")))
+
+    def plot(
+        self, epsilons: Numbers | None = None, *, ax: "Axes | None" = None, label: str | None = None
+    ) -> "Axes":
+        """Draw delta over epsilon, down to delta 1e-10 if no epsilons are given; needs matplotlib.
+
+        The line is the upper end; the band below it reaches to the lower end. Estimates and exact brackets
+        are drawn as some intervals, because each may take seconds. What is drawn on is `ax`, or new axes;
+        they are returned. Pass them on to draw several curves together.
+
+        >>> import tightrope as tr
+        >>> step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+        >>> ax = tr.privacy_curve(step, relation="add-or-remove").plot(label="one step")
+        >>> ax = tr.privacy_curve(step * 4, relation="add-or-remove").plot(ax=ax, label="four steps")
+        >>> ax.figure.savefig("curves.png")  # doctest: +SKIP
+        """
+        from tightrope.curve.pictures import draw_deltas
+
+        return draw_deltas(self, None if epsilons is None else list(epsilons), ax, label)
+
+    def _repr_html_(self) -> str:
+        # no numbers: asking takes time, and may change the last digits of later answers
+        theorems = (theorem.in_full for theorem in self.because)
+        ask = "Ask .epsilon(delta) or .delta(epsilon), or .plot() it."
+        question = html.write_text(f"{self.question}{self._provided}", strong=self.question)
+        return html.join(question, html.write_text(ask), html.fold("why", theorems))
+
+    @property
+    def _provided(self) -> str:
+        """What every answer depends on, in words that go on from the question."""
+        return ""
 
     @abstractmethod
     def _deltas(self, epsilons: list[float]) -> list[Answer]: ...

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import itemgetter
-from typing import Generic
+from typing import ClassVar, Generic
 
 from flint import arb, ctx
 
@@ -136,6 +136,8 @@ class ExactCurve(Curve[Bracket]):
     >>> print(tr.privacy_curve(run, relation=tr.REMOVE, by=tr.Exact(width=1e-6)).epsilon(0.1))
     [1.59754..., 1.59754...]
     """
+
+    drawn_as: ClassVar[str] = ""
 
     branches: tuple[Branch[ExactComposition], ...]
     width: float

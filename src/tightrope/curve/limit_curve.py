@@ -1,20 +1,28 @@
 """The privacy curve that many small steps tend to. It is an approximation, which can be too small."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.engines.face import ComposedCurve
+from tightrope.errors import UncertainComparison
+from tightrope.numerics.formats import NumberFormat
+from tightrope.numerics.text import Flat
 
 ACCURACY = 1e-3  # of the limit's own curve; nobody knows how far the limit is from the truth
 
 
-@dataclass(frozen=True)
-class Approximation:
+@dataclass(frozen=True, repr=False)
+class Approximation(AnyAnswer):
     """About the truth, without a guarantee: it can be too small as well as too large.
 
-    >>> print(Approximation(0.5))
-    about 0.5
+    It is rounded to the nearest number, and no comparison with it is certain.
+
+    >>> print(Approximation(0.5), f"{Approximation(2 / 3):.3f}")
+    about 0.5 about 0.667
     """
 
     value: float
@@ -24,6 +32,25 @@ class Approximation:
 
     def __str__(self) -> str:
         return f"about {self.value:.9g}"
+
+    def to_dict(self) -> Flat:
+        """The number, as one flat row."""
+        return {"value": self.value}
+
+    def _format(self, spec: NumberFormat) -> str:
+        return f"about {spec.write(self.value, up=None)}"
+
+    def _certain_ends(self) -> tuple[float, float]:
+        raise UncertainComparison(
+            f"nothing about an approximation is certain: {self} may be too small as well as too large",
+            "Compare .value if that is what you want, or ask {Certified}, whose brackets hold.",
+        )
+
+    def _tell(self) -> tuple[str, str]:
+        return f"{self}, without a guarantee", f"{self.value:.9g}"
+
+    def _list_reasons(self) -> Iterator[str]:
+        yield "It is what many small steps tend to. It can be too small."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +65,8 @@ class GaussianLimitCurve(Curve[Approximation]):
     >>> round(curve.mu, 4)
     0.1942
     """
+
+    drawn_as: ClassVar[str] = ":"
 
     mu: float
     limit: ComposedCurve | None = field(repr=False)  # None where it says nothing: mu is infinite

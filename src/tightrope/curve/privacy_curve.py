@@ -102,6 +102,10 @@ class PrivacyCurve(Curve[Bracket]):
         """
         return TradeOff(self)
 
+    @property
+    def _provided(self) -> str:
+        return f", if {' and '.join(self.conditions)}" if self.conditions else ""
+
     def _epsilons(self, deltas: list[float]) -> list[Bracket]:
         found = []
         for delta in deltas:

@@ -1,41 +1,70 @@
 """The privacy curve bounded from above by Rényi divergences."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from numpy.typing import ArrayLike
 
+from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.numerics.text import round_outwards
+from tightrope.numerics.formats import NumberFormat
+from tightrope.numerics.text import Flat, round_outwards
+from tightrope.theorems.evidence import Evidence
 
 if TYPE_CHECKING:  # it loads flint, which only an answer needs
     from tightrope.engines.moments.renyi import RenyiBound
 
 
-@dataclass(frozen=True)
-class UpperBound:
+@dataclass(frozen=True, repr=False)
+class UpperBound(AnyAnswer):
     """truth <= `upper`; how far below it the truth lies is not known.
 
     `order` is the Rényi order that gave it (infinity where it is the largest loss, 1 where it is the relative
-    entropy), and `because` lists the theorems.
+    entropy), and `because` lists the theorems. A format rounds it up.
 
-    >>> UpperBound(1.25, order=8.0).upper
-    1.25
+    >>> bound = UpperBound(1.25, order=8.0)
+    >>> bound.upper, bound <= 1.3, f"{bound:.1f}"
+    (1.25, True, 'at most 1.3')
     """
+
+    _to_compare: ClassVar[str] = (
+        "Compare .upper, the safe end, to show that it is small; nothing here shows that it is large."
+    )
 
     upper: float
     order: float
-    because: tuple[object, ...] = field(default=(), repr=False)
+    because: tuple[Evidence, ...] = field(default=(), repr=False, compare=False)
 
     def __float__(self) -> float:
         raise TypeError("an UpperBound is one-sided: use .upper")
 
     def __str__(self) -> str:
-        return f"at most {round_outwards(self.upper, 9, up=True)}"
+        return f"at most {self._number}"
+
+    def to_dict(self) -> Flat:
+        """The bound and the order that gave it, as one flat row."""
+        names = "; ".join(theorem.name for theorem in self.because)
+        return {"upper": self.upper, "order": self.order, "because": names}
+
+    @property
+    def _number(self) -> str:
+        return round_outwards(self.upper, 9, up=True)
+
+    def _format(self, spec: NumberFormat) -> str:
+        return f"at most {spec.write(self.upper, up=True)}"
+
+    def _certain_ends(self) -> tuple[float, float]:
+        return -math.inf, self.upper
+
+    def _tell(self) -> tuple[str, str]:
+        return f"{self}, and nobody knows how far below", self._number
+
+    def _list_reasons(self) -> Iterator[str]:
+        yield from (theorem.in_full for theorem in self.because)
 
 
 @dataclass(frozen=True)
@@ -43,7 +72,7 @@ class RenyiBranch:
     """One direction of a relation: each cover bounds it, for the reasons beside it."""
 
     name: str
-    covers: "tuple[tuple[RenyiBound, tuple[object, ...]], ...]"
+    covers: "tuple[tuple[RenyiBound, tuple[Evidence, ...]], ...]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +85,8 @@ class RenyiCurve(Curve[UpperBound]):
     >>> print(curve.epsilon(1e-6))
     at most 1.70...
     """
+
+    drawn_as: ClassVar[str] = "--"
 
     branches: tuple[RenyiBranch, ...]
     reverse: Callable[[], "RenyiCurve"] = field(repr=False)

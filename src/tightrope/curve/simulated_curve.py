@@ -1,25 +1,28 @@
 """The privacy curve of a run as simulation sees it: estimates with a confidence level, never brackets."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Curve
 from tightrope.engines.draws.estimates import DrawnBounds, Simulator
-from tightrope.errors import InvalidSetting
-from tightrope.numerics.text import round_outwards, write_number
+from tightrope.errors import InvalidSetting, UncertainComparison
+from tightrope.numerics.formats import NumberFormat
+from tightrope.numerics.text import Flat, round_outwards, write_number
 
 if TYPE_CHECKING:
     from flint import arb
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(AnyAnswer):
     """`lower` <= truth <= `upper` with probability at least `confidence`; `value` is the best guess.
 
     All answers of one call hold together with that probability. `draws` is how many sums of losses were
-    drawn: fewer than planned where someone `interrupted` the simulation.
+    drawn: fewer than planned where someone `interrupted` the simulation. No comparison with an estimate is
+    certain. A format rounds its ends outwards and its value to the nearest number.
 
     >>> print(Estimate(0.25, lower=0.2, upper=0.3, confidence=0.99, draws=1000))
     0.25 (0.2 to 0.3 with confidence 0.99)
@@ -45,7 +48,32 @@ class Estimate:
 
     def __str__(self) -> str:
         lower, upper = round_outwards(self.lower, 6, up=False), round_outwards(self.upper, 6, up=True)
-        return f"{self.value:.6g} ({lower} to {upper} with confidence {write_number(self.confidence)})"
+        return self._state(f"{self.value:.6g}", lower, upper)
+
+    def to_dict(self) -> Flat:
+        """The numbers as one flat row."""
+        names = ("value", "lower", "upper", "confidence", "draws", "interrupted")
+        return {name: getattr(self, name) for name in names}
+
+    def _state(self, value: str, lower: str, upper: str) -> str:
+        return f"{value} ({lower} to {upper} with confidence {write_number(self.confidence)})"
+
+    def _format(self, spec: NumberFormat) -> str:
+        ends = spec.write(self.lower, up=False), spec.write(self.upper, up=True)
+        return self._state(spec.write(self.value, up=None), *ends)
+
+    def _certain_ends(self) -> tuple[float, float]:
+        raise UncertainComparison(
+            f"nothing about an estimate is certain: it is {self}",
+            "Compare .upper, the safe end, or .lower if that confidence is enough, or ask {Certified}.",
+        )
+
+    def _tell(self) -> tuple[str, str]:
+        return f"about {self}", f"{self.value:.6g}"
+
+    def _list_reasons(self) -> Iterator[str]:
+        stopped = ", and was interrupted" if self.interrupted else ""
+        yield f"The simulation drew {self.draws:,} sums of losses{stopped}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +83,8 @@ class SimulatedCurve(Curve[Estimate]):
     Two calls draw anew from the same seed, so the same question has the same answer. The theorems in
     `because` are what makes the upper end bound every neighbouring pair.
     """
+
+    drawn_as: ClassVar[str] = ""
 
     confidence: float
     simulator: Simulator = field(repr=False)

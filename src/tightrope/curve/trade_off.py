@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,14 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.convex_bounds import Known, Objective, certify, guess
 from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics import check
+from tightrope.numerics import check, html
 from tightrope.numerics.floats import Floats, ceil_fraction, floor_fraction
 from tightrope.numerics.text import align
 from tightrope.setting.given import exactly
+from tightrope.theorems.evidence import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FARTHEST = 700.0  # the search looks no farther: e^700 and e^-700 are floats
 MOST_LOOKS = 100  # 10 to 60 are usual
@@ -28,6 +32,14 @@ PRINTED_RATES = (1e-4, 1e-3, 0.01, 0.05, 0.1)
 
 class BracketedCurve(Protocol):
     """The curve that a trade-off is made of."""
+
+    @property
+    def question(self) -> str:
+        """Of what it is the curve, under which relation."""
+
+    @property
+    def because(self) -> tuple[Evidence, ...]:
+        """Every theorem that an upper end may rest on."""
 
     @property
     def accuracy(self) -> float:
@@ -137,10 +149,32 @@ class TradeOff:
         rates = np.sin(np.linspace(0, np.pi / 2, count)) ** 2
         return rates, self.false_negative_rate(rates)
 
+    def plot(self, count: int = 33, *, ax: "Axes | None" = None, label: str | None = None) -> "Axes":
+        """Draw f, the false negative rate over the false positive rate, at so many points; needs matplotlib.
+
+        The line is the lower end, which every attack stays above; the band reaches to the upper end. What is
+        drawn on is `ax`, or new axes; they are returned.
+        """
+        from tightrope.curve.pictures import draw_rates
+
+        return draw_rates(self, count, ax, label)
+
     def __str__(self) -> str:
         """A short table of the rates attacks are usually judged by."""
+        return align(self._table())
+
+    def _repr_html_(self) -> str:
+        table = ""
+        if not self.curve.leaves_a_gap:  # there a rate may take minutes
+            with suppress(NotPreciseEnough):
+                table = html.write_table(self._table())
+        question = self.curve.question
+        why = html.fold("why", (theorem.in_full for theorem in self.curve.because))
+        return html.join(html.write_text(f"The best attack on {question}", strong=question), table, why)
+
+    def _table(self) -> list[list[str]]:
         rows = [[f"{rate:g}", str(self.true_positive_rate(rate))] for rate in PRINTED_RATES]
-        return align([["false positive rate", "true positive rate"], *rows])
+        return [["false positive rate", "true positive rate"], *rows]
 
     def _rates(self, false_positive_rate: float | Fraction) -> tuple[Bracket, Bracket]:
         """True positive and false negative rate: complements, each computed where it can be small."""

@@ -68,7 +68,9 @@ _KNOWN = (
 )
 
 
-def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUnit | None = None) -> Run:
+def from_dp_event(
+    event: dp_event.DpEvent, relation: Relation | str, *, noise: NoiseUnit | None = None
+) -> Run:
     """The run that `event` describes; every event that is not exactly a run is refused by name.
 
     Under SUBSTITUTE `noise` must say how the event's noise multiplier is meant; elsewhere PER_RECORD is the
@@ -77,7 +79,7 @@ def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUn
     >>> import dp_accounting, tightrope as tr
     >>> event = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(0.8), 5)
     >>> from_dp_event(event, tr.SUBSTITUTE, noise=PER_SENSITIVITY)
-    Run(5 x Step(Gaussian(noise_multiplier=1.6), EveryRecord()))
+    Step(Gaussian(noise_multiplier=1.6), EveryRecord()) * 5
     """
     relation = as_relation(relation)
     unit = check_noise_unit(relation, noise)
@@ -85,7 +87,7 @@ def from_dp_event(event: dp_event.DpEvent, relation: Relation, *, noise: NoiseUn
 
 
 def to_dp_event(
-    run: Run | Step, relation: Relation | None = None, *, noise: NoiseUnit | None = None
+    run: Run | Step, relation: Relation | str | None = None, *, noise: NoiseUnit | None = None
 ) -> dp_event.DpEvent:
     """The event that `from_dp_event`, asked in the same way, reads as `run`; refused where no event says it.
 
@@ -123,10 +125,11 @@ def from_neighboring_relation(neighboring_relation: NeighboringRelation) -> Rela
     raise InvalidSetting("neighboring_relation", neighboring_relation, must, remedy)
 
 
-def to_neighboring_relation(relation: Relation) -> NeighboringRelation:
+def to_neighboring_relation(relation: Relation | str) -> NeighboringRelation:
     """dp_accounting's name for a relation; it has none for one direction alone."""
+    neighbours = as_relation(relation)
     for theirs, ours in _RELATION_OF.items():
-        if ours is relation:
+        if ours is neighbours:
             return theirs
     remedy = "dp_accounting has no one-directional relations; {ADD_OR_REMOVE} covers both directions."
     raise InvalidSetting("relation", relation, "be {ADD_OR_REMOVE} or {SUBSTITUTE}", remedy)

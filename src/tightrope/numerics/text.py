@@ -1,8 +1,13 @@
-"""Numbers and tables as plain text."""
+"""Numbers, values and tables as plain text."""
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from typing import Any
+
+Flat = dict[str, str | int | float | None]  # one row of a table, as data frames take it
 
 
 def round_outwards(value: float | Decimal, digits: int, *, up: bool) -> str:
@@ -36,6 +41,29 @@ def write_number(value: float | Fraction) -> str:
     ('50', '0.30000000000000004', '1e-06', '1/3')
     """
     return str(value) if isinstance(value, Fraction) else repr(value).removesuffix(".0")
+
+
+def write_call(value: Any) -> str:
+    """The call that makes an equal value: a dataclass with its fields by name, those that are usual left out.
+
+    >>> from tightrope.curve.limit_curve import Approximation
+    >>> write_call(Approximation(math.inf))
+    "Approximation(value=float('inf'))"
+    """
+    told = (
+        (field.name, getattr(value, field.name), field.default)
+        for field in dataclasses.fields(value)
+        if field.repr
+    )
+    arguments = (f"{name}={_write_argument(given)}" for name, given, usual in told if given != usual)
+    return f"{type(value).__name__}({', '.join(arguments)})"
+
+
+def _write_argument(given: object) -> str:
+    if not isinstance(given, float):
+        return repr(given)
+    number = repr(float(given))  # without the type of a numpy float
+    return number if math.isfinite(given) else f"float({number!r})"
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:

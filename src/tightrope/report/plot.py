@@ -2,7 +2,6 @@
 
 import io
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.curve import Curve
+from tightrope.curve.pictures import ends_of, sort_epsilons, thin_out, write_label
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.files import write_whole
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 SHORT = 2.5  # decades: on a shorter axis, 2 and 5 times the powers are marked too
-MOST_INTERVALS = 12  # each may need draws of its own
 
 _BLUE, _ORANGE, _GREY = "#1f4e79", "#e07b00", "#5f6b76"
 # Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them
@@ -41,7 +40,6 @@ _ACCOUNTANTS: dict[str, tuple[str, Any, str]] = {
     "monte-carlo": ("#000000", "", "Monte Carlo: intervals"),
 }
 _DEEPEST = -10.0  # log10 delta: curves may leave the picture below this
-_NAME_WIDTH = 44
 _ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
 _NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3  # inches
 STYLE: dict[Any, Any] = {
@@ -92,7 +90,7 @@ def draw_curve(
     at all, and the same curve gives the same pdf and svg bytes. `title` and the smaller line `assumed` should
     state sampling and relation; without a title the curve's question is the title.
     """
-    target, at = check_target(to), _sort(epsilons)
+    target, at = check_target(to), sort_epsilons(epsilons)
     deltas = _LogDeltas.of(curve, at)
 
     def draw(axes: "Axes", bottom: float) -> None:
@@ -118,7 +116,7 @@ def draw_curves(
     cannot be certified is refused by its name. The file appears whole or not at all, and the same curves give
     the same pdf and svg bytes.
     """
-    target, at = check_target(to), _sort(epsilons)
+    target, at = check_target(to), sort_epsilons(epsilons)
     found: list[tuple[str, _LogDeltas]] = []
     for name, curve in curves:
         with place_refusals(f"{name}: "):
@@ -132,7 +130,7 @@ def draw_curves(
             dashes = _DASHES[i // len(_PALETTE) % len(_DASHES)]
             _draw_band(axes, at, deltas, bottom, colour)
             _draw_line(
-                axes, at, deltas.upper, color=colour, linewidth=2, linestyle=dashes, label=_label(name)
+                axes, at, deltas.upper, color=colour, linewidth=2, linestyle=dashes, label=write_label(name)
             )
             _draw_zero(axes, at, deltas, bottom, colour)
 
@@ -151,8 +149,8 @@ def draw_accountants(
 
     The file appears whole or not at all, and the same curves give the same pdf and svg bytes.
     """
-    target, at = check_target(to), _sort(epsilons)
-    some = at[np.unique(np.linspace(0, at.size - 1, min(at.size, MOST_INTERVALS)).round().astype(int))]
+    target, at = check_target(to), sort_epsilons(epsilons)
+    some = thin_out(at)
     places = {name: at if _ACCOUNTANTS[name][1] else some for name in curves}
     found = {name: _LogDeltas.of(curve, places[name]) for name, curve in curves.items()}
 
@@ -180,7 +178,7 @@ class _LogDeltas:
 
     @staticmethod
     def of(curve: Curve[Any], at: Floats) -> "_LogDeltas":
-        answers = [_ends(answer) for answer in curve.log_delta(at.tolist())]
+        answers = [ends_of(answer) for answer in curve.log_delta(at.tolist())]
         lower, upper = np.array(answers, dtype=np.float64).T / math.log(10)
         return _LogDeltas(lower, upper)
 
@@ -205,20 +203,6 @@ class _LogDeltas:
         """The largest distance between both ends, relative to the upper one."""
         gaps = -np.expm1((self.lower[self.shown] - self.upper[self.shown]) * math.log(10))
         return float(np.max(gaps, initial=0.0))
-
-
-def _ends(answer: Any) -> tuple[float, float]:
-    upper = answer.upper if hasattr(answer, "upper") else answer.value
-    return getattr(answer, "lower", upper), upper
-
-
-def _sort(epsilons: Sequence[float]) -> Floats:
-    at = np.unique(np.asarray(epsilons, dtype=np.float64))
-    if not at.size:
-        raise InvalidSetting(
-            "epsilons", [], "hold at least one value", "Pass for example numpy.linspace(0, 2, 101)."
-        )
-    return at
 
 
 def _draw_picture(
@@ -302,12 +286,6 @@ def _draw_frame(axes: "Axes", at: Floats, bottom: float, top: float, bracketed: 
 
 def _legend_rows(axes: "Axes") -> int:
     return sum(1 + label.count("\n") for label in axes.get_legend_handles_labels()[1])
-
-
-def _label(name: str) -> str:
-    """The name without mathematics between dollars; a leading underscore would hide it from the legend."""
-    wrapped = textwrap.fill(name.replace("$", r"\$"), _NAME_WIDTH)
-    return f" {wrapped}" if name.startswith("_") else wrapped
 
 
 def _find_limits(drawn: Sequence[_LogDeltas]) -> tuple[float, float]:

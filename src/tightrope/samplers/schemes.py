@@ -22,7 +22,7 @@ class PoissonSampler(Sampler):
     >>> sampler = PoissonSampler(records=1000, rate=0.01, steps=100)
     >>> batches = list(sampler)
     >>> sampler.run(Gaussian(noise_multiplier=0.8))
-    Run(100 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.01)))
+    Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.01)) * 100
     """
 
     def __init__(

@@ -44,10 +44,10 @@ def part_of(table: Table) -> Run:
 
     >>> part = {"mechanism": "laplace", "noise_multiplier": 4, "sampling": "every-record", "steps": 5}
     >>> part_of(Table(part, "run: "))
-    Run(5 x Step(Laplace(noise_multiplier=4.0), EveryRecord()))
+    Step(Laplace(noise_multiplier=4.0), EveryRecord()) * 5
     >>> part = {"mechanism": "gaussian", "noise": 4, "sampling": "poisson"}
     >>> part_of(Table({**part, "records": 1000, "batch": 50, "epochs": 3}, "run: "))
-    Run(60 x Step(Gaussian(noise_multiplier=4.0), Poisson(rate=Fraction(1, 20))))
+    Step(Gaussian(noise_multiplier=4.0), Poisson(rate=Fraction(1, 20))) * 60
     """
     table.keep_to(PART_KEYS)
     table = _spell_out(table)

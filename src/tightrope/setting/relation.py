@@ -1,5 +1,6 @@
 """Which datasets count as neighbours: four relations and the one-directional branches each consists of."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,17 +43,36 @@ RELATIONS = {relation.name: relation for relation in (ADD, REMOVE, ADD_OR_REMOVE
 RELATION_SPELLINGS = {str(relation): relation for relation in RELATIONS.values()}
 
 
-def as_relation(value: object) -> Relation:
-    """The relation itself, or the one with this printed name; anything else is refused.
+# What else people call them. A name stands here only if it can mean nothing else.
+_OTHER_NAMES = {
+    ADD: "add-one",
+    REMOVE: "remove-one",
+    ADD_OR_REMOVE: "add-remove addremove add-or-remove-one add-remove-one unbounded",
+    SUBSTITUTE: "substitute-one substitution replace replace-one exchange swap change-one bounded",
+}
+_NAMED = RELATION_SPELLINGS | {name: of for of, names in _OTHER_NAMES.items() for name in names.split()}
+_BLANKED = "zero-out zero-out-one zeroing-out zeroed-out replace-special replace-with-zero"
 
-    >>> as_relation("add-or-remove")
-    ADD_OR_REMOVE
+
+def as_relation(value: object) -> Relation:
+    """The relation itself, or the one with this name in any of its usual spellings; anything else is refused.
+
+    >>> as_relation("add-or-remove"), as_relation("add/remove"), as_relation("replace_one")
+    (ADD_OR_REMOVE, ADD_OR_REMOVE, SUBSTITUTE)
     """
-    for relation in RELATIONS.values():
-        if value is relation or (isinstance(value, str) and value in (str(relation), relation.name)):
-            return relation
+    if any(value is relation for relation in RELATIONS.values()):
+        return value  # type: ignore[return-value]  # it is one
+    name = re.sub(r"[\s_/-]+", "-", value.strip().lower()) if isinstance(value, str) else ""
+    if name in _NAMED:
+        return _NAMED[name]
     names = ", ".join(f"{{{name}}}" for name in RELATIONS)
     remedy = "Say who counts as a neighbour: there is no default."
+    if name in _BLANKED.split():
+        remedy = (
+            "No theorem here is about records that are zeroed out. With Poisson sampling and with full "
+            "batches a zeroed record is as good as none, so {ADD_OR_REMOVE} gives the same bound; with "
+            "batches of a fixed size the two differ, and {SUBSTITUTE} covers it and may say more than needed."
+        )
     raise InvalidSetting("relation", value, f"be one of {names}", remedy)
 
 

@@ -21,7 +21,7 @@ class Step:
 
     >>> from tightrope import Gaussian, Poisson
     >>> Step(Gaussian(noise_multiplier=0.8), Poisson(rate=1e-3)) * 10_000
-    Run(10000 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)))
+    Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)) * 10000
     """
 
     mechanism: Mechanism
@@ -115,7 +115,7 @@ class Run:
         return hash(frozenset(self.parts))
 
     def __repr__(self) -> str:
-        return "Run(" + " + ".join(f"{times} x {step!r}" for step, times in self.parts) + ")"
+        return " + ".join(f"{step!r} * {times}" for step, times in self.parts) or "Run()"
 
 
 def check_steps(steps: object, *, least: int = 0, remedy: str) -> int:

@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Poisson, Sampling
 from tightrope.statements.checks import check_statement
+from tightrope.statements.facts import Facts as Facts  # makers of statements find it here too
 from tightrope.statements.model import (
     CONVENTION,
     FORMAT,
@@ -37,29 +37,6 @@ from tightrope.statements.words import find_unit_gap, judge_anew
 
 DECIMALS = 4  # a claim that is not given is the proved epsilon, rounded up to so many
 VERIFY = "tightrope verify statement.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What no accountant can know: the facts that people state about a release.
-
-    Relations are between datasets of records. A `unit` that is no record, such as a user, is protected only
-    if `records_per_unit` is 1.
-    """
-
-    name: str
-    setting: str
-    unit: str
-    data_accesses: str
-    tuning: str
-    outputs: str
-    description: str = ""
-    unit_details: str = ""
-    records_per_unit: int | None = None
-    code: str = ""
-    records: int | None = None
-    batch: float | None = None
-    epochs: float | None = None
 
 
 def declare(scheme: Scheme, sampling: Sampling | None = None, **numbers: Any) -> Finding:
@@ -84,7 +61,7 @@ def declare_as_accounted(run: Run | Step) -> Finding:
 def state_run(
     run: Run | Step,
     *,
-    relation: Relation,
+    relation: Relation | str,
     delta: float,
     facts: Facts,
     implemented: Finding,
@@ -209,7 +186,7 @@ def read_history(history: Iterable[tuple[float, float, int]]) -> Run:
     """The run that an accountant of Opacus accounts: noise multiplier, Poisson sampling rate and steps.
 
     >>> read_history([(0.8, 0.001, 10_000)])
-    Run(10000 x Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)))
+    Step(Gaussian(noise_multiplier=0.8), Poisson(rate=0.001)) * 10000
     """
     parts = (
         (Step(Gaussian(noise_multiplier=noise), Poisson(rate=rate)), steps) for noise, rate, steps in history

@@ -42,5 +42,10 @@ class Evidence:
         """The statement as a front end says it."""
         return words.fill(self.text)
 
+    @property
+    def in_full(self) -> str:
+        """The name, the statement, how it stands and where it is from."""
+        return f"{self.name}: {self}"
+
     def __str__(self) -> str:
         return f"{self.statement} [{self.standing.value}: {self.reference}]"

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tightrope.errors import NoTheorem
-from tightrope.numerics.text import align
+from tightrope.numerics import html
+from tightrope.numerics.text import Flat, align
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
-from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems import full_batch, poisson, without_replacement
@@ -128,15 +129,44 @@ class SupportMatrix:
     cells: tuple[tuple[type[Mechanism], type[Sampling], Relation, tuple[Evidence, ...]], ...]
     refuted_beliefs: tuple[Evidence, ...]
 
-    def supports(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
+    def supports(
+        self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation | str
+    ) -> bool:
         """Whether some theorem answers the question.
 
-        >>> from tightrope import SUBSTITUTE, Laplace, Poisson, support_matrix
-        >>> support_matrix().supports(Laplace, Poisson, SUBSTITUTE)
+        >>> from tightrope import Laplace, Poisson, support_matrix
+        >>> support_matrix().supports(Laplace, Poisson, "substitute")
         False
         """
-        asked = (mechanism, sampling, relation)
+        asked = (mechanism, sampling, as_relation(relation))
         return any(evidence for *cell, evidence in self.cells if tuple(cell) == asked)
+
+    def to_dicts(self) -> list[Flat]:
+        """One flat row for each cell.
+
+        >>> support_matrix().to_dicts()[0]["theorems"]
+        'full_batch_add'
+        """
+        return [
+            {
+                "mechanism": mechanism.spelling,
+                "sampling": sampling.spelling,
+                "relation": str(relation),
+                "answered": bool(evidence),
+                "theorems": "; ".join(e.name for e in evidence),
+            }
+            for mechanism, sampling, relation, evidence in self.cells
+        ]
+
+    def _repr_html_(self) -> str:
+        relations = dict.fromkeys(relation.name for _, _, relation, _ in self.cells)
+        answered: dict[tuple[str, str], list[str]] = {}
+        for mechanism, sampling, _, evidence in self.cells:
+            row = answered.setdefault((mechanism.__name__, sampling.__name__), [])
+            row.append("yes" if evidence else "no theorem")
+        rows = [[*case, *row] for case, row in answered.items()]
+        beliefs = html.fold("refuted beliefs", map(str, self.refuted_beliefs))
+        return html.join(html.write_table([["mechanism", "sampling", *relations], *rows]), beliefs)
 
     def __str__(self) -> str:
         rows = [["mechanism", "sampling", "relation", "theorem"]]

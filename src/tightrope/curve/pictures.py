@@ -1,0 +1,139 @@
+"""Curves and trade-offs on the axes of matplotlib, where people can draw more of their own."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightrope.errors import InvalidSetting, NotPreciseEnough, TightropeError
+from tightrope.numerics.floats import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tightrope.curve.curve import Curve
+    from tightrope.curve.trade_off import TradeOff
+
+MOST_INTERVALS = 12  # each may need draws of its own
+NAME_WIDTH = 44
+_POINTS = 101
+_FAR_ENOUGH = 1e-10  # the delta to which a curve is drawn unless epsilons are given
+_BLIND = "blind guess"
+
+
+def draw_deltas(
+    curve: "Curve[Any]", epsilons: Sequence[float] | None, axes: "Axes | None", label: str | None
+) -> "Axes":
+    """Draw delta over epsilon; new axes where there are none. Nothing is drawn if the curve refuses."""
+    _check_axes(axes)
+    at = sort_epsilons(_find_epsilons(curve) if epsilons is None else epsilons)
+    if not curve.drawn_as:
+        at = thin_out(at)
+    lower, upper = np.array([ends_of(answer) for answer in curve.delta(at.tolist())], dtype=np.float64).T
+    on = _make_axes() if axes is None else axes
+    shown, name = upper > 0, write_label(label or curve.question)
+    least = np.min(np.concatenate([lower[lower > 0], upper[shown]]), initial=1.0)
+    lower = np.where(lower > 0, lower, least / 10)  # an axis of powers of 10 has no 0
+    marker = "_" if not curve.drawn_as else "o" if shown.sum() == 1 else ""
+    over = np.where(shown, upper, np.nan)
+    (line,) = on.plot(at, over, linestyle=curve.drawn_as or "none", marker=marker, label=name)
+    colour: Any = line.get_color()
+    if curve.drawn_as:
+        on.fill_between(at, lower, upper, where=shown, color=colour, alpha=0.2, linewidth=0)
+    else:
+        whiskers = [upper[shown] - lower[shown], np.zeros(shown.sum())]
+        on.errorbar(at[shown], upper[shown], yerr=whiskers, fmt="none", capsize=3, ecolor=colour)
+    _draw_zero(on, at[~shown], colour)
+    on.set_yscale("log")
+    _dress(on, r"privacy loss $\varepsilon$", r"failure probability $\delta$")
+    return on
+
+
+def draw_rates(trade_off: "TradeOff", count: int, axes: "Axes | None", label: str | None) -> "Axes":
+    """Draw the false negative rate over the false positive rate, beside that of a blind guess."""
+    _check_axes(axes)
+    rates, found = trade_off.points(count)
+    lower, upper = np.array([ends_of(answer) for answer in found], dtype=np.float64).T
+    on = _make_axes() if axes is None else axes
+    if _BLIND not in on.get_legend_handles_labels()[1]:
+        on.plot([0, 1], [1, 0], color="0.5", linewidth=0.8, linestyle="--", label=_BLIND)
+    (line,) = on.plot(rates, lower, label=write_label(label or trade_off.curve.question))
+    on.fill_between(rates, lower, upper, color=line.get_color(), alpha=0.2, linewidth=0)
+    _dress(on, "false positive rate", "false negative rate")
+    return on
+
+
+def sort_epsilons(epsilons: Sequence[float] | Floats) -> Floats:
+    """The epsilons in order, each once; none at all are refused."""
+    at = np.unique(np.asarray(epsilons, dtype=np.float64))
+    if not at.size:
+        remedy = "Pass for example numpy.linspace(0, 2, 101)."
+        raise InvalidSetting("epsilons", [], "hold at least one value", remedy)
+    return at
+
+
+def thin_out(at: Floats) -> Floats:
+    """As many of these as can be asked one by one."""
+    places = np.linspace(0, at.size - 1, min(at.size, MOST_INTERVALS)).round().astype(np.intp)
+    return at[np.unique(places)].astype(np.float64)
+
+
+def ends_of(answer: Any) -> tuple[float, float]:
+    """Both ends of an answer of any kind; an answer of one number has it twice."""
+    upper = answer.upper if hasattr(answer, "upper") else answer.value
+    return getattr(answer, "lower", upper), upper
+
+
+def write_label(name: str) -> str:
+    """The name without mathematics between dollars; a leading underscore would hide it from the legend."""
+    wrapped = textwrap.fill(name.replace("$", r"\$"), NAME_WIDTH)
+    return f" {wrapped}" if name.startswith("_") else wrapped
+
+
+def _find_epsilons(curve: "Curve[Any]") -> Floats:
+    """From 0 to where delta is negligible, or to 1 if that is not known."""
+    last = 0.0
+    with suppress(NotPreciseEnough):
+        _, last = ends_of(curve.epsilon(_FAR_ENOUGH))
+    return np.linspace(0, last if 0 < last < math.inf else 1.0, _POINTS)
+
+
+def _check_axes(axes: object) -> None:
+    try:
+        from matplotlib.axes import Axes
+    except ModuleNotFoundError:
+        what = "drawing needs matplotlib, which is not installed"
+        raise TightropeError(what, "Install it by: pip install matplotlib") from None
+    if axes is not None and not isinstance(axes, Axes):
+        remedy = "Pass what matplotlib.pyplot.subplots() gives, or leave it out."
+        raise InvalidSetting("ax", axes, "be axes of matplotlib", remedy)
+
+
+def _make_axes() -> "Axes":
+    """Axes of a figure that notebooks show and `matplotlib.pyplot.show` knows."""
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(layout="constrained")
+    return axes
+
+
+def _draw_zero(axes: "Axes", zero: NDArray[np.float64], colour: Any) -> None:
+    """Lay a thick line on the lower edge where delta is 0, which no axis of powers of 10 has."""
+    if zero.size:
+        edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        marker = "o" if zero.size == 1 else ""
+        style: dict[str, Any] = {"linewidth": 4, "solid_capstyle": "butt", "marker": marker}
+        axes.plot([zero.min(), zero.max()], [0, 0], color=colour, label=r"$\delta = 0$", **style, **edge)
+
+
+def _dress(axes: "Axes", across: str, upwards: str) -> None:
+    """Name the axes that have no name yet, and the curves."""
+    axes.set_xlabel(axes.get_xlabel() or across)
+    axes.set_ylabel(axes.get_ylabel() or upwards)
+    axes.grid(visible=True, alpha=0.3, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize="small")
