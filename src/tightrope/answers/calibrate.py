@@ -12,7 +12,7 @@ from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
+from tightrope.errors import Infeasible, InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.setting.effort import QUICK, TIGHT
@@ -223,7 +223,7 @@ def _expect(
     found: Calibration[V] | None, target: Target, safest: str, remedy: str, *, limit: float
 ) -> Calibration[V]:
     if found is None:
-        raise NoSuchValue(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
+        raise Infeasible(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
     return found
 
 

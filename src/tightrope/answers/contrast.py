@@ -68,7 +68,7 @@ class ContrastRow:
 
 @dataclass(frozen=True)
 class Contrast:
-    """The rows of `contrast`. Prints as a table of upper ends and ratios, with the verdict below."""
+    """The rows of `contrast`, the claimed sampling first. Prints the verdict, then upper ends and ratios."""
 
     run: Run
     deltas: tuple[float, ...]
@@ -108,7 +108,7 @@ class Contrast:
             "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
             "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
         )
-        return "\n".join([align([heading, *body]), note, *self._notes(), self.verdict])
+        return "\n".join([self.verdict, "", align([heading, *body]), note, *self._notes()])
 
     def _notes(self) -> list[str]:
         """How hard each row was worked for, where that matters."""
@@ -166,11 +166,18 @@ def contrast(
     check_certified(by)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
-        for sampling in get_args(Sampling)
+        for sampling in sorted(get_args(Sampling), key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
     ]
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
     return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
+
+
+def _place(sampling: type[Sampling], claim: Claim | None) -> int:
+    """What is claimed comes first; EveryRecord, whose rate is another one, last."""
+    if claim is not None and sampling is claim[0]:
+        return 0
+    return 2 if sampling is EveryRecord else 1
 
 
 def _row(
