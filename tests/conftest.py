@@ -17,8 +17,12 @@ settings.load_profile("tightrope")
 
 
 @pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run `tightrope WORDS` in this process: exit code, standard output, standard error."""
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Run `tightrope WORDS` in this process: exit code, standard output, standard error.
+
+    Nobody sets COLUMNS, so that paragraphs are one line each.
+    """
+    monkeypatch.delenv("COLUMNS", raising=False)
     return typed_into(main, capsys)
 
 

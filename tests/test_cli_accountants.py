@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -18,7 +19,7 @@ SMALL = "--noise 2 --sampling poisson --rate 0.1 --steps 10 --relation remove"
 
 
 def test_renyi_prints_a_bound_its_order_and_its_theorems(shell: Shell) -> None:
-    out = answered(shell, f"epsilon {ASKED} --delta 1e-6 --accountant renyi")
+    out = answered(shell, f"epsilon {ASKED} --delta 1e-6 --accountant renyi --why")
     at, upper, order = last_row(out.split("\n\nThe upper bound")[0])
     found = tr.epsilon(RUN, delta=1e-6, relation=tr.ADD_OR_REMOVE, by=tr.Renyi())
     assert at == "1e-06"
@@ -30,24 +31,29 @@ def test_renyi_prints_a_bound_its_order_and_its_theorems(shell: Shell) -> None:
 
 
 def test_the_limit_says_that_it_guarantees_nothing(shell: Shell) -> None:
-    out = answered(shell, f"delta {ASKED} --epsilon 1 --accountant gaussian-limit")
+    words = f"delta {ASKED} --epsilon 1 --accountant gaussian-limit"
+    short = answered(shell, words)
+    assert re.match(
+        "delta is about .* by the Gaussian limit, which guarantees nothing and may be too small", short
+    )
+    assert "Nothing is guaranteed. Why: gaussian_limit" in short
+    out = answered(shell, f"{words} --why")
     assert "Nothing is guaranteed" in out
     assert "an approximation: it can be too small" in out
     assert "mu          0.194183758" in out
 
 
 def test_monte_carlo_states_draws_seed_and_confidence(shell: Shell) -> None:
-    out = answered(
-        shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9"
+    words = f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9"
+    assert re.match(
+        r"delta is between \S+ and \S+ at epsilon 0.5 with confidence 0.9 ", answered(shell, words)
     )
+    out = answered(shell, f"{words} --why")
     assert "draws       5,000, tilted, from seed 7" in out
     assert "confidence  0.9 that all intervals hold, by the betting interval" in out
     _, value, lower, upper = last_row(out.split("\n\nWhat is drawn")[0])
     assert float(lower) <= float(value) <= float(upper)
-    again = answered(
-        shell, f"delta {SMALL} --epsilon 0.5 --accountant monte-carlo --draws 5000 --seed 7 --confidence 0.9"
-    )
-    assert out == again
+    assert out == answered(shell, f"{words} --why")
 
 
 @pytest.mark.parametrize("accountant", ["renyi", "gaussian-limit", "monte-carlo"])
@@ -181,7 +187,7 @@ def test_exact_integers_answer_on_the_command_line(shell: Shell) -> None:
     about = loaded(shell, f"epsilon {asked} --accountant exact --width 0.01")["accountant"]
     assert (about["kind"], about["width"]) == ("exact", 0.01)
     assert "\nwidth       0.01 in epsilon" in answered(
-        shell, f"epsilon {asked} --accountant exact --width 0.01"
+        shell, f"epsilon {asked} --accountant exact --width 0.01 --why"
     )
     code, _, err = shell(f"epsilon {asked} --cells 100")
     assert code == 2

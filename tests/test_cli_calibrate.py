@@ -1,5 +1,6 @@
 """The commands noise, steps and rate: what they print can be typed, and meets the target."""
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import test_cli
 import tightrope as tr
 from shell import Shell
 from test_cli import answered, loaded
-from tightrope.cli.calibrate import TypedValue
+from tightrope.cli.calibrated import TypedValue
 
 TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
 NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"
@@ -22,9 +23,10 @@ ASKED = {"noise": NOISE, "steps": STEPS, "rate": RATE, "batch": BATCH}
 
 
 def sides(out: str) -> tuple[str, str | None]:
-    """The printed number that meets the target, and the one that misses it."""
-    meets = re.search(r"^meets the target +(\S+)", out, re.M)
-    misses = re.search(r"^misses it +(\S+)", out, re.M)
+    """The number that the first sentence says meets the target, and the one that does not."""
+    sentence = out.splitlines()[0].replace(",", "")
+    meets = re.search(r"(\d\S*).* (?:is|are) (?:\w+ )?enough for epsilon", sentence)
+    misses = re.search(r"\((\S+) (?:is|are) not\): ", sentence)
     assert meets
     return meets[1], misses and misses[1]
 
@@ -71,22 +73,27 @@ def test_real_values_are_printed_to_six_digits_on_the_safe_side(
     assert 0 <= safer * (found["rounded"] - found["value"]) <= 1.1e-5 * found["value"]
     assert safer * (found["beyond"] - float(misses)) >= 0
     assert found["at_rounded"]["epsilon"]["upper"] < found["at_value"]["epsilon"]["upper"]
-    assert f"\n{option} {meets} is safe to type.\n" in out
+    assert f"\n{option} {meets} is safe to type.\n" in answered(shell, f"{ASKED[name]} --why")
+    assert answered(shell, f"{ASKED[name]} --brief") == f"{meets}\n"
 
 
 def test_what_noise_prints_can_be_typed_into_epsilon(shell: Shell) -> None:
-    out = answered(shell, NOISE)
+    out = answered(shell, f"{NOISE} --why")
     meets, _ = sides(out)
     assert 0.7876 < float(meets) < 0.7877
     run = f"--noise {meets} --sampling poisson --rate 0.001 --steps 10000"
     words = f"epsilon {run} --relation add-or-remove --delta 1e-6"
-    _, lower, upper = test_cli.last_row(answered(shell, words))
+    _, lower, upper = test_cli.last_row(answered(shell, f"{words} --why"))
     assert f"[{lower}, {upper}]" in out
     assert 0.9999 < float(lower) <= float(upper) <= 1
 
 
 def test_the_question_as_understood_and_the_evidence_are_printed(shell: Shell) -> None:
-    out = answered(shell, NOISE)
+    short = answered(shell, NOISE)
+    assert "\nRun: 10,000 steps of Gaussian noise; each record joins each batch independently with" in short
+    assert "): Poisson sampling, add or remove one record.\n" in short
+    assert re.search("^Why: poisson_remove, .*, all proved; --why shows", short, re.M)
+    out = answered(shell, f"{NOISE} --why")
     assert "gaussian, its noise multiplier (noise scale / C) is to be found" in out
     assert "poisson, each record joins each batch independently with probability 0.001" in out
     assert re.search(r"^steps +10000$", out, re.M)
@@ -95,12 +102,12 @@ def test_the_question_as_understood_and_the_evidence_are_printed(shell: Shell) -
     assert re.search(r"The best possible value is at most \S+e-0[56] away", out)
     assert "poisson_remove (proved" in out
     assert "D = (0, ..., 0, 1) and D' = (0, ..., 0)" in out
-    assert re.search(r"^steps +to be found$", answered(shell, STEPS), re.M)
+    assert re.search(r"^steps +to be found$", answered(shell, f"{STEPS} --why"), re.M)
 
 
 def test_whole_answers_are_the_best_possible(shell: Shell) -> None:
     for words, best in ((STEPS, 11397), (BATCH, 263)):
-        out, found = answered(shell, words), loaded(shell, words)
+        out, found = answered(shell, f"{words} --why"), loaded(shell, words)
         assert sides(out) == (str(best), str(best + 1))
         assert (found["value"], found["rounded"], found["beyond"]) == (best, best, best + 1)
         assert found["gap"] == 1 / best
@@ -109,8 +116,15 @@ def test_whole_answers_are_the_best_possible(shell: Shell) -> None:
 
 
 def test_a_batch_comes_with_its_rate(shell: Shell) -> None:
-    assert "--batch 263 (rate 0.00438333) is safe to type." in answered(shell, BATCH)
+    opening = "Batches of 263 out of 60,000 records (rate 0.00438333) are small enough for epsilon 1 at"
+    assert answered(shell, BATCH).startswith(opening)
     assert loaded(shell, BATCH)["rate"] == 263 / 60_000
+
+
+def test_steps_come_with_their_epochs(shell: Shell) -> None:
+    assert answered(shell, STEPS).startswith("11,397 steps (11.39 epochs at this rate) are few enough for")
+    every = f"steps --noise 100 --sampling every-record {TARGET}"
+    assert "epochs" not in answered(shell, every)
 
 
 def test_noise_as_json(shell: Shell) -> None:
@@ -175,10 +189,21 @@ def test_a_rounded_number_that_is_not_within_the_target_is_not_offered() -> None
 # limits
 
 
-def test_not_even_one_step_is_an_answer(shell: Shell) -> None:
+def test_where_not_even_one_step_meets_the_target_nothing_is_said_to_be_safe(shell: Shell) -> None:
     words = f"steps --noise 0.1 --sampling every-record {TARGET}"
-    assert sides(answered(shell, words)) == ("0", "1")
-    found = loaded(shell, words)
+    for form in ("", "--brief", "--why"):
+        code, out, err = shell(f"{words} {form}")
+        assert (code, out) == (3, "")
+        assert (
+            "not even one step meets --epsilon 1 at --delta 1e-06 under add-or-remove: it alone spends" in err
+        )
+    alone = float(re.findall(r"at least (\S+)\. ", err)[0])
+    step = tr.Step(tr.Gaussian(noise_multiplier=0.1), tr.EveryRecord())
+    assert 1 < alone <= tr.epsilon(step, delta=1e-6, relation=tr.ADD_OR_REMOVE).lower
+    code, out, err = shell(f"{words} --json")
+    assert (code, err) == (3, "")
+    found = json.loads(out)
+    assert found["answer"].startswith("Not even one step meets epsilon 1 at delta 1e-06")
     assert (found["value"], found["beyond"], found["gap"]) == (0, 1, "infinity")
     assert found["at_value"]["epsilon"] == {"lower": 0, "upper": 0}
     assert found["theorems"][0]["name"] == "nothing_sampled_nothing_lost"
@@ -192,8 +217,9 @@ def test_not_even_one_step_is_an_answer(shell: Shell) -> None:
     ],
 )
 def test_at_a_limit_nothing_lies_beyond(shell: Shell, words: str, limit: str) -> None:
-    out, found = answered(shell, f"{words} {TARGET}"), loaded(shell, f"{words} {TARGET}")
+    out, found = answered(shell, f"{words} {TARGET} --why"), loaded(shell, f"{words} {TARGET}")
     assert sides(out) == (limit, None)
+    assert "(no larger one can be set)" in out
     assert "It is the limit of what can be set" in out
     assert (found["value"], found["beyond"], found["gap"]) == (float(limit), None, 0)
 
@@ -209,11 +235,6 @@ REFUSED = [
     (
         f"steps --noise 1 --sampling poisson --rate 0 {TARGET}",
         "even 1e+15 steps meet --epsilon 1 at --delta 1e-06 under add-or",
-    ),
-    (
-        f"rate --noise 1 --sampling without-replacement --population 60 --steps 1000 {TARGET}",
-        "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: "
-        "even a batch of 1 out of 60 misses it",
     ),
     (f"{NOISE} --noise 1", "--noise"),
     (f"{NOISE} --truth 0.75", "--truth"),
@@ -276,6 +297,29 @@ def test_bad_input_and_targets_without_an_answer_are_one_line_and_exit_code_2(
     assert err.count("\n") == 1
 
 
+INFEASIBLE = [
+    (
+        f"rate --noise 1 --sampling without-replacement --population 60 --steps 1000 {TARGET}",
+        "--epsilon 1 at --delta 1e-06 under add-or-remove is out of reach: "
+        "even a batch of 1 out of 60 misses it",
+    ),
+    (
+        "noise --sampling every-record --steps 1 --relation add --epsilon 1e-12 --delta 1e-12",
+        "is out of reach: even --noise 1e+09 misses it. Accept a larger --epsilon or --delta, or take fewer",
+    ),
+]
+
+
+@pytest.mark.parametrize("form", ["", "--brief", "--json"])
+@pytest.mark.parametrize(("words", "reason"), INFEASIBLE, ids=["batch", "noise"])
+def test_a_target_that_nothing_meets_is_one_line_and_exit_code_3(
+    shell: Shell, words: str, reason: str, form: str
+) -> None:
+    code, out, err = shell(f"{words} {form}")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert reason in err
+
+
 def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "{epsilon} 1 at {delta} 1e-06 under {ADD} is out of reach: even {noise_multiplier} 1e+09 misses it"
     refusal = tr.NoSuchValue(said, "Accept a larger {delta}.", limit=0.0)
@@ -289,7 +333,7 @@ def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: p
 SAMPLING = {"--sampling", "--rate", "--batch", "--records"}
 LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
-EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json"}
+EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json", "--why", "--brief"}
 
 
 @pytest.mark.parametrize(
@@ -316,7 +360,7 @@ def test_the_example_in_the_help_runs(shell: Shell, command: str) -> None:
     example = answered(shell, f"{command} --help").split("Example:\n\n")[1].replace("\\\n", " ")
     program, *words = shlex.split(example)
     assert (program, words[0]) == ("tightrope", command)
-    assert "is safe to type." in answered(shell, shlex.join(words))
+    assert re.match(r"\S.* enough for epsilon 1 at delta 1e-06 \(", answered(shell, shlex.join(words)))
 
 
 def test_the_commands_follow_contrast_in_the_help(shell: Shell) -> None:

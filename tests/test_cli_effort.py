@@ -36,13 +36,15 @@ QUESTIONS = (
 def test_every_command_is_quick_by_default_and_tells_the_effort_where_it_matters(
     shell: Shell, words: str
 ) -> None:
-    assert QUICKLY in answered(shell, words)
+    assert QUICKLY in answered(shell, f"{words} --why")
+    assert "; answered with --effort quick.\n" in answered(shell, words)
     assert loaded(shell, words)["question"]["effort"] == "quick"
 
 
 @pytest.mark.parametrize("words", QUESTIONS[:2], ids=["epsilon", "delta"])
 def test_a_tight_answer_says_so(shell: Shell, words: str) -> None:
-    assert TIGHTLY in answered(shell, f"{words} --effort tight")
+    assert TIGHTLY in answered(shell, f"{words} --effort tight --why")
+    assert "; answered with --effort tight.\n" in answered(shell, f"{words} --effort tight")
     assert loaded(shell, f"{words} --effort tight")["question"]["effort"] == "tight"
 
 
@@ -57,7 +59,7 @@ def test_elsewhere_the_effort_changes_nothing_and_is_not_shown(shell: Shell) -> 
 def test_tight_narrows_what_quick_leaves_open(shell: Shell) -> None:
     words = f"epsilon {EXCHANGED} --steps 5 --delta 1e-5"
     (_, *quick), (_, *tight) = (
-        last_row(answered(shell, f"{words} --effort {effort}")) for effort in ("quick", "tight")
+        last_row(answered(shell, f"{words} --effort {effort} --why")) for effort in ("quick", "tight")
     )
     assert float(quick[0]) <= float(tight[0]) <= float(tight[1]) < float(quick[1])
 
@@ -71,7 +73,7 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
             'sampling = "without-replacement"\nbatch = 1\npopulation = 20\nsteps = 5\n'
         )
     assert "quick (envelope above, fixed directions below), for fixed" in answered(
-        shell, f"curve --runs {file}"
+        shell, f"curve --runs {file} --why"
     )
     quick, tight = (loaded(shell, f"curve --runs {file} --effort {effort}") for effort in ("quick", "tight"))
     assert (quick["effort"], tight["effort"]) == ("quick", "tight")
@@ -86,7 +88,7 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "PATIENCE", 0.0)
     assert TIGHTLY in answered(
-        shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort tight"
+        shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort tight --why"
     )  # nothing on standard error
 
 
@@ -126,7 +128,7 @@ SOON = "import tightrope.cli.terminal as p; p.PATIENCE = 0.0"
 def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
     code, out, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 20 --delta 1e-5 --effort tight", SOON)
     assert code == 0
-    assert TIGHTLY in out
+    assert "answered with --effort tight" in out
     assert "\x1b" not in out
     assert "Preparing" in shown
     assert "Game, round 2" in shown

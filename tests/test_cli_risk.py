@@ -32,7 +32,7 @@ def rows(out: str, heading: str) -> list[list[str]]:
 
 
 def test_risk_prints_question_rates_advantage_success_posterior_and_evidence(shell: Shell) -> None:
-    out = answered(shell, f"{PLAIN} --relation remove")
+    out = answered(shell, f"{PLAIN} --relation remove --why")
     rates = {row[0]: row[1:] for row in rows(out, "false positive rate")}
     assert list(rates) == ["0.0001", "0.001", "0.01", "0.1"]
     normal = NormalDist()
@@ -60,7 +60,34 @@ def test_risk_prints_question_rates_advantage_success_posterior_and_evidence(she
     ],
 )
 def test_what_d_stands_for_is_said(shell: Shell, relation: str, said: str) -> None:
-    assert said in answered(shell, f"{PLAIN} --relation {relation} --fpr 0.1")
+    assert said in answered(shell, f"{PLAIN} --relation {relation} --fpr 0.1 --why")
+
+
+def test_the_first_sentence_says_how_often_an_attacker_is_right_and_the_table_has_upper_ends(
+    shell: Shell,
+) -> None:
+    out = answered(shell, f"{PLAIN} --relation remove --prior 0.5 0.2")
+    who = "An attacker who sees everything the run releases and knows all other records guesses right whether"
+    assert out.startswith(
+        f"{who} a record was used at most 69.15 % of the time (50 % by chance) and at most "
+    )
+    assert "(80 % by chance): full batches, remove one record.\n" in out
+    attack = tr.privacy_curve(
+        tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord()) * 1, relation=tr.REMOVE
+    ).trade_off()
+    for rate, found, half, fifth in rows(out, "false positive rate"):
+        at = float(rate)
+        assert (
+            attack.true_positive_rate(at).upper <= float(found) <= attack.true_positive_rate(at).upper * 1.001
+        )
+        assert attack.posterior(0.5, at).upper <= float(half)
+        assert attack.posterior(0.2, at).upper <= float(fifth) < float(half)
+    exchanged = answered(shell, f"{PLAIN} --relation substitute")
+    assert exchanged.startswith(f"{who.removesuffix('whether')}which of two records was used at most ")
+    brief = answered(shell, f"{PLAIN} --relation remove --prior 0.5 0.2 --brief").split()
+    assert [
+        float(number) >= attack.attack_success(p).upper for number, p in zip(brief, (0.5, 0.2), strict=True)
+    ]
 
 
 def test_risk_as_json_of_randomized_response(shell: Shell) -> None:
@@ -87,7 +114,7 @@ def test_printed_ends_hold_the_exact_ends(shell: Shell) -> None:
     words = (
         "risk --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --relation add-or-remove --fpr 0.01"
     )
-    ((_, lower, upper),) = rows(answered(shell, words), "false positive rate")
+    ((_, lower, upper),) = rows(answered(shell, f"{words} --why"), "false positive rate")
     exact = loaded(shell, words)["brackets"][0]["true_positive_rate"]
     assert float(lower) <= exact["upper"]
     assert exact["lower"] <= float(upper)
@@ -117,4 +144,4 @@ def test_help_lists_the_command_and_its_example_runs(shell: Shell) -> None:
     example = answered(shell, "risk --help").split("Example:\n\n")[1].replace("\\\n", " ").strip()
     program, *words = shlex.split(example)
     assert (program, words[0]) == ("tightrope", "risk")
-    assert "true positive rate, upper end" in answered(shell, shlex.join(words))
+    assert answered(shell, shlex.join(words)).startswith("An attacker who sees everything the run releases")

@@ -21,13 +21,17 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_ledger_tells_what_is_spent_and_on_what_that_rests(shell: Shell, path: Path) -> None:
-    code, out, err = shell(f"spent {path} --delta 1e-6 1e-5")
+    code, out, err = shell(f"spent {path} --delta 1e-6 1e-5 --why")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[:2] == [f"ledger    {path}", "steps     4"]
-    assert lines[2].startswith("3 x       gaussian, noise multiplier 0.8")
-    assert lines[3].startswith("1 x       laplace, noise multiplier 4.0")
-    assert f"This holds if {PLANNED}." in lines
+    assert lines[0].startswith("epsilon is at most ")
+    assert lines[0].endswith(
+        f"everything in {path}, Poisson sampling and full batches, add or remove one record."
+    )
+    assert lines[1] == f"This holds if {PLANNED}."
+    assert lines[3:5] == [f"ledger    {path}", "steps     4"]
+    assert lines[5].startswith("3 x       gaussian, noise multiplier 0.8")
+    assert lines[6].startswith("1 x       laplace, noise multiplier 4.0")
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("1e-0")}
     for delta, ends in rows.items():
         found = tr.epsilon(STEP * 3 + RELEASE, delta=float(delta), relation=tr.ADD_OR_REMOVE)

@@ -21,7 +21,7 @@ PYTHON = re.compile(
 )
 REFUSED = [words for words, _ in (*test_cli.REFUSED, *test_cli_calibrate.REFUSED)]
 ROOT = Path(tightrope.__file__).parent
-REFUSALS = {"InvalidSetting", "NoTheorem", "NoSuchValue", "NotPreciseEnough"}
+REFUSALS = {"InvalidSetting", "NoTheorem", "NoSuchValue", "Infeasible", "NotPreciseEnough"}
 # rooms whose refusals the command line can meet; files are about keys, which are spelt as Python spells them
 ROOMS = ("accountants", "curve", "engines", "theorems", "numerics", "setting")
 FILES = ("tables.py", "plain.py", "validate.py")

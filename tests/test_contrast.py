@@ -10,6 +10,7 @@ import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, answered, loaded
 from tightrope.answers.contrast import Contrast, judge_claim
+from tightrope.report.words import spell
 
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
@@ -100,7 +101,7 @@ def test_a_ratio_to_infinity_is_zero_and_infinity_to_infinity_is_unknown() -> No
 def test_the_verdict_at_the_anchor(table: Contrast) -> None:
     assert tr.contrast(RUN, delta=1e-6, claimed=POISSON).verdict == ANCHOR
     assert table.verdict == ANCHOR.replace("0.95.", "0.95 (delta 1e-06).")
-    assert str(table).endswith(table.verdict)
+    assert str(table).startswith(f"{table.verdict}\n\n")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,8 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
     words = (
         "contrast --noise 4 --sampling without-replacement --batch 1 --population 20 --steps 7 --delta 1e-5"
     )
-    quick, tight = answered(shell, words), answered(shell, f"{words} --effort tight")
+    quick, tight = answered(shell, f"{words} --why"), answered(shell, f"{words} --effort tight --why")
+    assert "--effort tight plays the substitution game, which narrows the bracket" in answered(shell, words)
     row = "without-replacement, substitute"
     assert f"{row}: quick (envelope above, fixed directions below). The ends" in quick
     assert "--effort tight plays the substitution game, which narrows the bracket" in quick
@@ -260,18 +262,58 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
 
 
 def test_the_table_shows_upper_ends_and_ratios(table: Contrast) -> None:
-    lines = {tuple(line.split()[:2]): line.split(None, 2)[2] for line in str(table).splitlines()[2:14]}
+    lines = {tuple(line.split()[:2]): line.split(None, 2)[2] for line in str(table).splitlines()[4:16]}
     assert lines["WithoutReplacement", "ADD_OR_REMOVE"].startswith("15.2515 (16.1x) ")
     assert lines["Poisson", "ADD_OR_REMOVE"].startswith("0.9472 (claimed) ")
     assert lines["EveryRecord", "REMOVE"].startswith("8405.6967 (8,870x) ")
     assert lines["WithoutReplacement", "SUBSTITUTE"].startswith("16.3188 (16.1x to 17.3x) ")
 
 
-def test_contrast_prints_ratios_and_ends_with_the_verdict(shell: Shell) -> None:
-    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6")
-    assert out.endswith(f"\nVerdict\n  {ANCHOR}\n")
+def test_contrast_opens_with_the_verdict_and_prints_ratios(shell: Shell) -> None:
+    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6 --why")
+    assert out.startswith(f"{ANCHOR}\n\n")
     assert "[15.2514, 15.2515] (16.1x)" in out
     assert "[0.947195, 0.947196] (claimed)" in out
+    assert answered(shell, f"contrast {HEADLINE} --delta 1e-6 --brief") == f"{ANCHOR}\n"
+
+
+def cells(out: str) -> dict[str, list[str]]:
+    """The rows of the printed table by name, cell by cell."""
+    table = next(part for part in out.split("\n\n") if "---" in part).splitlines()
+    return {line[:36].strip(): line[36:].split() for line in (table[0], *table[2:])}
+
+
+def test_deltas_are_printed_from_the_largest_down_and_upper_ends_are_rounded_up(
+    shell: Shell, table: Contrast
+) -> None:
+    out = answered(shell, f"contrast {HEADLINE} --delta 1e-6 1e-5")
+    assert out.startswith(ANCHOR.replace("0.95.", "0.95 (delta 1e-06)."))
+    found = cells(out)
+    assert found.pop("epsilon at most, at delta") == ["1e-05", "1e-06", "ratio,", "1e-06"]
+    assert found["poisson, add-or-remove"][2:] == ["claimed"]
+    assert found["without-replacement, add-or-remove"][2:] == ["16.1x"]
+    assert found["without-replacement, substitute"][2:] == ["up", "to", "17.3x"]
+    for row in table.rows:
+        printed = found.get(f"{spell(row.sampling)}, {row.relation}")
+        if printed is not None:
+            for number, epsilon in zip(printed[1::-1], row.epsilons, strict=True):
+                assert epsilon.upper <= float(number) <= epsilon.upper * 1.001
+
+
+def test_rows_come_with_the_claimed_sampling_first_and_full_batches_last_or_not_at_all(
+    shell: Shell, table: Contrast
+) -> None:
+    kinds = list(dict.fromkeys(row.sampling for row in table.rows))
+    assert kinds == [tr.Poisson, tr.WithoutReplacement, tr.EveryRecord]
+    fixed = tr.contrast(RUN, delta=1e-6, claimed=FIXED)
+    kinds = list(dict.fromkeys(row.sampling for row in fixed.rows))
+    assert kinds == [tr.WithoutReplacement, tr.Poisson, tr.EveryRecord]
+    _, *names = cells(answered(shell, f"contrast {HEADLINE} --delta 1e-6"))
+    exchanged = ("add-or-remove", "substitute")
+    assert names == [f"{kind}, {each}" for kind in ("poisson", "without-replacement") for each in exchanged]
+    whole = "contrast --noise 1 --sampling every-record --steps 2 --delta 1e-6"
+    _, *names = cells(answered(shell, whole))
+    assert names[:2] == ["every-record, add-or-remove", "every-record, substitute"]
 
 
 def test_another_claim_can_be_stated(shell: Shell) -> None:
@@ -279,8 +321,10 @@ def test_another_claim_can_be_stated(shell: Shell) -> None:
         shell,
         f"contrast {HEADLINE} --delta 1e-6 --claimed-sampling without-replacement --claimed-relation add",
     )
-    assert out.endswith("\n  If one record is removed, epsilon is 15.26, not 3.54.\n")
-    assert "[3.53609, 3.53610] (claimed)" in out
+    assert out.startswith("If one record is removed, epsilon is 15.26, not 3.54.\n")
+    found = cells(out)
+    assert found["without-replacement, add"] == ["3.537", "claimed"]
+    assert found["without-replacement, remove"][0] == "15.26"
 
 
 def test_contrast_as_json_has_claim_ratios_and_verdict(shell: Shell) -> None:

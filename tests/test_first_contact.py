@@ -229,7 +229,7 @@ UNDERSTOOD = [
 def test_the_words_of_others_are_understood(shell: Shell, theirs: str, ours: str) -> None:
     said = [json.loads(shell(f"{words} --json")[1]) for words in (theirs, ours)]
     for answer in said:
-        answer.pop("training", None)
+        answer["question"].pop("training", None)
     assert said[0] == said[1]
 
 
@@ -261,7 +261,7 @@ def test_the_mapping_is_said(shell: Shell) -> None:
     mapping = "7,032 steps: 30 epochs of 234.4 batches; each record joins a batch with probability 256/60000."
     for words in (f"noise {PLANNED} {ASKED}", f"epsilon --noise 1.1 {PLANNED} --relation add --delta 1e-5"):
         assert mapping in " ".join(shell(words)[1].split())
-        assert json.loads(shell(f"{words} --json")[1])["training"] == mapping
+        assert json.loads(shell(f"{words} --json")[1])["question"]["training"] == mapping
 
 
 def test_a_shuffle_is_answered_with_what_is_proved_and_what_to_do_instead(shell: Shell) -> None:

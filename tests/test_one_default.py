@@ -13,7 +13,7 @@ from catalogue import BRANCHES, CATALOGUE, EVERY, Entry, batch, curve, gaussian,
 from shell import Shell
 from test_cli import loaded
 from tightrope.audit import audit, prove_bound
-from tightrope.errors import RefutedClaim, SeveralProblems, UnusableFile
+from tightrope.errors import Infeasible, RefutedClaim, SeveralProblems, UnusableFile
 from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import declare_as_accounted
 
@@ -164,7 +164,8 @@ REFUSALS = (
         "runs.toml", (tr.InvalidSetting("rate", 7, "be in [0, 1]"), UnusableFile("steps", "is missing"))
     ),
     tr.NoTheorem("Laplace under {SUBSTITUTE}", "Ask under {ADD_OR_REMOVE}."),
-    tr.NoSuchValue("no noise is enough", "Ask for more {epsilon}.", limit=math.inf),
+    tr.NoSuchValue("every noise is enough", "Ask for less {epsilon}.", limit=0.0),
+    Infeasible("no noise is enough", "Ask for more {epsilon}.", limit=math.inf),
     tr.NotPreciseEnough("{delta} is too small", "Ask for a larger one."),
     tr.UncertainComparison("whether it is below 1 is not certain", "Compare .upper."),
     RefutedClaim("the claim is refuted", "Claim more."),

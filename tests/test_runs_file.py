@@ -188,7 +188,7 @@ def test_one_run_still_needs_its_options(shell: Shell) -> None:
 
 
 def test_every_run_has_its_column_its_assumptions_and_its_theorems(shell: Shell) -> None:
-    code, out, err = shell(f"curve --runs {PITFALL} --epsilons 1 2")
+    code, out, err = shell(f"curve --runs {PITFALL} --epsilons 1 2 --why")
     assert (code, err) == (0, "")
     assumptions, deltas = (part.splitlines() for part in out.split("\n\n") if "---" in part)
     assert "sampling: Poisson, rate 0.001;  relation: substitute" in assumptions[3]
@@ -200,6 +200,27 @@ def test_every_run_has_its_column_its_assumptions_and_its_theorems(shell: Shell)
     for name in ("poisson_remove", "poisson_substitute", "without_replacement_remove"):
         assert name in out
     assert "Poisson, substitute: D = (0, ..., 0, 1) and D' = (0, ..., 0, -1)" in out
+
+
+def test_every_run_opens_with_a_sentence_and_has_a_column_of_upper_ends(shell: Shell) -> None:
+    code, out, err = shell(f"curve --runs {PITFALL} --epsilons 1 2 3")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == [
+        "1. Poisson, add or remove",
+        "2. Poisson, substitute",
+        "3. without replacement, add or remove",
+    ]
+    assert lines[1].endswith(" at epsilon 3 (Poisson sampling, exchange one record for another).")
+    (table,) = (part.splitlines() for part in out.split("\n\n") if "---" in part)
+    brief = shell(f"curve --runs {PITFALL} --epsilons 1 2 3 --brief")[1].split()
+    runs = json.loads(shell(f"curve --runs {PITFALL} --epsilons 1 2 3 --json")[1])["runs"]
+    for column, run in enumerate(runs):
+        for row, bracket in enumerate(run["brackets"]):
+            upper = bracket["delta"]["upper"]
+            assert upper <= float(table[2 + row].split()[1 + column]) <= upper * 1.001
+            assert upper <= float(brief[3 * column + row]) <= upper * 1.00001
+    assert "statements and datasets" in out
 
 
 def test_json_holds_every_run_as_it_can_be_written_into_a_file(shell: Shell) -> None:
@@ -259,7 +280,7 @@ def test_the_figure_of_the_pitfall_is_drawn_and_said(shell: Shell, tmp_path: Pat
     target = tmp_path / "pitfall.png"
     code, out, err = shell(f"curve --runs {PITFALL} --plot {target}")
     assert (code, err) == (0, f"tightrope: drew {target}\n")
-    assert out.startswith("runs ")
+    assert out.startswith("1. Poisson, add or remove: delta is at most 0.07678 at epsilon 0 and at most ")
     assert target.read_bytes().startswith(b"\x89PNG")
 
 

@@ -165,6 +165,10 @@ class NoSuchValue(TightropeError):
         self.limit = limit
 
 
+class Infeasible(NoSuchValue):
+    """Even the safest value misses the target."""
+
+
 class NotPreciseEnough(TightropeError, ArithmeticError):
     """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
 

@@ -20,7 +20,7 @@ from tightrope.answers.target import NOTHING, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
+from tightrope.errors import Infeasible, InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check, html
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.numerics.text import Flat
@@ -285,7 +285,7 @@ def _expect(
     found: Calibration[V] | None, target: Target, safest: str, remedy: str, *, limit: float
 ) -> Calibration[V]:
     if found is None:
-        raise NoSuchValue(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
+        raise Infeasible(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
     return found
 
 

@@ -73,7 +73,7 @@ class ContrastRow:
 
 @dataclass(frozen=True)
 class Contrast:
-    """The rows of `contrast`. Prints as a table of upper ends and ratios, with the verdict below."""
+    """The rows of `contrast`, the claimed sampling first. Prints the verdict, then upper ends and ratios."""
 
     run: Run
     deltas: tuple[float, ...]
@@ -141,7 +141,7 @@ class Contrast:
         )
 
     def __str__(self) -> str:
-        return "\n".join([align(self._table()), _NOTE, *self._notes(), self.verdict])
+        return "\n".join([self.verdict, "", align(self._table()), _NOTE, *self._notes()])
 
     def _repr_html_(self) -> str:
         verdict = html.write_text(self.verdict, strong=self.verdict)
@@ -210,11 +210,18 @@ def contrast(
     check_certified(by)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
-        for sampling in get_args(Sampling)
+        for sampling in sorted(get_args(Sampling), key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
     ]
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
     return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
+
+
+def _place(sampling: type[Sampling], claim: Claim | None) -> int:
+    """What is claimed comes first; EveryRecord, whose rate is another one, last."""
+    if claim is not None and sampling is claim[0]:
+        return 0
+    return 2 if sampling is EveryRecord else 1
 
 
 def _row(

@@ -10,7 +10,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.engines.planning import log_delta_guess
-from tightrope.errors import PYTHON, InvalidSetting, NoSuchValue, NotPreciseEnough
+from tightrope.errors import PYTHON, Infeasible, InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import floor_fraction
 from tightrope.numerics.text import write_number
@@ -62,7 +62,7 @@ class Target:
         # ask at delta, not at epsilon: while little is spent, delta at epsilon is too small to certify
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
-            raise NoSuchValue(
+            raise Infeasible(
                 f"{target.named} cannot be shown to be met: what is released besides, {target.besides!r}, "
                 f"alone spends epsilon {spent}",
                 "Release less besides, or accept a larger {epsilon} or {delta}.",

@@ -54,7 +54,7 @@ COMMANDS = (
         "    --steps 10000 --relation add-or-remove --fpr 0.001 0.01 --prior 0.5",
     ),
     Command(
-        "tables:contrast",
+        "contrast:contrast",
         "Bracket epsilon for the same run under every sampling and relation, and compare with a claim.",
         f"tightrope contrast {_POISSON} \\\n    --steps 10000 --delta 1e-6",
     ),

@@ -2,18 +2,23 @@
 
 import json as plain_json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tightrope.audit import Audit, Verdict, watch
 from tightrope.audit import audit as judge_batches
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
+from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import WORDS
+from tightrope.cli.sentences import tell_why
 from tightrope.cli.terminal import Page, watch_rounds
 from tightrope.errors import NotPreciseEnough, UnusableFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
+
+if TYPE_CHECKING:
+    from tightrope.statements.verify import Verification
 
 # audit
 
@@ -41,38 +46,48 @@ def audit(
     relation: opt.WhichRelation,
     delta: OneDelta,
     repeats: Repeats = False,
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> int:
     """Tell from recorded batches what really runs, and set it against what was accounted."""
     neighbours, by = as_relation(relation), question.certified("quick")
     finding = watch(batches, records=question.records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
-    if json:
-        stated = show.question_object(question, neighbours, by)
-        show.print_json({"question": stated, "delta": delta, **_audit_object(found)})
+    said = f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}."
+    if form.json:
+        stated = {"answer": said, "question": show.question_object(question, neighbours, by)}
+        show.print_json({**stated, "delta": delta, **_audit_object(found)})
+    elif form.brief:
+        print_brief([found.verdict.name.lower()])
     else:
-        page = Page()
-        page.facts(show.question_facts(question, neighbours))
-        _show_audit(page, found)
+        page = show.open_page(
+            [said, found.in_words(WORDS)],
+            question=show.question_in_short(question, neighbours),
+            facts=show.question_facts(question, neighbours),
+            why=form.why,
+        )
+        _show_audit(page, found, form)
     if found.verdict.holds:
         return ExitCode.FINE
     return ExitCode.NOT_KNOWN if found.verdict is Verdict.UNKNOWN else ExitCode.NOT_MET
 
 
-def _show_audit(page: Page, found: Audit) -> None:
+def _show_audit(page: Page, found: Audit, form: Form) -> None:
     finding = found.finding
-    page.heading("What the batches tell")
-    page.line(finding.sentence)
-    if finding.tests:
+    if form.why:
+        page.heading("What the batches tell")
+        page.line(finding.sentence)
+    if form.why and finding.tests:
         rows = [["hypothesis", "p-value", "because"]]
         page.table(rows + [[test.hypothesis, f"{test.p_value:.2g}", test.saw] for test in finding.tests])
+        page.line("")
     for note in finding.notes:
         page.line(f"Note: {note}")
-    page.heading(f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}")
-    page.line(found.in_words(WORDS))
-    if found.because:
+    if form.why and found.because:
         page.heading("This is proved by")
         show.show_theorems(page, found.because)
+    elif not form.why:
+        page.line("")
+        page.line(tell_why(found.because, "how likely the batches are under each sampling, and statements"))
 
 
 def _audit_object(found: Audit) -> show.Object:
@@ -140,7 +155,7 @@ InIntegers = Annotated[
 ]
 
 
-def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -> int:
+def verify(file: Stated, *, exact: InIntegers = False, form: Form = IN_WORDS) -> int:
     """Compute a statement anew, and compare."""
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.verify import Outcome, verify_in_integers
@@ -154,7 +169,15 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
                 found = verify_in_integers(found, progress)
         except NotPreciseEnough as refused:  # what is known is said first
             refusal = refused
-    if json:
+    _show_verification(found, form)
+    if found.outcome is Outcome.HOLDS and refusal is not None:
+        raise refusal
+    codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
+    return codes.get(found.outcome, ExitCode.NOT_MET)
+
+
+def _show_verification(found: "Verification", form: Form) -> None:
+    if form.json:
         show.print_json(
             {
                 "outcome": found.outcome.name.lower(),
@@ -172,12 +195,18 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
                 **({"exact": show.bracket_object(found.in_integers)} if found.in_integers else {}),
             }
         )
-    else:
-        print(found.in_words(WORDS))
-    if found.outcome is Outcome.HOLDS and refusal is not None:
-        raise refusal
-    codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
-    return codes.get(found.outcome, ExitCode.NOT_MET)
+        return
+    if form.brief:
+        print_brief([found.outcome.name.lower()])
+        return
+    page = Page()
+    outcome, *lines = found.in_words(WORDS).splitlines()
+    page.opening(outcome)
+    for line in lines:
+        page.line(line.strip(), indent=len(line) - len(line.lstrip()))
+    if form.why:
+        page.heading("This is proved by")
+        show.show_theorems(page, found.audit.because)
 
 
 def schema() -> None:

@@ -1,30 +1,36 @@
 """tightrope noise, steps and rate: the value that meets a privacy target, to be typed as it is printed."""
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, Literal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from tightrope.accountants.certified import Certified
-from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
-from tightrope.answers.frontier import V
+from tightrope.answers.calibrate import largest_batch, largest_rate, most_steps, smallest_noise
 from tightrope.answers.target import Target
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.curve.bracket import Bracket
-from tightrope.curve.digits import ends
-from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.cli.calibrated import OpenQuestion, Said, TypedValue, print_calibration
+from tightrope.cli.exits import ExitCode
+from tightrope.cli.form import IN_WORDS, Form
+from tightrope.cli.sentences import short
+from tightrope.cli.terminal import watch_rounds
+from tightrope.errors import Infeasible, NotPreciseEnough
 from tightrope.numerics.text import round_outwards, write_number
-from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.report.words import (
+    batches_in_words,
+    mechanism_in_short,
+    mechanism_in_words,
+    sampling_in_words,
+    write_steps,
+)
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import Poisson, Sampling
+from tightrope.setting.run import Step
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
 
 TO_BE_FOUND = "to be found"
 
@@ -56,90 +62,12 @@ class TargetOptions:
         return {"epsilon": self.epsilon, "delta": self.delta, "relation": self.neighbours, "by": self.by}
 
 
-Said = tuple[str, Any]  # in words, and as JSON
-
-
-@dataclass(frozen=True)
-class OpenQuestion:
-    """A question with a blank (null in JSON); `option` is what to type for it."""
-
-    option: str
-    name: str
-    mechanism: Said
-    sampling: Said
-    steps: Said
-
-    @property
-    def facts(self) -> list[show.Fact]:
-        """The question in words."""
-        return [(name, getattr(self, name)[0]) for name in ("mechanism", "sampling", "steps")]
-
-    @property
-    def stated(self) -> show.Object:
-        """The question as JSON."""
-        return {name: getattr(self, name)[1] for name in ("mechanism", "sampling", "steps")}
-
-
 def _say_mechanism(mechanism: Mechanism) -> Said:
     return mechanism_in_words(mechanism), plain_setting(mechanism)
 
 
 def _say_sampling(sampling: Sampling) -> Said:
     return sampling_in_words(sampling), plain_setting(sampling)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TypedValue(Generic[V]):
-    """A calibrated value, and the number to type for it: short, safe, verified by its own curve."""
-
-    calibration: Calibration[V]
-    text: str
-    value: V
-    curve: PrivacyCurve
-    epsilon: Bracket
-    delta: Bracket
-
-    @staticmethod
-    def exact(calibration: Calibration[V]) -> "TypedValue[V]":
-        """The value with all its digits."""
-        value, read = calibration.value, _read(calibration.curve, calibration.target)
-        return TypedValue(calibration=calibration, text=str(value), value=value, **read)
-
-    @staticmethod
-    def rounded(
-        calibration: Calibration[float], run: Callable[[float], Run], *, up: bool
-    ) -> "TypedValue[float]":
-        """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
-        text, target = round_outwards(calibration.value, show.DIGITS, up=up), calibration.target
-        value = float(text)
-        curve = target.verify(run(value), calibration.curve.accuracy)
-        if curve is None:
-            return TypedValue.exact(calibration)
-        return TypedValue(calibration=calibration, text=text, value=value, **_read(curve, target))
-
-    @property
-    def missing(self) -> str | None:
-        """What certainly misses the target, rounded further away; None at a limit."""
-        beyond = self.calibration.beyond
-        if beyond is None or isinstance(beyond, int):
-            return beyond if beyond is None else str(beyond)
-        return round_outwards(beyond, show.DIGITS, up=beyond > self.calibration.value)
-
-    @property
-    def how_close(self) -> str:
-        """How far the best possible value can be from the number to type, in words."""
-        if self.missing is None:
-            return "It is the limit of what can be set: nothing beyond it could miss the target."
-        if isinstance(self.calibration.beyond, int) and self.calibration.beyond == self.calibration.value + 1:
-            return "It is the best possible value: the next one misses the target."
-        away = abs(float(self.missing) - self.value) / self.value if self.value else math.inf
-        away_text = round_outwards(away, 2, up=True)
-        return f"The best possible value is at most {away_text} away, relative to this one."
-
-
-def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
-    """A curve with what it says at the target. It is asked here, while a bar shows progress."""
-    return {"curve": curve, "epsilon": curve.epsilon(target.delta), "delta": curve.delta(target.epsilon)}
 
 
 @Parameter(name="*", group=opt.QUESTION)
@@ -160,13 +88,16 @@ class NoiseOptions(opt.LengthOptions, opt.SamplingOptions):
         return opt.tell_mapping(self, self, self.stated_sampling)
 
 
-def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
+def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
+    neighbours = target.neighbours
     blank = f"{question.mechanism}, its noise multiplier (noise scale / C) is {TO_BE_FOUND}"
     asked = OpenQuestion(
         "--noise",
         "smallest noise multiplier",
+        f"{write_steps(question.steps)} of {kind.__name__} noise; {batches_in_words(sampling, neighbours)}",
+        show.training(question),
         mechanism=(blank, {"kind": question.mechanism, "noise_multiplier": None}),
         sampling=_say_sampling(sampling),
         steps=(str(question.steps), question.steps),
@@ -178,17 +109,39 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = Fal
         typed = TypedValue.rounded(
             calibration, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
         )
-    _print_answer(typed, asked, target, json=json)
+    print_calibration(typed, asked, form=form)
 
 
-def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
+def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> int:
     """Find how many steps are (epsilon, delta)-private together."""
-    step = question.step
-    mechanism, sampling = _say_mechanism(step.mechanism), _say_sampling(step.sampling)
-    asked = OpenQuestion("--steps", "most steps", mechanism, sampling, steps=(TO_BE_FOUND, None))
+    step, noise_of_a_step = question.step, mechanism_in_short(question.stated_mechanism)
+    asked = OpenQuestion(
+        "--steps",
+        "most steps",
+        f"{noise_of_a_step} in every step; {batches_in_words(step.sampling, target.neighbours)}",
+        show.training(question),
+        mechanism=_say_mechanism(step.mechanism),
+        sampling=_say_sampling(step.sampling),
+        steps=(TO_BE_FOUND, None),
+    )
     with watch_rounds() as progress:
         typed = TypedValue.exact(most_steps(step, progress=progress, **target.asked))
-    _print_answer(typed, asked, target, json=json)
+        if not typed.value and not form.json:
+            raise _refuse_one_step(step, typed.calibration.target)
+    epochs = round_outwards(typed.value * step.sampling.rate, 4, up=False)
+    more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"
+    print_calibration(typed, asked, more=more, form=form)
+    return ExitCode.FINE if typed.value else ExitCode.NOT_MET
+
+
+def _refuse_one_step(step: Step, target: Target) -> Infeasible:
+    """Why no steps can be taken, with what the first one costs where that can be certified."""
+    alone = ""
+    with suppress(NotPreciseEnough):
+        least = target.curve(step * 1).epsilon(target.delta).lower
+        alone = f": it alone spends an epsilon of at least {short(least, up=False)}"
+    remedy = "Add noise, draw smaller batches, or accept a larger {epsilon} or {delta}."
+    return Infeasible(f"not even one step meets {target.named}{alone}", remedy, limit=0.0)
 
 
 @Parameter(name="*", group=opt.QUESTION)
@@ -202,23 +155,25 @@ class RateOptions(opt.LengthOptions, opt.MechanismOptions):
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
         blank = f"{self.sampling}, {words} is {TO_BE_FOUND}"
-        length = f"those of {write_number(self.epochs)} epochs" if self.epochs else str(self.stated_steps)
+        length = f"{write_number(self.epochs)} epochs" if self.epochs else write_steps(self.stated_steps or 0)
         return OpenQuestion(
             option,
             name,
+            f"{length} of {mechanism_in_short(self.stated_mechanism)}",
+            show.training(self),
             mechanism=_say_mechanism(self.stated_mechanism),
             sampling=(blank, {"kind": self.sampling, **sampling}),
             steps=(length, self.stated_steps),
         )
 
 
-def rate(question: RateOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
+def rate(question: RateOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> None:
     """Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private."""
     by_rate = question.sampling == "poisson" and question.records is None and question.epochs is None
-    (_find_rate if by_rate else _find_batch)(question, target, json=json)
+    (_find_rate if by_rate else _find_batch)(question, target, form=form)
 
 
-def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
+def _find_rate(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
     mechanism = question.stated_mechanism
     steps = opt.require("a run", "for example --steps 10000", steps=question.stated_steps)
     calibration = largest_rate(mechanism, steps=steps, **target.asked)
@@ -226,10 +181,10 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> N
         calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * steps, up=False
     )
     words = "the probability with which each record joins each batch"
-    _print_answer(typed, question.open("--rate", "largest rate", words, rate=None), target, json=json)
+    print_calibration(typed, question.open("--rate", "largest rate", words, rate=None), form=form)
 
 
-def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
+def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
     of, example = f"--sampling {question.sampling}", "for example --records 60000"
     records = opt.require(of, example, records=question.records)
     if question.epochs is not None:
@@ -251,66 +206,6 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> 
     on_average = " on average" if question.sampling == "poisson" else ""
     words = f"the size of a batch{on_average} out of {records} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=records)
-    _print_answer(typed, asked, target, also={"rate": calibration.value / records}, json=json)
-
-
-def _print_answer(
-    typed: TypedValue[V],
-    asked: OpenQuestion,
-    target: TargetOptions,
-    *,
-    also: Mapping[str, float] | None = None,
-    json: bool,
-) -> None:
-    """Print the question, the value with what it spends, how close the other side is, and why."""
-    meanings = also or {}
-    if json:
-        show.print_json(_answer_object(typed, asked, target, meanings))
-        return
-    at = write_number(target.epsilon), write_number(target.delta)
-    delta = show.answer_cells(typed.delta, typed.curve.log_delta(target.epsilon))
-    rows: list[list[str]] = [
-        ["meets the target", typed.text, f"[{', '.join(ends(typed.epsilon))}]", f"[{', '.join(delta)}]"]
-    ]
-    if typed.missing is not None:
-        rows.append(["misses it", typed.missing, f"above {at[0]}", f"above {at[1]}"])
-    facts = [*asked.facts, ("relation", relation_in_words(target.neighbours))]
-    facts.append(("target", f"epsilon at most {at[0]} at delta {at[1]}"))
-    by = replace(target.by, accuracy=typed.curve.accuracy)
-    facts += show.effort_facts(by, [(typed.calibration.run, target.neighbours)])
-    page = Page()
-    page.facts(facts)
-    page.table([["", asked.name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
-    meant = "".join(f" ({key} {value:.6g})" for key, value in meanings.items())
-    page.heading(f"{asked.option} {typed.text}{meant} is safe to type.")
-    page.line(typed.how_close, indent=2)
-    brackets = (typed.epsilon, typed.delta)
-    page.line(show.width_in_words([typed.epsilon], "The ends of epsilon"), indent=2)
-    show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
-
-
-def _answer_object(
-    typed: TypedValue[V], asked: OpenQuestion, target: TargetOptions, also: Mapping[str, float]
-) -> show.Object:
-    calibration, relation = typed.calibration, show.relation_object(target.neighbours)
-    brackets = (typed.epsilon, typed.delta)
-    how = {"accuracy": target.accuracy, "effort": target.effort, "relation": relation}
-    return {
-        "question": {**asked.stated, **how},
-        "target": {"epsilon": target.epsilon, "delta": target.delta},
-        "parameter": calibration.parameter,
-        "value": calibration.value,
-        "beyond": calibration.beyond,
-        "gap": show.number_object(calibration.gap),
-        "rounded": typed.value,
-        **also,
-        "at_value": _cost_object(calibration.curve, target),
-        "at_rounded": _cost_object(typed.curve, target),
-        **show.why_object(show.find_theorems(brackets), show.find_datasets(brackets)),
-    }
-
-
-def _cost_object(curve: PrivacyCurve, target: TargetOptions) -> show.Object:
-    epsilon, delta = curve.epsilon(target.delta), curve.delta(target.epsilon)
-    ends = {"epsilon": show.bracket_object(epsilon), "delta": show.bracket_object(delta)}
-    return {**ends, **show.width_object(epsilon)}
+    rate = calibration.value / records
+    more = f"{on_average} out of {records:,} records (rate {rate:.6g})"
+    print_calibration(typed, asked, more=more, also={"rate": rate}, form=form)

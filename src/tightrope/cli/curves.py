@@ -8,14 +8,17 @@ from typing import Annotated, Any, Literal
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import Certified
 from tightrope.accountants.exact import Exact
+from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
 from tightrope.answers.compare import Answer, AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import MIXED, Misused
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.sentences import safe_number, tell, tell_why, tell_worth
+from tightrope.cli.terminal import say, watch_rounds
 from tightrope.cli.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -24,8 +27,9 @@ from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.face import Progress
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_short, run_in_short
+from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short
 from tightrope.setting.relation import Relation, as_relation
+from tightrope.theorems.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -95,16 +99,16 @@ def epsilon(
     relation: opt.WhichRelation,
     delta: opt.Deltas,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
     if question.sampling == opt.SHUFFLE:
         from tightrope.cli.shuffled import show_shuffled
 
-        show_shuffled(question, as_relation(relation), delta, who, json=json)
+        show_shuffled(question, as_relation(relation), delta, who, form=form)
         return
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
-    _answer(asked, "epsilon", delta, json=json)
+    _answer(asked, "epsilon", delta, form=form)
 
 
 def delta(
@@ -113,11 +117,11 @@ def delta(
     relation: opt.WhichRelation,
     epsilon: opt.Epsilons,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest delta for which the run is (epsilon, delta)-private."""
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
-    _answer(asked, "delta", epsilon, json=json)
+    _answer(asked, "delta", epsilon, form=form)
 
 
 Range = Annotated[
@@ -142,7 +146,7 @@ def curve(
     epsilons: Range = None,
     plot: opt.Picture = None,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> None:
     """Bracket delta over a range of epsilons, for one run or for several from a file."""
     target = show.check_picture(plot)
@@ -154,12 +158,12 @@ def curve(
             raise Misused(f"{wrong}: leave one out")
         if question is not None or relation is not None:
             raise Misused(MIXED)
-        show_runs(read_runs(runs), epsilons, target, effort=who.effort, json=json)
+        show_runs(read_runs(runs), epsilons, target, effort=who.effort, form=form)
         return
     if question is None or relation is None:
         raise Misused(tell_missing(["--sampling" if question is None else "--relation"]))
     asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
-    _answer(asked, "delta", epsilons, target=target, json=json)
+    _answer(asked, "delta", epsilons, target=target, form=form)
 
 
 _HEADINGS = {
@@ -183,9 +187,12 @@ def _answer(
     at: Sequence[float] | None,
     *,
     target: Path | None = None,
-    json: bool,
+    form: Form,
 ) -> None:
-    """Print what was asked, the answers, and what they are worth; draw them where there is a target."""
+    """Print the answers in words, what was asked and what they are worth; draw them if there is a target."""
+    if form.brief and isinstance(asked.by, GaussianLimit):
+        wrong = f"--brief prints what is safe to use, and {asked.by.name} guarantees nothing"
+        raise Misused(f"{wrong}: leave one of them out")
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
     with watch_rounds(_DOING.get(asked.by.name, "Drawing, part")) as progress:
         found = asked.curve(progress)
@@ -195,50 +202,95 @@ def _answer(
         logs = list(found.log_delta(at)) if known else [None] * len(at)
         if target is not None:
             asked.draw(found, at, target)
-    given = "delta" if ask == "epsilon" else "epsilon"
-    brackets = [answer for answer in answers if isinstance(answer, Bracket)]
-    if json:
-        rows = [
-            {given: x, ask: show.answer_object(answer), **_more(ask, answer, log)}
-            for x, answer, log in zip(at, answers, logs, strict=True)
-        ]
-        _print_object(asked, found, rows, brackets)
+    answered = AnsweredCurve(asked, found, ask, at, answers, logs)
+    if form.json:
+        answered.print_object()
+    elif form.brief:
+        print_brief(map(safe_number, answers, logs))
     else:
-        page = Page()
-        page.facts(asked.facts(found, answers))
-        table = [[given, *(heading.format(ask) for heading in _HEADINGS[asked.by.name])]]
-        for x, answer, log in zip(at, answers, logs, strict=True):
-            table.append([write_number(x), *show.answer_cells(answer, log)])
-        page.table(table)
-        _show_worth(page, asked, found, brackets)
+        answered.show(form)
     if target is not None:
         say(f"drew {target}")
     show.refuse_to_hide_an_interrupt(answers)
 
 
+@dataclass(frozen=True)
+class AnsweredCurve:
+    """A question, its curve, and what the curve says at the values asked about."""
+
+    question: CurveQuestion
+    curve: AnyCurve
+    ask: Literal["epsilon", "delta"]
+    at: Sequence[float]
+    answers: Sequence[Answer]
+    logs: Sequence[Answer | None]
+
+    @property
+    def given(self) -> str:
+        """What the values are values of."""
+        return "delta" if self.ask == "epsilon" else "epsilon"
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words, with what was assumed."""
+        assumed = assumed_in_words([self.question.stated.stated_sampling], self.question.relation)
+        return f"{tell(self.ask, self.given, self.at, self.answers, self.logs)}: {assumed}."
+
+    @property
+    def brackets(self) -> list[Bracket]:
+        """The answers of an accountant that certifies both ends; none of the others'."""
+        return [answer for answer in self.answers if isinstance(answer, Bracket)]
+
+    @property
+    def theorems(self) -> list[Evidence]:
+        """What the answers rest on."""
+        return show.find_theorems(self.brackets) if self.brackets else list(self.curve.because)
+
+    def show(self, form: Form) -> None:
+        """Print a page; a table only where it says more than the sentence."""
+        asked = self.question
+        page = show.open_page(
+            [self.sentence, tell_worth(self.answers)],
+            question=show.question_in_short(asked.stated, asked.relation, asked.by),
+            facts=asked.facts(self.curve, self.answers),
+            why=form.why,
+        )
+        if form.why or len(self.at) > 1:
+            table = [[self.given, *(heading.format(self.ask) for heading in _HEADINGS[asked.by.name])]]
+            for x, answer, log in zip(self.at, self.answers, self.logs, strict=True):
+                table.append([write_number(x), *show.answer_cells(answer, log)])
+            page.table(table)
+        if self.brackets and form.why:
+            show.show_width(page, self.brackets)
+        if self.brackets:
+            show.close_page(page, self.theorems, show.find_datasets(self.brackets), why=form.why)
+        elif form.why:
+            page.heading(_BECAUSE[asked.by.name])
+            show.show_theorems(page, self.theorems)
+        else:
+            warning = "Nothing is guaranteed. " * isinstance(asked.by, GaussianLimit)
+            page.line("")
+            page.line(f"{warning}{tell_why(self.theorems, 'what they state')}")
+
+    def print_object(self) -> None:
+        """Print everything as JSON."""
+        asked, rows = self.question, []
+        for x, answer, log in zip(self.at, self.answers, self.logs, strict=True):
+            rows.append({self.given: x, self.ask: show.answer_object(answer), **_more(self.ask, answer, log)})
+        stated: show.Object = {
+            "answer": self.sentence,
+            "question": show.question_object(asked.stated, asked.relation, asked.by),
+        }
+        if not isinstance(asked.by, Certified):
+            stated["accountant"] = asked.accountant_object()
+        if self.brackets:
+            why = show.why_object(self.theorems, show.find_datasets(self.brackets))
+            show.print_json({**stated, "brackets": rows, **why})
+        else:
+            theorems = [show.theorem_object(evidence) for evidence in self.theorems]
+            show.print_json({**stated, "answers": rows, "theorems": theorems})
+
+
 def _more(ask: str, answer: Answer, log: Answer | None) -> show.Object:
     more = show.width_object(answer) if isinstance(answer, Bracket) else {}
     return more if log is None else {f"log_{ask}": show.answer_object(log), **more}
-
-
-def _print_object(
-    asked: CurveQuestion, curve: AnyCurve, rows: list[show.Object], brackets: list[Bracket]
-) -> None:
-    stated: show.Object = {"question": show.question_object(asked.stated, asked.relation, asked.by)}
-    if not isinstance(asked.by, Certified):
-        stated["accountant"] = asked.accountant_object()
-    if brackets:
-        why = show.why_object(show.find_theorems(brackets), show.find_datasets(brackets))
-        show.print_json({**stated, "brackets": rows, **why})
-        return
-    theorems = [show.theorem_object(evidence) for evidence in curve.because]
-    show.print_json({**stated, "answers": rows, "theorems": theorems})
-
-
-def _show_worth(page: Page, asked: CurveQuestion, curve: AnyCurve, brackets: list[Bracket]) -> None:
-    if brackets:
-        page.heading(show.width_in_words(brackets))
-        show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
-    else:
-        page.heading(_BECAUSE[asked.by.name])
-        show.show_theorems(page, curve.because)

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from tightrope import __version__
 from tightrope.cli.exits import ExitCode
-from tightrope.errors import NotPreciseEnough, RefutedClaim, TightropeError
+from tightrope.errors import Infeasible, NotPreciseEnough, RefutedClaim, TightropeError
 
 _NEEDS = ("cyclopts", "rich")
 
@@ -41,7 +41,7 @@ def _exit_code(words: list[str]) -> int:
         sys.stdout.flush()
     except TightropeError as refusal:
         code = ExitCode.NOT_KNOWN if isinstance(refusal, NotPreciseEnough) else ExitCode.REFUSED
-        code = ExitCode.NOT_MET if isinstance(refusal, RefutedClaim) else code
+        code = ExitCode.NOT_MET if isinstance(refusal, RefutedClaim | Infeasible) else code
         return _say(refusal.in_words(refusals.words_of("".join(words[:1]))), code)
     except BrokenPipeError:
         # the reader closed the pipe; keep the interpreter from complaining when it flushes

@@ -7,11 +7,14 @@ from cyclopts import Parameter
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.sentences import safe_number, short_ends, tell_attack, tell_worth
+from tightrope.cli.terminal import watch_rounds
 from tightrope.curve.digits import ends
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
+from tightrope.report.words import assumed_in_words
 from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
@@ -43,6 +46,10 @@ _MEANINGS = (
     "Success: no guess is right more often, when D is used with the prior probability and D' otherwise.",
     "When a test of this false positive rate says D, it is D with at most this probability.",
 )
+_AT_MOST = (
+    "All are upper ends: with so many false alarms (false positive rate) no attack raises more true ones "
+    "(true positive rate), and no alarm is right with a larger probability (posterior)."
+)
 
 
 def risk(
@@ -52,7 +59,7 @@ def risk(
     fpr: Rates = _RATES,
     prior: Priors = _PRIORS,
     effort: opt.WhichEffort = "quick",
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, success and posteriors."""
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
@@ -62,22 +69,33 @@ def risk(
     with watch_rounds() as progress:
         curve = privacy_curve(question.run, relation=neighbours, by=by, progress=progress)
         attack = curve.trade_off()
-        objects = _attack_object(attack, rates, priors) if json else {}
-        tables = [] if json else _attack_tables(attack, rates, priors)
+        successes = [attack.attack_success(p) for p in priors]
+        objects = _attack_object(attack, rates, priors) if form.json else {}
+        tables = _attack_tables(attack, rates, priors, form)
     # an attack depends on the curve at many epsilons: no single theorem or pair of datasets decides it
     theorems = curve.because
     datasets = list(dict.fromkeys(w.datasets for branch in curve.branches for w in branch.witnesses))
-    if json:
-        stated = show.question_object(question, neighbours, by)
-        show.print_json({"question": stated, **objects, **show.why_object(theorems, datasets)})
+    assumed = assumed_in_words([question.stated_sampling], neighbours)
+    said = f"{tell_attack(priors, successes, neighbours)}: {assumed}."
+    if form.json:
+        stated = {"answer": said, "question": show.question_object(question, neighbours, by)}
+        show.print_json({**stated, **objects, **show.why_object(theorems, datasets)})
         return
-    page = Page()
-    page.facts(show.question_facts(question, neighbours, by))
-    page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
-    for table, meaning in zip(tables, _MEANINGS, strict=True):
+    if form.brief:
+        print_brief(map(safe_number, successes))
+        return
+    page = show.open_page(
+        [said, tell_worth(successes)],
+        question=show.question_in_short(question, neighbours, by),
+        facts=show.question_facts(question, neighbours, by),
+        why=form.why,
+    )
+    if form.why:
+        page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
+    for table, meaning in zip(tables, _MEANINGS if form.why else [_AT_MOST], strict=True):
         page.table(table)
         page.line(meaning)
-    show.show_why(page, theorems, datasets, "ends are")
+    show.close_page(page, theorems, datasets, why=form.why, ends="ends are")
 
 
 def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> show.Object:
@@ -98,7 +116,18 @@ def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) ->
     return {"brackets": brackets, "advantage": show.bracket_object(attack.advantage), "successes": successes}
 
 
-def _attack_tables(attack: TradeOff, rates: list[float], priors: list[float]) -> list[list[list[str]]]:
+def _attack_tables(
+    attack: TradeOff, rates: list[float], priors: list[float], form: Form
+) -> list[list[list[str]]]:
+    """Upper ends in one table, or with --why both ends in three; none where none are printed."""
+    if form.json or form.brief:
+        return []
+    if not form.why:
+        table = [["false positive rate", "true positive rate", *(f"posterior, prior {p:g}" for p in priors)]]
+        for rate in rates:
+            found = [attack.true_positive_rate(rate), *(attack.posterior(p, rate) for p in priors)]
+            table.append([write_number(rate), *(short_ends(bracket)[1] for bracket in found)])
+        return [table]
     hits = [["false positive rate", "true positive rate, lower end", "true positive rate, upper end"]]
     hits += [[write_number(rate), *ends(attack.true_positive_rate(rate))] for rate in rates]
     overall = [["an attack's", "lower end", "upper end"], ["advantage", *ends(attack.advantage)]]

@@ -9,6 +9,8 @@ from typing import Any
 from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
+from tightrope.cli.form import Form, print_brief
+from tightrope.cli.sentences import SHORT, safe_number, tell
 from tightrope.cli.terminal import Page, say, watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -16,7 +18,7 @@ from tightrope.errors import InvalidSetting, UnusableFile, write_value
 from tightrope.files import read_toml
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_short, run_in_short
+from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short, run_in_words
 from tightrope.setting.effort import Effort
 from tightrope.setting.parts import PART_KEYS, part_of, run_of
 from tightrope.setting.plain import plain_run
@@ -135,11 +137,26 @@ def _read_relation(entry: Table, file: Table) -> Relation:
 
 @dataclass(frozen=True)
 class AnsweredRun:
-    """A run with what its curve says at each epsilon."""
+    """A run, counted from 1, with what its curve says at each epsilon."""
 
+    number: int
     asked: NamedRun
+    epsilons: Sequence[float]
     deltas: tuple[Bracket, ...]
     logs: tuple[Bracket, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to, at the ends of the range."""
+        ends = slice(None, None, max(len(self.epsilons) - 1, 1))
+        told = tell("delta", "epsilon", self.epsilons[ends], self.deltas[ends], self.logs[ends])
+        assumed = assumed_in_words([step.sampling for step, _ in self.asked.run], self.asked.relation)
+        return f"{self.number}. {self.asked.name}: {told} ({assumed})."
+
+    @property
+    def question(self) -> str:
+        """What is run."""
+        return f"Run {self.number}: {run_in_words(self.asked.run, self.asked.relation)}."
 
     @property
     def theorems(self) -> list[Evidence]:
@@ -153,7 +170,7 @@ class AnsweredRun:
 
 
 def show_runs(
-    file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: str, json: bool
+    file: RunsFile, epsilons: Sequence[float] | None, target: Path | None, *, effort: str, form: Form
 ) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
     by = Certified(accuracy=file.accuracy, effort=Effort(effort))
@@ -165,19 +182,31 @@ def show_runs(
     answered: list[AnsweredRun] = []
     for asked, curve in watch_items(curves, "Bracketing delta"):
         with place_refusals(f"{file.path}: {asked.name}: "):
-            answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
+            found = tuple(curve.delta(at)), tuple(curve.log_delta(at))
+            answered.append(AnsweredRun(len(answered) + 1, asked, at, *found))
     if target is not None:
         _draw(curves, at, target)
+    _print(file, by, answered, form)
+
+
+def _print(file: RunsFile, by: Certified, answered: Sequence[AnsweredRun], form: Form) -> None:
     theorems = list(dict.fromkeys(theorem for run in answered for theorem in run.theorems))
-    if json:
+    if form.json:
+        said = " ".join(run.sentence for run in answered)
         shown = [show.theorem_object(theorem) for theorem in theorems]
-        runs = [_run_object(run, at) for run in answered]
+        runs = [_run_object(run) for run in answered]
         how = {"accuracy": by.accuracy, "effort": str(by.effort)}
-        show.print_json({"runs": runs, **how, "theorems": shown})
+        show.print_json({"answer": said, "runs": runs, **how, "theorems": shown})
+    elif form.brief:
+        print_brief(safe_number(*ends) for run in answered for ends in zip(run.deltas, run.logs, strict=True))
     else:
-        page = Page()
-        page.facts([("runs", str(file.path)), *_effort_facts(by, file.runs)])
-        _show(page, answered, at, theorems)
+        page = show.open_page(
+            [run.sentence for run in answered],
+            question=[run.question for run in answered],
+            facts=[("runs", str(file.path)), *_effort_facts(by, file.runs)],
+            why=form.why,
+        )
+        _show(page, answered, theorems, form)
 
 
 def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:
@@ -201,28 +230,34 @@ def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], 
     say(f"drew {target}")
 
 
-def _show(
-    page: Page, answered: Sequence[AnsweredRun], at: Sequence[float], theorems: Sequence[Evidence]
-) -> None:
-    stated = [["run", "what is run", "assumed", "because"]]
-    for run in answered:
-        asked, numbers = run.asked, show.write_numbers(run.theorems, theorems)
-        assumed = assumed_in_short(asked.run, asked.relation)
-        stated.append([asked.name, run_in_short(asked.run), assumed, numbers])
-    page.table(stated)
-    rows = [["epsilon", *(f"delta of {run.asked.name}" for run in answered)]]
-    for i, epsilon in enumerate(at):
-        cells = (show.answer_cells(run.deltas[i], run.logs[i]) for run in answered)
-        rows.append([write_number(epsilon), *(f"[{', '.join(ends)}]" for ends in cells)])
+def _show(page: Page, answered: Sequence[AnsweredRun], theorems: Sequence[Evidence], form: Form) -> None:
+    if form.why:
+        stated = [["run", "what is run", "assumed", "because"]]
+        for run in answered:
+            asked, numbers = run.asked, show.write_numbers(run.theorems, theorems)
+            assumed = assumed_in_short(asked.run, asked.relation)
+            stated.append([asked.name, run_in_short(asked.run), assumed, numbers])
+        page.table(stated)
+    named = [f"delta of {run.asked.name}" if form.why else f"delta, run {run.number}" for run in answered]
+    rows = [["epsilon", *named]]
+    for i, epsilon in enumerate(answered[0].epsilons):
+        rows.append([write_number(epsilon), *(_cell(run, i, form) for run in answered)])
     page.table(rows)
-    page.line("")
     for run in answered:
-        page.line(f"{run.asked.name}: {show.width_in_words(run.deltas)}")
+        if form.why or any(delta.gap for delta in run.deltas):
+            page.heading(f"{run.asked.name}: {show.width_in_words(run.deltas)}")
     reached_by = [f"{run.asked.name}: {' or '.join(run.datasets)}" for run in answered]
-    show.show_why(page, theorems, reached_by, "ends are")
+    show.close_page(page, theorems, reached_by, why=form.why, ends="ends are")
 
 
-def _run_object(run: AnsweredRun, at: Sequence[float]) -> show.Object:
+def _cell(run: AnsweredRun, i: int, form: Form) -> str:
+    """Both ends with --why, else the upper one."""
+    if form.why:
+        return f"[{', '.join(show.answer_cells(run.deltas[i], run.logs[i]))}]"
+    return safe_number(run.deltas[i], run.logs[i], SHORT)
+
+
+def _run_object(run: AnsweredRun) -> show.Object:
     brackets = [
         {
             "epsilon": epsilon,
@@ -230,7 +265,7 @@ def _run_object(run: AnsweredRun, at: Sequence[float]) -> show.Object:
             "log_delta": show.bracket_object(logs),
             **show.width_object(delta),
         }
-        for epsilon, delta, logs in zip(at, run.deltas, run.logs, strict=True)
+        for epsilon, delta, logs in zip(run.epsilons, run.deltas, run.logs, strict=True)
     ]
     return {
         "name": run.asked.name,

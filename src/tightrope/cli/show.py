@@ -13,6 +13,7 @@ from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.compare import Answer
 from tightrope.cli.options import RunOptions
 from tightrope.cli.refusals import WORDS
+from tightrope.cli.sentences import is_tiny, safe_number, tell_why
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, ends_from_logs
@@ -20,15 +21,21 @@ from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate
+from tightrope.errors import TightropeError
 from tightrope.numerics.text import round_outwards
-from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spell
+from tightrope.report.words import (
+    mechanism_in_words,
+    relation_in_words,
+    run_in_words,
+    sampling_in_words,
+    spell,
+)
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.evidence import Evidence
 
 DIGITS = 6
-SMALLEST_FLOAT = 1e-300  # below this a float loses digits: write delta from its logarithm
 
 FAR_ENOUGH = 1e-10
 POINTS = 21
@@ -48,6 +55,8 @@ def question_facts(asked: RunOptions, relation: Relation | None, by: object = No
         ("sampling", sampling_in_words(asked.stated_sampling)),
         ("steps", str(asked.steps)),
     ]
+    if training(asked):
+        facts.append(("training", training(asked)))
     if relation is not None:
         facts.append(("relation", relation_in_words(relation)))
     return facts + effort_facts(by, [] if relation is None else [(asked.run, relation)])
@@ -57,9 +66,21 @@ def effort_facts(by: object, asked: Iterable[tuple[Run, Relation]]) -> list[Fact
     """State how hard the certified accountant works; its effort where that matters to a run."""
     if not isinstance(by, Certified):
         return []
-    matters = any(find_games(run, relation) for run, relation in asked)
     accuracy = ("accuracy", f"a relative width of {by.accuracy:.2g} in delta is asked for")
+    matters = any(find_games(run, relation) for run, relation in asked)
     return [("effort", by.effort.meaning), accuracy] if matters else [accuracy]
+
+
+def question_in_short(asked: RunOptions, relation: Relation | None, by: object = None) -> list[str]:
+    """What was asked in a line or two; the relation is told with the answer."""
+    games = relation is not None and find_games(asked.run, relation)
+    effort = f"; answered with --effort {by.effort}" if games and isinstance(by, Certified) else ""
+    return [*filter(None, [training(asked)]), f"Run: {run_in_words(asked.run, relation)}{effort}."]
+
+
+def training(asked: object) -> str:
+    """How records, batches and epochs became a rate and steps; empty where they were not given."""
+    return getattr(asked, "mapping", None) or ""
 
 
 def question_object(asked: RunOptions, relation: Relation | None, by: object = None) -> Object:
@@ -71,6 +92,8 @@ def question_object(asked: RunOptions, relation: Relation | None, by: object = N
     }
     if isinstance(by, Certified):
         stated |= {"accuracy": by.accuracy, "effort": str(by.effort)}
+    if training(asked):
+        stated["training"] = training(asked)
     return stated if relation is None else {**stated, "relation": relation_object(relation)}
 
 
@@ -112,13 +135,9 @@ def answer_object(answer: Answer) -> Object:
 def answer_cells(answer: Answer, log: Any = None) -> list[str]:
     """An answer of any kind, one number a cell, rounded outwards; a tiny delta from its logarithm."""
     if isinstance(answer, Bracket):
-        tiny = isinstance(log, Bracket) and answer.upper <= SMALLEST_FLOAT
-        return list(ends_from_logs(log) if tiny else ends(answer))
+        return list(ends_from_logs(log) if log is not None and is_tiny(answer) else ends(answer))
     if isinstance(answer, UpperBound):
-        upper = round_outwards(answer.upper, DIGITS, up=True)
-        if isinstance(log, UpperBound) and 0 < answer.upper < SMALLEST_FLOAT:
-            upper = ends_from_logs(Bracket(log.upper, log.upper))[1]
-        return [upper, f"{answer.order:.6g}"]
+        return [safe_number(answer, log), f"{answer.order:.6g}"]
     if isinstance(answer, Approximation):
         return [f"{answer.value:.6g}"]
     return [f"{answer.value:.6g}", *ends(Bracket(answer.lower, answer.upper), DIGITS)]
@@ -142,6 +161,39 @@ def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
         raise KeyboardInterrupt
 
 
+# A page: the answer in words, the question, tables, and why
+
+
+def open_page(sentences: Sequence[str], *, question: Sequence[str], facts: Sequence[Fact], why: bool) -> Page:
+    """Print the answer in words and the question as understood: in short, or every fact with --why."""
+    page = Page()
+    page.opening(*sentences)
+    page.line("")
+    if why:
+        page.facts(facts)
+    else:
+        for line in question:
+            page.line(line)
+    return page
+
+
+def close_page(
+    page: Page,
+    theorems: Sequence[Evidence],
+    reached_by: Iterable[str],
+    *,
+    why: bool,
+    ends: str = "end is",
+    more: str = "statements and datasets",
+) -> None:
+    """Print why the answer holds: in one line, or theorems and datasets with --why."""
+    if why:
+        show_why(page, theorems, reached_by, ends)
+    else:
+        page.line("")
+        page.line(tell_why(theorems, more))
+
+
 # How wide they are, and why they hold
 
 
@@ -155,6 +207,12 @@ def width_in_words(brackets: Iterable[Bracket], ends: str = "The ends") -> str:
         return widest.gap.in_words(WORDS)
     width = round_outwards(widest.relative_width, 2, up=True)
     return f"{ends} are at most {width} apart, relative to the upper one."
+
+
+def show_width(page: Page, brackets: Sequence[Bracket], ends: str = "The ends") -> None:
+    """Print how far apart the ends are, unless a gap was told with the answer."""
+    if brackets and all(bracket.gap is None for bracket in brackets):
+        page.heading(width_in_words(brackets, ends))
 
 
 def width_object(bracket: Bracket) -> Object:
@@ -200,6 +258,14 @@ def show_why(
     page.heading(f"The lower {ends} reached by the neighbours")
     for datasets in reached_by:
         page.line(datasets, indent=2)
+
+
+def show_refusals(page: Page, rows: Sequence[tuple[str, TightropeError | None]]) -> None:
+    """Print why there is no answer, for each that was refused."""
+    for name, refusal in rows:
+        if refusal is not None:
+            page.heading(f"Refused: {name}")
+            page.line(refusal.in_words(WORDS), indent=2)
 
 
 def show_theorems(page: Page, theorems: Sequence[Evidence]) -> None:

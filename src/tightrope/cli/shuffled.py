@@ -13,16 +13,23 @@ from tightrope.audit.claims.shuffled import (
 )
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.form import Form, print_brief
 from tightrope.cli.refusals import WORDS, Misused
+from tightrope.cli.sentences import safe_number, short, short_ends, tell_why
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
-from tightrope.numerics.text import round_outwards, write_number
-from tightrope.report.words import mechanism_in_words, relation_in_words
+from tightrope.numerics.text import write_number
+from tightrope.report.words import assumed_in_words, mechanism_in_short
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation
 from tightrope.setting.sampling import Poisson
 from tightrope.setting.training import Training
 from tightrope.theorems.evidence import Evidence
+
+INSTEAD = (
+    "Draw each batch by itself instead, as tightrope.samplers.PoissonSampler does: it is as easy to run, and "
+    "its epsilon is known to the last digit (docs/training.md)."
+)
 
 
 def show_shuffled(
@@ -31,7 +38,7 @@ def show_shuffled(
     deltas: Sequence[float],
     who: opt.AccountantOptions,
     *,
-    json: bool,
+    form: Form,
 ) -> None:
     """Print both ends at each delta, then epsilon for batches that are drawn by Poisson sampling instead."""
     by = who.by(asked.accuracy)
@@ -41,23 +48,26 @@ def show_shuffled(
         )
     plan, mechanism = _plan(asked), asked.stated_mechanism
     found = [epsilon_if_shuffled(plan, mechanism, delta=at, relation=relation, by=by) for at in deltas]
+    if form.brief:
+        print_brief(safe_number(bound.epsilon) for bound in found)
+        return
     drawn = [epsilon(plan.run(mechanism), delta=at, relation=relation, by=by) for at in deltas]
-    if json:
+    if form.json:
         show.print_json(_answer_object(asked, plan, relation, deltas, found, drawn))
         return
     page = Page()
     for at, bound, instead in zip(deltas, found, drawn, strict=True):
-        page.line(_sentence(at, bound, instead))
+        page.line(_sentence(at, bound, instead, relation))
+    page.line(INSTEAD)
     page.line("")
-    page.line(f"{_mapping(plan)} {mechanism_in_words(mechanism)}; {relation_in_words(relation)}.")
-    page.heading("What to do instead")
     page.line(
-        "Draw each batch by itself, as tightrope.samplers.PoissonSampler does: it is as easy to run, and its "
-        "epsilon is known to the last digit. docs/training.md shows how."
+        f"Run: {count_shuffled_steps(plan):,} steps of {mechanism_in_short(mechanism)}. {_mapping(plan)}"
     )
     theorems: dict[Evidence, None] = dict.fromkeys(one for bound in found for one in bound.because)
-    page.heading("Both ends are proved by")
-    show.show_theorems(page, list(theorems))
+    page.line(tell_why(list(theorems), "what they state"))
+    if form.why:
+        page.heading("Both ends are proved by")
+        show.show_theorems(page, list(theorems))
 
 
 def _plan(asked: opt.RunOptions) -> Training:
@@ -79,19 +89,18 @@ def _plan(asked: opt.RunOptions) -> Training:
 
 
 def _mapping(plan: Training) -> str:
-    said, epochs = declare_shuffle(plan).sentence, write_number(plan.epochs)
-    return f"{count_shuffled_steps(plan):,} steps, {epochs} epochs: {said[0].lower()}{said[1:]}"
+    epochs = write_number(plan.epochs)
+    return f"{epochs} epoch{'s' * (plan.epochs != 1)}: {declare_shuffle(plan).sentence}"
 
 
-def _sentence(delta: float, bound: ProvedBound, drawn: Bracket) -> str:
-    at = write_number(delta)
-    lower = round_outwards(bound.epsilon.lower, 4, up=False)
-    upper = round_outwards(bound.epsilon.upper, 4, up=True)
-    known = f"epsilon is at least {lower} and at most {upper} at delta {at}: shuffled batches."
+def _sentence(delta: float, bound: ProvedBound, drawn: Bracket, relation: Relation) -> str:
+    at, (lower, upper) = write_number(delta), short_ends(bound.epsilon)
+    known = f"epsilon is at least {lower} and at most {upper} at delta {at}"
     if bound.why_not:
-        why_not = f"No upper bound is proved: {WORDS.fill(bound.why_not)}"
-        known = f"epsilon is at least {lower} at delta {at}: shuffled batches. {why_not}."
-    return f"{known} Drawn by Poisson sampling it would be at most {round_outwards(drawn.upper, 4, up=True)}."
+        known = f"epsilon is at least {lower} at delta {at}, and no upper bound is proved"
+    why_not = f" {WORDS.fill(bound.why_not).capitalize()}." if bound.why_not else ""
+    poisson = f"With Poisson sampling it would be at most {short(drawn.upper, up=True)}."
+    return f"{known}: shuffled batches, {assumed_in_words([], relation)}.{why_not} {poisson}"
 
 
 def _answer_object(
@@ -118,8 +127,8 @@ def _answer_object(
             "sampling": {"kind": opt.SHUFFLE, "batch": plan.batch, "records": plan.records},
             "steps": count_shuffled_steps(plan),
             "relation": show.relation_object(relation),
+            "training": _mapping(plan),
         },
-        "training": _mapping(plan),
         "brackets": rows,
         "theorems": [show.theorem_object(theorem) for theorem in theorems],
     }

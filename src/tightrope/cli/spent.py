@@ -6,28 +6,40 @@ from typing import Annotated
 from tightrope.answers.ledger import Ledger
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_items
+from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.sentences import safe_number, tell, tell_worth
+from tightrope.cli.terminal import watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.numerics.text import write_number
-from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.report.words import (
+    assumed_in_words,
+    mechanism_in_words,
+    relation_in_words,
+    run_in_words,
+    sampling_in_words,
+)
 from tightrope.setting.plain import plain_run
 
 LedgerPath = Annotated[Path, opt.about("The file that Ledger.save or Ledger.open wrote.", opt.QUESTION)]
 
 
-def spent(ledger: LedgerPath, *, delta: opt.Deltas, json: opt.Json = False) -> None:
+def spent(ledger: LedgerPath, *, delta: opt.Deltas, form: Form = IN_WORDS) -> None:
     """Bracket the epsilon of everything that a ledger has recorded so far."""
     kept, deltas = Ledger.load(ledger), [check_delta(each) for each in delta]
     found = [kept.epsilon(each) for each in watch_items(deltas, "Bracketing epsilon")]
     answers = list(zip(deltas, found, strict=True))
-    if json:
-        _print_object(ledger, kept, answers)
+    assumed = assumed_in_words([step.sampling for step, _ in kept.run], kept.relation)
+    said = f"{tell('epsilon', 'delta', deltas, found)}: everything in {ledger}, {assumed}."
+    if form.json:
+        _print_object(said, ledger, kept, answers)
+    elif form.brief:
+        print_brief(map(safe_number, found))
     else:
-        _show(Page(), ledger, kept, answers)
+        _show(said, ledger, kept, answers, form)
 
 
-def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]) -> None:
+def _print_object(said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]) -> None:
     found = [bracket for _, bracket in answers]
     rows = [
         {"delta": delta, "epsilon": show.bracket_object(bracket), **show.width_object(bracket)}
@@ -35,6 +47,7 @@ def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]
     ]
     show.print_json(
         {
+            "answer": said,
             "ledger": str(path),
             "parts": plain_run(kept.run),
             "relation": show.relation_object(kept.relation),
@@ -47,21 +60,22 @@ def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]
     )
 
 
-def _show(page: Page, path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]) -> None:
+def _show(said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracket]], form: Form) -> None:
     found = [bracket for _, bracket in answers]
     facts = [("ledger", str(path)), ("steps", f"{kept.steps:,}")]
     for step, times in kept.run:
         noise, batches = mechanism_in_words(step.mechanism), sampling_in_words(step.sampling)
         facts.append((f"{times:,} x", f"{noise}; {batches}"))
     facts.append(("relation", relation_in_words(kept.relation)))
-    page.facts(facts + show.effort_facts(kept.by, [(kept.run, kept.relation)]))
-    page.table(
-        [
-            ["delta", "epsilon, lower end", "epsilon, upper end"],
-            *([write_number(delta), *show.answer_cells(bracket)] for delta, bracket in answers),
-        ]
+    page = show.open_page(
+        [said, tell_worth(found)],
+        question=[f"Run: {run_in_words(kept.run, kept.relation)}."],
+        facts=facts + show.effort_facts(kept.by, [(kept.run, kept.relation)]),
+        why=form.why,
     )
-    for condition in kept.conditions:
-        page.heading(f"This holds if {condition}.")
-    page.heading(show.width_in_words(found))
-    show.show_why(page, show.find_theorems(found), show.find_datasets(found))
+    if form.why or len(found) > 1:
+        rows = [[write_number(delta), *show.answer_cells(bracket)] for delta, bracket in answers]
+        page.table([["delta", "epsilon, lower end", "epsilon, upper end"], *rows])
+    if form.why:
+        show.show_width(page, found)
+    show.close_page(page, show.find_theorems(found), show.find_datasets(found), why=form.why)

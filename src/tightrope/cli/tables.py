@@ -1,129 +1,30 @@
-"""tightrope contrast, compare and theorems: what else the answer could be, and what is known at all."""
+"""tightrope compare and theorems: what other accountants say, and what is known at all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import tightrope.answers.compare as comparing
-import tightrope.answers.contrast as contrasting
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.renyi import Renyi
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import WORDS, Misused
+from tightrope.cli.sentences import safe_number, tell, tell_worth
 from tightrope.cli.terminal import Page, say, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
-from tightrope.errors import TightropeError
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_short, run_in_short, spell
-from tightrope.setting.relation import RELATIONS, Relation, as_relation
-from tightrope.setting.sampling import SAMPLING_SPELLINGS
+from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short, spell
+from tightrope.setting.relation import (
+    RELATIONS,
+    Relation,
+    as_relation,
+)
 from tightrope.theorems.evidence import REFUTED, Evidence
 from tightrope.theorems.lookup import list_theorems, support_matrix
-
-# contrast
-
-ClaimedSampling = Annotated[
-    opt.SamplingName | None,
-    opt.about("The sampling to compare with; by default that of --sampling.", opt.ANSWER),
-]
-ClaimedRelation = Annotated[opt.RelationName, opt.about("The relation to compare with.", opt.ANSWER)]
-
-
-def contrast(
-    question: opt.RunOptions,
-    *,
-    delta: opt.Deltas,
-    claimed_sampling: ClaimedSampling = None,
-    claimed_relation: ClaimedRelation = "add-or-remove",
-    effort: opt.WhichEffort = "quick",
-    json: opt.Json = False,
-) -> None:
-    """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
-    run = question.run  # refuses what is no sampling
-    claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
-    by = question.certified(effort)
-    with watch_rounds() as progress:
-        table = contrasting.contrast(run, delta=delta, claimed=claimed, by=by, progress=progress)
-    theorems = show.find_theorems(epsilon for row in table.rows for epsilon in row.epsilons)
-    if json:
-        answer = {
-            "question": show.question_object(question, None, by),
-            "claimed": {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
-            "rows": [_contrast_object(row, table.deltas) for row in table.rows],
-            "verdict": table.verdict,
-            "theorems": [show.theorem_object(theorem) for theorem in theorems],
-        }
-        show.print_json(answer)
-        return
-    page = Page()
-    page.facts(show.question_facts(question, None, by))
-    _show_contrast(page, table, theorems)
-
-
-def _show_contrast(page: Page, table: contrasting.Contrast, theorems: list[Evidence]) -> None:
-    deltas = (f"epsilon at delta {write_number(at)}" for at in table.deltas)
-    body = [_contrast_cells(table, row, theorems) for row in table.rows]
-    page.table([["sampling", "relation", *deltas, "because"], *body])
-    for row in table.rows:
-        if row.effort is not None:
-            page.line(f"{_name(row)}: {row.effort.meaning}. {show.width_in_words(row.epsilons)}")
-    reached_by = [
-        f"{_name(row)}: {' or '.join(show.find_datasets(row.epsilons))}"
-        for row in table.rows
-        if row.refusal is None
-    ]
-    show.show_why(page, theorems, reached_by, "ends are")
-    _show_refusals(page, [(_name(row), row.refusal) for row in table.rows])
-    # last: what stays above the prompt is what one must not miss
-    page.heading("Verdict")
-    page.line(table.verdict, indent=2)
-
-
-def _show_refusals(page: Page, rows: Sequence[tuple[str, TightropeError | None]]) -> None:
-    for name, refusal in rows:
-        if refusal is not None:
-            page.heading(f"Refused: {name}")
-            page.line(refusal.in_words(WORDS), indent=2)
-
-
-def _name(row: contrasting.ContrastRow) -> str:
-    return f"{spell(row.sampling)}, {row.relation}"
-
-
-def _contrast_cells(
-    table: contrasting.Contrast, row: contrasting.ContrastRow, theorems: list[Evidence]
-) -> list[str]:
-    found = zip(row.epsilons, table.ratios_in_words(row), strict=True)
-    brackets = [f"{show.answer_in_short(bracket)}{beside}" for bracket, beside in found]
-    numbers = show.write_numbers(show.find_theorems(row.epsilons), theorems)
-    refused = ["refused"] * len(table.deltas)
-    return [spell(row.sampling), str(row.relation), *(brackets or refused), numbers]
-
-
-def _contrast_object(row: contrasting.ContrastRow, deltas: tuple[float, ...]) -> show.Object:
-    ratios: list[Any] = [show.bracket_object(ratio) for ratio in row.ratios] or [None] * len(row.epsilons)
-    answered = zip(deltas, row.epsilons, ratios, strict=True) if row.refusal is None else ()
-    return {
-        "sampling": spell(row.sampling),
-        "relation": str(row.relation),
-        "brackets": [
-            {
-                "delta": at,
-                "epsilon": show.bracket_object(bracket),
-                "ratio": ratio,
-                **show.width_object(bracket),
-            }
-            for at, bracket, ratio in answered
-        ],
-        "theorems": [theorem.name for theorem in show.find_theorems(row.epsilons)],
-        "reached_by": show.find_datasets(row.epsilons),
-        "effort": None if row.effort is None else str(row.effort),
-        "refusal": None if row.refusal is None else row.refusal.in_words(WORDS),
-    }
-
 
 # compare
 
@@ -136,7 +37,7 @@ def compare(
     effort: opt.WhichEffort = "quick",
     drawing: opt.DrawOptions | None = None,
     plot: opt.Picture = None,
-    json: opt.Json = False,
+    form: Form = IN_WORDS,
 ) -> None:
     """Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo."""
     target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
@@ -149,13 +50,28 @@ def compare(
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
         if target is not None:
             _draw(question, neighbours, table, target)
-    if json:
-        rows = [_comparison_object(row, table.deltas) for row in table.rows]
-        show.print_json({"question": show.question_object(question, neighbours, certified), "rows": rows})
+    certain = table.rows[0]
+    if form.brief and certain.refusal is not None:
+        raise certain.refusal
+    assumed = assumed_in_words([question.stated_sampling], neighbours)
+    said = (
+        f"{tell('epsilon', 'delta', table.deltas, certain.epsilons)}: {assumed}."
+        if certain.refusal is None
+        else f"No epsilon is certified: {certain.refusal.in_words(WORDS)}"
+    )
+    if form.json:
+        stated = {"answer": said, "question": show.question_object(question, neighbours, certified)}
+        show.print_json({**stated, "rows": [_comparison_object(row, table.deltas) for row in table.rows]})
+    elif form.brief:
+        print_brief(map(safe_number, certain.epsilons))
     else:
-        page = Page()
-        page.facts(show.question_facts(question, neighbours, certified))
-        _show_comparison(page, table)
+        page = show.open_page(
+            [said, tell_worth(certain.epsilons)],
+            question=show.question_in_short(question, neighbours, certified),
+            facts=show.question_facts(question, neighbours, certified),
+            why=form.why,
+        )
+        _show_comparison(page, table, form)
     if target is not None:
         say(f"drew {target}")
     show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
@@ -172,25 +88,21 @@ def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Compari
     )
 
 
-def _show_comparison(page: Page, table: comparing.Comparison) -> None:
-    rows = [["accountant"]]
-    for at in table.deltas:
-        rows[0] += [
-            f"epsilon at delta {write_number(at)}",
-            f"epsilon at delta {write_number(at)}, beside the bracket",
-        ]
-    for row in table.rows:
-        cells: list[str] = []
-        for i, answer in enumerate(row.epsilons):
-            cells += [show.answer_in_short(answer), table.locate(row, i)]
-        rows.append([row.name, *(cells or ["refused", ""] * len(table.deltas))])
-    page.table(rows)
-    brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]
-    page.heading(show.width_in_words(brackets, "The ends of the bracket"))
-    page.heading("What each answer is worth")
+def _show_comparison(page: Page, table: comparing.Comparison, form: Form) -> None:
+    for i, delta in enumerate(table.deltas):
+        rows = [["accountant", f"epsilon at delta {write_number(delta)}", "beside the certified bracket"]]
+        for row in table.rows:
+            found = [show.answer_in_short(row.epsilons[i]), table.locate(row, i)] if row.epsilons else []
+            rows.append([row.name, *(found or ["refused", ""])])
+        page.table(rows)
+    page.line("")
     for name, promise in dict.fromkeys((row.by.name, row.by.promise) for row in table.rows):
-        page.line(f"{name}: {promise}", indent=2)
-    _show_refusals(page, [(row.name, row.refusal) for row in table.rows])
+        page.line(f"{name}: {promise}")
+    show.show_refusals(page, [(row.name, row.refusal) for row in table.rows])
+    brackets = [answer for answer in table.rows[0].epsilons if isinstance(answer, Bracket)]
+    if form.why:
+        show.show_width(page, brackets, "The ends of the bracket")
+    show.close_page(page, show.find_theorems(brackets), show.find_datasets(brackets), why=form.why)
 
 
 def _comparison_object(row: comparing.ComparisonRow, deltas: tuple[float, ...]) -> show.Object:
@@ -257,8 +169,12 @@ def theorems(
         }
         show.print_json({"support": cells, **known})
         return
+    questions = [bool(found) for *_, found in support_matrix().cells]
     page = Page()
-    page.line("Which theorem, by its number below, answers which question; none where it is refused.")
+    page.opening(
+        f"{sum(questions)} of {len(questions)} kinds of question have a theorem; the others are refused. "
+        "Numbers are those of the theorems below."
+    )
     page.table(_matrix_rows(lambda evidence: str(holds.index(evidence) + 1)))
     page.heading("Theorems")
     show.show_theorems(page, holds)

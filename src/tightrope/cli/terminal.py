@@ -1,5 +1,6 @@
 """What a person sees: text and tables on standard output, progress and remarks on standard error."""
 
+import os
 import sys
 import threading
 import time
@@ -7,16 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import track as track_items
-from rich.table import Table
 from rich.text import Text
 
-from tightrope.numerics.text import align
+from tightrope.numerics.text import align, stack, wrap
 
 T = TypeVar("T")
 
@@ -48,64 +46,62 @@ class StandardOutput(Console):
 
 
 class Page:
-    """What a command prints on standard output: styled on a terminal, plain and unwrapped elsewhere."""
+    """What a command prints on standard output: wrapped between words to the width of a terminal or COLUMNS.
+
+    Elsewhere paragraphs are one line each. Escape codes reach terminals only.
+    """
 
     def __init__(self) -> None:
         self._console = StandardOutput(_UNWRAPPED)
-        self._styled = self._console.is_terminal
+        self._width = self._console.width if self._console.is_terminal else _read_columns()
+
+    def opening(self, *paragraphs: str) -> None:
+        """Print the answer in words, above everything else; only its first sentence stands out."""
+        for place, paragraph in enumerate(filter(None, paragraphs)):
+            self._print(wrap(paragraph, self._width), style="" if place else "bold")
 
     def heading(self, text: str) -> None:
         """Print a line that opens a part, after an empty line."""
-        self._line("")
-        self._line(text, style="bold")
+        self._print("")
+        self._print(wrap(text, self._width), style="bold")
 
     def line(self, text: str, *, indent: int = 0) -> None:
         """Print a paragraph."""
-        if self._styled:
-            self._console.print(Padding(Text(text), (0, 0, 0, indent)))
-        else:
-            self._line(" " * indent + text)
+        self._print(wrap(text, self._width, first=indent, rest=indent))
 
     def item(self, number: int, head: str, body: str) -> None:
         """Print one entry of a numbered list: a line and what it says."""
-        if self._styled:
-            entry = Table.grid(padding=(0, 1))
-            entry.add_row(f"{number:>3}.", Text(head, style="bold"))
-            entry.add_row("", Text(body))
-            self._console.print(entry)
-        else:
-            self._line(f"{number:>3}. {head}\n     {body}")
+        self._print(wrap(f"{number:>3}. {head}", self._width, rest=5), style="bold")
+        self._print(wrap(body, self._width, first=5, rest=5))
 
     def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Print names and what they are."""
-        if not self._styled:
-            width = max(len(name) for name, _ in facts)
-            for name, what in facts:
-                self._line(f"{name.ljust(width)}  {what}")
-            return
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="cyan", no_wrap=True)
-        table.add_column()
+        margin = max(len(name) for name, _ in facts) + 2
         for name, what in facts:
-            table.add_row(name, Text(what))
-        self._console.print(table)
+            self._print(wrap(f"{name.ljust(margin)}{what}", self._width, rest=margin))
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Print a table whose first row is the heading, after an empty line."""
-        self._line("")
-        if not self._styled:
-            self._line(align(rows))
+    def table(self, rows: Sequence[Sequence[str]], stacked: Sequence[str] | None = None) -> None:
+        """Print a table whose first row is the heading, after an empty line.
+
+        Where it is too wide each row is a block of lines; `stacked` is the heading to name them by.
+        """
+        self._print("")
+        text = align(rows)
+        if self._width is not None and max(map(len, text.splitlines())) > self._width:
+            self._print(stack([stacked or rows[0], *rows[1:]], self._width))
             return
-        table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", padding=(0, 1, 0, 0), pad_edge=False)
-        table.show_edge = False
-        for name in rows[0]:
-            table.add_column(name, overflow="fold")
-        for row in rows[1:]:
-            table.add_row(*map(Text, row))
-        self._console.print(table)
+        heading, rule, *body = text.split("\n")
+        self._print(heading, style="bold cyan")
+        self._print("\n".join([rule, *body]))
 
-    def _line(self, text: str, style: str = "") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _read_columns() -> int | None:
+    """The width that COLUMNS asks for; None where it says nothing of use."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else None
 
 
 def say(sentence: str) -> None:

@@ -29,7 +29,7 @@ def ends(bracket: Bracket, digits: int | None = None) -> tuple[str, str]:
     return round_outwards(bracket.lower, digits, up=False), round_outwards(bracket.upper, digits, up=True)
 
 
-def ends_from_logs(logs: Bracket) -> tuple[str, str]:
+def ends_from_logs(logs: Bracket, digits: int | None = None) -> tuple[str, str]:
     """Write the two ends of delta from the bracket of ln delta, also where delta is no float.
 
     >>> ends_from_logs(Bracket(-888.5, -888.4999))
@@ -37,7 +37,7 @@ def ends_from_logs(logs: Bracket) -> tuple[str, str]:
     >>> ends_from_logs(Bracket(-math.inf, -1e20))
     ('0', 'exp(-1e+20)')
     """
-    digits = _digits(-math.expm1(-logs.width))
+    digits = digits or _digits(-math.expm1(-logs.width))
     return _exponential(logs.lower, digits, up=False), _exponential(logs.upper, digits, up=True)
 
 

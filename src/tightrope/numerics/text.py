@@ -1,7 +1,8 @@
-"""Numbers, values and tables as plain text."""
+"""Numbers, values, tables and paragraphs as plain text."""
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -78,3 +79,46 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     heading, *body = rows
     lines = [heading, ["-" * width for width in widths], *body]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def stack(rows: Sequence[Sequence[str]], width: int) -> str:
+    """Write each row below the heading as a block of "name: value" lines, for where a table is too wide.
+
+    >>> print(stack([["", "a", "b"], ["one", "1", ""], ["two", "2", "x"]], 20))
+    one
+      a: 1
+    <BLANKLINE>
+    two
+      a: 2
+      b: x
+    """
+    heading, *body = rows
+    titled = not heading[0]  # then the first cell is the title of its block
+    margin, blocks = 2 * titled, []
+    for row in body:
+        named = [(name, cell) for name, cell in zip(heading[titled:], row[titled:], strict=True) if cell]
+        lines = [wrap(f"{name}: {cell}", width, first=margin, rest=margin + 2) for name, cell in named]
+        blocks.append("\n".join([row[0], *lines] if titled else lines))
+    return "\n\n".join(blocks)
+
+
+def wrap(text: str, width: int | None, *, first: int = 0, rest: int = 0) -> str:
+    """Break a paragraph between words; the first line and the rest have margins of their own.
+
+    A word that is too long stands alone. Without a width nothing is broken.
+
+    >>> print(wrap("break-neck speed is unbreakable", 12, rest=2))
+    break-neck
+      speed is
+      unbreakable
+    """
+    if width is None:
+        return " " * first + text
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=" " * first,
+        subsequent_indent=" " * rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

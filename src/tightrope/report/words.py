@@ -1,14 +1,27 @@
 """Settings in the words a reader types and reads."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import assert_never
 
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.plain import spell as spell  # readers of words find it here too
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+
+_KINDS: dict[type[Sampling], str] = {
+    EveryRecord: "full batches",
+    Poisson: "Poisson sampling",
+    WithoutReplacement: "sampling without replacement",
+}
+_CHANGES = {
+    ADD: "add one record",
+    REMOVE: "remove one record",
+    ADD_OR_REMOVE: "add or remove one record",
+    SUBSTITUTE: "exchange one record for another",
+}
 
 
 def mechanism_in_words(mechanism: Mechanism) -> str:
@@ -37,16 +50,25 @@ def sampling_in_words(sampling: Sampling) -> str:
     >>> sampling_in_words(Poisson(rate=0.001))
     'poisson, each record joins each batch independently with probability 0.001'
     """
+    return f"{spell(type(sampling))}, {batches_in_words(sampling)}"
+
+
+def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> str:
+    """Say which records are in a batch, to one who knows the relation or to one who does not.
+
+    >>> batches_in_words(EveryRecord())
+    'all records take part in every step'
+    """
     match sampling:
         case EveryRecord():
-            return "every-record, all records take part in every step"
+            return "all records take part in every step"
         case Poisson():
             rate = write_given(sampling, "rate")
-            return f"poisson, each record joins each batch independently with probability {rate}"
+            return f"each record joins each batch independently with probability {rate}"
         case WithoutReplacement():
             size = f"exactly {sampling.batch} of {sampling.population} records"
-            counted = "(under add and remove the larger neighbour is counted)"
-            return f"without-replacement, each batch is {size}, drawn afresh {counted}"
+            counted = " (under add and remove the larger neighbour is counted)"
+            return f"each batch is {size}, drawn afresh{counted * (relation is not SUBSTITUTE)}"
     assert_never(sampling)
 
 
@@ -68,12 +90,20 @@ def run_in_short(run: Run) -> str:
     '10,000 steps of Gaussian noise, multiplier 0.8'
     """
     return (
-        " and ".join(
-            f"{times:,} step{'s' * (times != 1)} of {_mechanism_in_short(step.mechanism)}"
-            for step, times in run
-        )
+        " and ".join(f"{write_steps(times)} of {mechanism_in_short(step.mechanism)}" for step, times in run)
         or "no steps"
     )
+
+
+def run_in_words(run: Run, relation: Relation | None = None) -> str:
+    """Say in one sentence what is run, with every number.
+
+    >>> from tightrope import Step
+    >>> run_in_words(Step(Gaussian(noise_multiplier=0.8), EveryRecord()) * 2)
+    '2 steps of Gaussian noise, multiplier 0.8; all records take part in every step'
+    """
+    batches = dict.fromkeys(batches_in_words(step.sampling, relation) for step, _ in run)
+    return "; ".join([run_in_short(run), *batches])
 
 
 def assumed_in_short(run: Run, relation: Relation) -> str:
@@ -87,6 +117,27 @@ def assumed_in_short(run: Run, relation: Relation) -> str:
     return f"sampling: {' and '.join(samplings) or 'none'};  relation: {spell(relation)}"
 
 
+def assumed_in_words(samplings: Iterable[Sampling], relation: Relation) -> str:
+    """Say in a few words how batches are drawn and what neighbours differ in: an answer ends with them.
+
+    >>> from tightrope import ADD_OR_REMOVE
+    >>> assumed_in_words([Poisson(rate=0.001)], ADD_OR_REMOVE)
+    'Poisson sampling, add or remove one record'
+    """
+    kinds = dict.fromkeys(type(sampling) for sampling in samplings)
+    drawn = " and ".join(_KINDS.get(kind, spell(kind).replace("-", " ")) for kind in kinds)
+    return ", ".join(filter(None, (drawn, _CHANGES[relation])))
+
+
+def write_steps(steps: int) -> str:
+    """So many steps.
+
+    >>> write_steps(1), write_steps(10_000)
+    ('1 step', '10,000 steps')
+    """
+    return f"{steps:,} step{'s' * (steps != 1)}"
+
+
 def write_given(setting: Mechanism | Sampling, name: str) -> str:
     """A number of a setting as it was given, with all its digits.
 
@@ -97,7 +148,12 @@ def write_given(setting: Mechanism | Sampling, name: str) -> str:
     return str(given) if isinstance(given, Fraction) else repr(given)
 
 
-def _mechanism_in_short(mechanism: Mechanism) -> str:
+def mechanism_in_short(mechanism: Mechanism) -> str:
+    """Name the noise of one step, for titles.
+
+    >>> mechanism_in_short(Laplace(noise_multiplier=2))
+    'Laplace noise, multiplier 2'
+    """
     match mechanism:
         case Gaussian() | Laplace():
             noise = write_given(mechanism, "noise_multiplier").removesuffix(".0")

@@ -1,0 +1,169 @@
+"""tightrope contrast: the same run under every sampling and relation, against a claim."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tightrope.answers.contrast as contrasting
+from tightrope.cli import options as opt
+from tightrope.cli import show
+from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.refusals import WORDS
+from tightrope.cli.sentences import short
+from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.numerics.text import write_number
+from tightrope.report.words import spell
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, as_relation
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, EveryRecord
+from tightrope.theorems.evidence import Evidence
+
+ClaimedSampling = Annotated[
+    opt.SamplingName | None,
+    opt.about("The sampling to compare with; by default that of --sampling.", opt.ANSWER),
+]
+ClaimedRelation = Annotated[opt.RelationName, opt.about("The relation to compare with.", opt.ANSWER)]
+
+
+def contrast(
+    question: opt.RunOptions,
+    *,
+    delta: opt.Deltas,
+    claimed_sampling: ClaimedSampling = None,
+    claimed_relation: ClaimedRelation = "add-or-remove",
+    effort: opt.WhichEffort = "quick",
+    form: Form = IN_WORDS,
+) -> None:
+    """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
+    run = question.run  # refuses what is no sampling
+    claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
+    by = question.certified(effort)
+    with watch_rounds() as progress:
+        table = contrasting.contrast(run, delta=delta, claimed=claimed, by=by, progress=progress)
+    if form.brief:
+        print_brief([table.verdict])
+        return
+    shown = table.rows if form.why or form.json else _pick_rows(table)
+    theorems = show.find_theorems(epsilon for row in shown for epsilon in row.epsilons)
+    if form.json:
+        answer = {
+            "answer": table.verdict,
+            "question": show.question_object(question, None, by),
+            "claimed": {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
+            "rows": [_contrast_object(row, table.deltas) for row in table.rows],
+            "verdict": table.verdict,
+            "theorems": [show.theorem_object(theorem) for theorem in theorems],
+        }
+        show.print_json(answer)
+        return
+    page = show.open_page(
+        [table.verdict],
+        question=show.question_in_short(question, None, by),
+        facts=show.question_facts(question, None, by),
+        why=form.why,
+    )
+    _show_contrast(page, table, shown, theorems, form)
+
+
+def _pick_rows(table: contrasting.Contrast) -> list[contrasting.ContrastRow]:
+    """The rows that people compare: what is claimed, and every other way to draw batches at this rate.
+
+    Add and remove by themselves matter to who claims one of them.
+    """
+    sampling, relation = table.claimed or (None, None)
+    usual = RELATIONS.values() if relation in (ADD, REMOVE) else (ADD_OR_REMOVE, SUBSTITUTE)
+    return [
+        row
+        for row in table.rows
+        if row.relation in usual and (row.sampling is not EveryRecord or sampling is EveryRecord)
+    ]
+
+
+def _show_contrast(
+    page: Page,
+    table: contrasting.Contrast,
+    rows: Sequence[contrasting.ContrastRow],
+    theorems: list[Evidence],
+    form: Form,
+) -> None:
+    # from the largest delta down, in whichever order they were asked for
+    order = sorted(range(len(table.deltas)), key=lambda i: table.deltas[i], reverse=True)
+    deltas = [write_number(table.deltas[i]) for i in order]
+    named = [f"delta {delta}, epsilon at most" for delta in deltas]
+    body = [[_name(row), *_uppers(row, order), *_ratio(table, row)] for row in rows]
+    ratio = ["ratio" if len(deltas) == 1 else f"ratio, {write_number(table.deltas[0])}"]
+    if form.why:
+        named = [f"epsilon at delta {delta}" for delta in deltas]
+        body = [[_name(row), *_brackets(table, row, order), *_numbers(row, theorems)] for row in rows]
+        ratio = ["because"]
+        page.table([["", *named, *ratio], *body])
+    else:
+        page.table([["epsilon at most, at delta", *deltas, *ratio], *body], stacked=["", *named, *ratio])
+    _show_effort(page, rows, form)
+    answered = [row for row in rows if row.refusal is None]
+    reached_by = [f"{_name(row)}: {' or '.join(show.find_datasets(row.epsilons))}" for row in answered]
+    show.show_refusals(page, [(_name(row), row.refusal) for row in rows])
+    show.close_page(
+        page,
+        theorems,
+        reached_by,
+        why=form.why,
+        ends="ends are",
+        more="statements, datasets, both ends, and every sampling and relation",
+    )
+
+
+def _show_effort(page: Page, rows: Sequence[contrasting.ContrastRow], form: Form) -> None:
+    """Print which rows more effort would narrow, and with --why also which it did."""
+    for row in rows:
+        if row.effort is not None and (form.why or any(epsilon.gap for epsilon in row.epsilons)):
+            page.line("")
+            how = f"{row.effort.meaning}. " if form.why else ""
+            page.line(f"{_name(row)}: {how}{show.width_in_words(row.epsilons)}")
+
+
+def _name(row: contrasting.ContrastRow) -> str:
+    return f"{spell(row.sampling)}, {row.relation}"
+
+
+def _uppers(row: contrasting.ContrastRow, order: Sequence[int]) -> list[str]:
+    if row.refusal is not None:
+        return ["refused"] * len(order)
+    return [short(row.epsilons[i].upper, up=True) for i in order]
+
+
+def _ratio(table: contrasting.Contrast, row: contrasting.ContrastRow) -> list[str]:
+    """How many times the claim it is, at the delta of the verdict."""
+    *below, ratio = "".join(table.ratios_in_words(row)[:1]).strip(" ()").split(" to ")
+    return [f"up to {ratio}" if below else ratio]
+
+
+def _brackets(table: contrasting.Contrast, row: contrasting.ContrastRow, order: Sequence[int]) -> list[str]:
+    if row.refusal is not None:
+        return ["refused"] * len(order)
+    beside = table.ratios_in_words(row)
+    return [f"{show.answer_in_short(row.epsilons[i])}{beside[i]}" for i in order]
+
+
+def _numbers(row: contrasting.ContrastRow, theorems: list[Evidence]) -> list[str]:
+    return [show.write_numbers(show.find_theorems(row.epsilons), theorems)]
+
+
+def _contrast_object(row: contrasting.ContrastRow, deltas: tuple[float, ...]) -> show.Object:
+    ratios: list[Any] = [show.bracket_object(ratio) for ratio in row.ratios] or [None] * len(row.epsilons)
+    answered = zip(deltas, row.epsilons, ratios, strict=True) if row.refusal is None else ()
+    return {
+        "sampling": spell(row.sampling),
+        "relation": str(row.relation),
+        "brackets": [
+            {
+                "delta": at,
+                "epsilon": show.bracket_object(bracket),
+                "ratio": ratio,
+                **show.width_object(bracket),
+            }
+            for at, bracket, ratio in answered
+        ],
+        "theorems": [theorem.name for theorem in show.find_theorems(row.epsilons)],
+        "reached_by": show.find_datasets(row.epsilons),
+        "effort": None if row.effort is None else str(row.effort),
+        "refusal": None if row.refusal is None else row.refusal.in_words(WORDS),
+    }
