@@ -349,7 +349,7 @@ def test_unknown_ratios_are_valid_json(shell: Shell) -> None:
     assert "NaN" not in json.dumps(found)
 
 
-@pytest.mark.parametrize("words", ["--claimed-sampling binomial", "--claimed-relation swap", "--claimed"])
+@pytest.mark.parametrize("words", ["--claimed-sampling binomial", "--claimed-relation sideways", "--claimed"])
 def test_an_unknown_claim_is_one_line_and_exit_code_2(shell: Shell, words: str) -> None:
     code, out, err = shell(f"contrast {HEADLINE} --delta 1e-6 {words}")
     assert (code, out, err.count("\n")) == (2, "", 1)

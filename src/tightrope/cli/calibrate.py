@@ -70,6 +70,11 @@ def _say_sampling(sampling: Sampling) -> Said:
     return sampling_in_words(sampling), plain_setting(sampling)
 
 
+def _shorten(noise: str, asked: opt.SamplingOptions, sampling: Sampling, relation: Relation) -> str:
+    """The question in a line; how batches are drawn only where no line about the training has said it."""
+    return noise if asked.rate_in_records else f"{noise}; {batches_in_words(sampling, relation)}"
+
+
 @Parameter(name="*", group=opt.QUESTION)
 @dataclass(frozen=True, kw_only=True)
 class NoiseOptions(opt.LengthOptions, opt.SamplingOptions):
@@ -96,7 +101,7 @@ def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORD
     asked = OpenQuestion(
         "--noise",
         "smallest noise multiplier",
-        f"{write_steps(question.steps)} of {kind.__name__} noise; {batches_in_words(sampling, neighbours)}",
+        _shorten(f"{write_steps(question.steps)} of {kind.__name__} noise", question, sampling, neighbours),
         show.training(question),
         mechanism=(blank, {"kind": question.mechanism, "noise_multiplier": None}),
         sampling=_say_sampling(sampling),

@@ -149,6 +149,11 @@ class SamplingOptions:
                 raise Misused(NOT_SHUFFLED)
         assert_never(self.sampling)
 
+    @property
+    def rate_in_records(self) -> bool:
+        """Whether the rate is that of so many records, which the line about the training tells."""
+        return self.sampling == Poisson.spelling and self.batch is not None
+
     def _poisson(self, of: str) -> Poisson:
         if self.rate is None and (self.batch is not None or self.records is not None):
             batch, records = self._batch_of(of)

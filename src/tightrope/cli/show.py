@@ -26,6 +26,7 @@ from tightrope.numerics.text import round_outwards
 from tightrope.report.words import (
     mechanism_in_words,
     relation_in_words,
+    run_in_short,
     run_in_words,
     sampling_in_words,
     spell,
@@ -75,7 +76,8 @@ def question_in_short(asked: RunOptions, relation: Relation | None, by: object =
     """What was asked in a line or two; the relation is told with the answer."""
     games = relation is not None and find_games(asked.run, relation)
     effort = f"; answered with --effort {by.effort}" if games and isinstance(by, Certified) else ""
-    return [*filter(None, [training(asked)]), f"Run: {run_in_words(asked.run, relation)}{effort}."]
+    run = run_in_short(asked.run) if asked.rate_in_records else run_in_words(asked.run, relation)
+    return [*filter(None, [training(asked)]), f"Run: {run}{effort}."]
 
 
 def training(asked: object) -> str:
