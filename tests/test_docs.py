@@ -48,6 +48,10 @@ def needy() -> list[tuple[Path, str]]:
 @pytest.mark.filterwarnings(
     "ignore:.isinstance.treespec, LeafSpec"
 )  # which asks torch in the way of last year
+@pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha")  # Opacus, while it looks for noise
+@pytest.mark.filterwarnings(
+    "ignore:The accountant 'tightrope' is for Poisson"
+)  # what a page is there to show
 def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:
     for library in needs.split(","):
         pytest.importorskip(library, reason=f"{library} is not installed: make training")
