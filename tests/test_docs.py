@@ -95,3 +95,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target).exists(), target
+
+
+def anchors(text: str) -> set[str]:
+    """The places of a page that a link may name: its headings as code hosts spell them."""
+    headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.M | re.S), re.M)
+    spoken = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in spoken}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_a_heading_find_it(page: Path) -> None:
+    for target, place in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        if "://" not in target and (not target or target.endswith(".md")):
+            there = page.parent / target if target else page
+            assert place in anchors(there.read_text()), f"{target}#{place}"
