@@ -83,6 +83,10 @@ def test_code_without_a_prompt_runs_as_it_stands(page: Path) -> None:
             exec(compile("\n" * first + block, str(page), "exec"), names)
 
 
+def test_the_way_in_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
 def test_a_wrong_example_would_be_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     page = "words\n\n```python\n>>> x = 1\n```\n\nmore words\n\n```python\n>>> x + 1\n3\n```\n"
     assert run_examples(page, "page") == (1, 2)
