@@ -50,6 +50,10 @@ def needy() -> list[tuple[Path, str]]:
 @pytest.mark.filterwarnings(
     "ignore:.isinstance.treespec, LeafSpec"
 )  # which asks torch in the way of last year
+@pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha")  # Opacus, while it looks for noise
+@pytest.mark.filterwarnings(
+    "ignore:The accountant 'tightrope' is for Poisson"
+)  # what a page is there to show
 def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:
     for library in needs.split(","):
         pytest.importorskip(library, reason=f"{library} is not installed: make training")
@@ -100,6 +104,10 @@ def test_what_a_page_quotes_of_a_command_is_what_the_command_prints(
         assert " ".join(paragraph.split()) in " ".join(out.split()), page
 
 
+def test_the_way_in_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
 def test_a_wrong_example_would_be_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     page = "words\n\n```python\n>>> x = 1\n```\n\nmore words\n\n```python\n>>> x + 1\n3\n```\n"
     assert run_examples(page, "page") == (1, 2)
@@ -112,3 +120,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target).exists(), target
+
+
+def anchors(text: str) -> set[str]:
+    """The places of a page that a link may name: its headings as code hosts spell them."""
+    headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.M | re.S), re.M)
+    spoken = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in spoken}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_a_heading_find_it(page: Path) -> None:
+    for target, place in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        if "://" not in target and (not target or target.endswith(".md")):
+            there = page.parent / target if target else page
+            assert place in anchors(there.read_text()), f"{target}#{place}"

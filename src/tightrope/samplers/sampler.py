@@ -10,7 +10,7 @@ from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
 from tightrope.samplers.entropy import ByteSource, check_seed, digest_seed, seeded_bytes, system_bytes
 from tightrope.setting.mechanism import Mechanism
-from tightrope.setting.plain import plain_setting
+from tightrope.setting.plain import plain_setting, read_exactly
 from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import Poisson, WithoutReplacement
 
@@ -256,7 +256,8 @@ class Sampler(Passes):
         return self._draw(system_bytes) if self._seed is None else self.batch_at(number)
 
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{name}={value!r}" for name, value in self._scheme.items() if name != "kind")
+        scheme = {name: read_exactly(value) for name, value in self._scheme.items() if name != "kind"}
+        numbers = ", ".join(f"{name}={value!r}" for name, value in scheme.items())
         seed = "" if self._seed is None else "seed=..., "  # a log is no place for a secret
         return f"{type(self).__name__}({numbers}, steps={self.steps}, {seed}drawn={self.drawn})"
 

@@ -39,7 +39,7 @@ class PoissonSampler(Sampler):
     @property
     def expected_batch(self) -> float:
         """rate * records: divide the noisy sum of gradients by it, whatever the size of the batch drawn."""
-        return self._sampling.rate * self.records
+        return float(self._sampling.exact_rate * self.records)
 
     def _draw(self, source: ByteSource) -> Indices:
         return poisson_batch(records=self.records, rate=self._sampling.exact_rate, draw=source)

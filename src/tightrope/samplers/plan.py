@@ -1,0 +1,34 @@
+"""From a plan in records, batch and epochs to the sampler that draws it."""
+
+from tightrope.errors import Described, InvalidSetting
+from tightrope.samplers.schemes import PoissonSampler, WithoutReplacementSampler
+from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.setting.training import Training
+
+_FOR_EXAMPLE = "Write for example Training(records=60_000, batch=256, epochs=30, sampling=Poisson)."
+
+
+def sampler_of(plan: Training, *, seed: int | None = None) -> PoissonSampler | WithoutReplacementSampler:
+    """The sampler whose one pass is the whole of `plan`: its records, its sampling, all of its steps.
+
+    A pass is the plan and not an epoch, because an epoch is rarely a whole number of batches: 30 passes of
+    235 batches are 7,050 steps, where noise was calibrated for 7,032. So iterate once. Every further pass
+    takes as many steps again. `seed` is that of the samplers: leave it out for a release.
+
+    >>> from tightrope import Poisson
+    >>> plan = Training(records=60_000, batch=256, epochs=30, sampling=Poisson)
+    >>> sampler = sampler_of(plan)
+    >>> len(sampler), sampler.sampling == plan.sampling, sampler.expected_batch
+    (7032, True, 256.0)
+    """
+    if not isinstance(plan, Training):
+        raise InvalidSetting("plan", plan, "be a Training", _FOR_EXAMPLE)
+    match plan.sampling:
+        case Poisson(exact_rate=rate):
+            return PoissonSampler(records=plan.records, rate=rate, steps=plan.steps, seed=seed)
+        case WithoutReplacement():
+            return WithoutReplacementSampler(
+                records=plan.records, batch=plan.batch, steps=plan.steps, seed=seed
+            )
+    drawn, remedy = Described(str(plan).removesuffix(".")), "Nothing is drawn at random: take every record."
+    raise InvalidSetting("plan", drawn, "draw its batches", remedy)
