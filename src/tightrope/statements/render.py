@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from tightrope.errors import Described, InvalidSetting, RefutedClaim
+from tightrope.extras import MissingExtra
 from tightrope.files import MOST_DEPTH
 from tightrope.numerics.text import write_number
 from tightrope.report.words import relation_in_words
@@ -34,7 +35,7 @@ from tightrope.statements.words import (
 try:
     import yaml
 except ImportError as missing:
-    raise ImportError("Rendering a statement needs PyYAML: pip install 'tightrope[statement]'") from missing
+    raise MissingExtra("rendering a statement", "PyYAML", "statement") from missing
 
 KEY = "differential_privacy"
 MOST_CARD, MOST_FRONT_MATTER = 2**20, 2**16  # characters; PyYAML takes three seconds at worst

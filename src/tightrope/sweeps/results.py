@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.extras import install_command
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.sweeps.cells import (
     COLUMNS,
@@ -194,7 +195,7 @@ def _import_pyarrow() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError:
         must = "end in .csv where pyarrow is not installed"
-        remedy = "Install tightrope[parquet], or write a .csv file."
+        remedy = f"Write a .csv file, or install it with: {install_command('parquet')}"
         raise InvalidSetting("out", ".parquet", must, remedy) from None
     return pyarrow
 
