@@ -42,10 +42,6 @@ class StandardOutput(Console):
             emoji=False,
         )
 
-    def on_broken_pipe(self) -> None:
-        """Tell the caller that the reader has gone."""
-        raise BrokenPipeError
-
 
 class Page:
     """What a command prints on standard output: styled on a terminal, plain and unwrapped elsewhere."""
