@@ -15,7 +15,7 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.refusals import MIXED, Misused, tell_missing
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.terminal import Page, tell_picture, try_to_draw, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -187,8 +187,7 @@ def _answer(
         answers: list[Answer] = list(getattr(found, ask)(at))
         known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
         logs = list(found.log_delta(at)) if known else [None] * len(at)
-        if target is not None:
-            asked.draw(found, at, target)
+        failed = None if target is None else try_to_draw(lambda: asked.draw(found, at, target))
     given = "delta" if ask == "epsilon" else "epsilon"
     brackets = [answer for answer in answers if isinstance(answer, Bracket)]
     if json:
@@ -205,8 +204,7 @@ def _answer(
             table.append([write_number(x), *show.answer_cells(answer, log)])
         page.table(table)
         _show_worth(page, asked, found, brackets)
-    if target is not None:
-        say(f"drew {target}")
+    tell_picture(target, failed)
     show.refuse_to_hide_an_interrupt(answers)
 
 

@@ -165,8 +165,6 @@ def show_runs(
     for asked, curve in watch_items(curves, "Bracketing delta"):
         with place_refusals(f"{file.path}: {asked.name}: "):
             answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
-    if target is not None:
-        _draw(curves, at, target)
     theorems = list(dict.fromkeys(theorem for run in answered for theorem in run.theorems))
     if json:
         shown = [show.theorem_object(theorem) for theorem in theorems]
@@ -177,6 +175,8 @@ def show_runs(
         page = Page()
         page.facts([("runs", str(file.path)), *_effort_facts(by, file.runs)])
         _show(page, answered, at, theorems)
+    if target is not None:  # last: a full disk loses no numbers
+        _draw(curves, at, target)
 
 
 def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:

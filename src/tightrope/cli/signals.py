@@ -21,6 +21,7 @@ def heed_signals(*numbers: int) -> Iterator[list[int]]:
     somebody has already decided about, as nohup has, is left alone.
     """
     heard: list[int] = []
+    again: list[threading.Timer] = []
 
     def hear(number: int, _: FrameType | None) -> None:
         heard.append(number)
@@ -31,9 +32,9 @@ def heed_signals(*numbers: int) -> Iterator[list[int]]:
         if not isinstance(lost.exc_value, KeyboardInterrupt) or not heard:
             report(lost)
             return
-        again = threading.Timer(_AGAIN, _thread.interrupt_main, [heard[-1]])
-        again.daemon = True
-        again.start()
+        again.append(threading.Timer(_AGAIN, _send_to_main_thread, [heard[-1]]))
+        again[-1].daemon = True
+        again[-1].start()
 
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
@@ -43,6 +44,15 @@ def heed_signals(*numbers: int) -> Iterator[list[int]]:
     try:
         yield heard
     finally:
+        for timer in again:
+            timer.cancel()
         sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if heard else handler)
+
+
+def _send_to_main_thread(number: int) -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main(number)
+    else:  # which also ends what waits there
+        signal.pthread_kill(threading.main_thread().ident or 0, number)

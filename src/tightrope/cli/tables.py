@@ -11,7 +11,7 @@ from tightrope.accountants.renyi import Renyi
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.refusals import WORDS, Misused
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.terminal import Page, tell_picture, try_to_draw, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
@@ -146,8 +146,7 @@ def compare(
         by = (certified, *others, drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
-        if target is not None:
-            _draw(question, neighbours, table, target)
+        failed = None if target is None else try_to_draw(lambda: _draw(question, neighbours, table, target))
     if json:
         rows = [_comparison_object(row, table.deltas) for row in table.rows]
         show.print_json({"question": show.question_object(question, neighbours, certified), "rows": rows})
@@ -155,8 +154,7 @@ def compare(
         page = Page()
         page.facts(show.question_facts(question, neighbours, certified))
         _show_comparison(page, table)
-    if target is not None:
-        say(f"drew {target}")
+    tell_picture(target, failed)
     show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
 
 

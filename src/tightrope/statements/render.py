@@ -1,5 +1,6 @@
 """A statement as JSON, Markdown for a model card, LaTeX for an appendix and YAML for the registry."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -52,9 +53,10 @@ def refuse_refuted(statement: Statement, *, even_if_refuted: bool) -> None:
 
 
 def render_json(statement: Statement, *, even_if_refuted: bool = False) -> str:
-    """The statement as JSON text, the same for the same statement."""
+    """The statement as JSON text in ASCII, so that every terminal and file holds it; always the same."""
     refuse_refuted(statement, even_if_refuted=even_if_refuted)
-    return statement.model_dump_json(indent=2) + "\n"
+    text = statement.model_dump_json(indent=2) + "\n"
+    return re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text)
 
 
 # Markdown
