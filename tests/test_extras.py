@@ -15,6 +15,7 @@ from shell import absent
 from tightrope.extras import install_command
 
 PACKAGE = Path(tightrope.__file__).parent
+EXAMPLES = Path(__file__).parent.parent / "examples"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 RUN = "--noise 0.8 --sampling poisson --rate 0.001 --steps 100 --relation add-or-remove"
 
@@ -117,9 +118,8 @@ def test_no_text_names_an_index_by_itself(path: Path) -> None:
 def test_a_command_without_its_library_is_refused_with_the_command_that_installs_it(
     tmp_path: Path, words: str, library: str, extra: str
 ) -> None:
-    examples = PACKAGE.parent.parent / "examples"
     for name, copy in (("grid.toml", "grid.toml"), ("statement.toml", "facts.toml")):
-        (tmp_path / copy).write_text((examples / name).read_text() if examples.exists() else "")
+        (tmp_path / copy).write_text((EXAMPLES / name).read_text())
     script = f"{absent(library)}\nfrom tightrope.cli.entry import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *words.split()],
