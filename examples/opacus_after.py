@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Sequence
 
+from opacus_shared import CLIPPING_NORM, DELTA, accuracy, classifier, options, records, train
+
+# isort: split
+# below is what the module above needs, and says how to install
 import torch
 
 import tightrope as tr
-from opacus_shared import CLIPPING_NORM, DELTA, accuracy, classifier, options, records, train
 from tightrope.audit import audit
 from tightrope.integrations.opacus import TightropeEngine
 from tightrope.samplers import PoissonSampler

@@ -7,12 +7,15 @@ Nothing says so.
 import sys
 from collections.abc import Sequence
 
+from opacus_shared import CLIPPING_NORM, DELTA, accuracy, classifier, options, records, train
+
+# isort: split
+# below is what the module above needs, and says how to install
 import torch
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader
 
 import tightrope as tr
-from opacus_shared import CLIPPING_NORM, DELTA, accuracy, classifier, options, records, train
 from tightrope.audit import audit
 
 

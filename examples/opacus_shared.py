@@ -2,14 +2,25 @@
 
 import argparse
 import math
+import shlex
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
+try:
+    import opacus  # noqa: F401
+    import torch
+    from torch import nn
+    from torch.utils.data import TensorDataset
+
+    import tightrope  # noqa: F401
+except ModuleNotFoundError as missing:
+    wanted = f"{Path(__file__).resolve().parent.parent}[opacus]"
+    command = shlex.join([sys.executable, "-m", "pip", "install", "-e", wanted])
+    sys.exit(f"This example needs {missing.name}, which is not installed. Install it with: {command}")
 
 # Opacus says the first each time an engine is made, and these records are made up; torch says the second of
 # the hooks of Opacus.

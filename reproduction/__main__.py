@@ -17,6 +17,7 @@ from reproduction.paper.page import page_text
 from tightrope import __version__
 from tightrope.cli.exits import ExitCode
 from tightrope.errors import NotPreciseEnough, TightropeError
+from tightrope.extras import advise_install
 from tightrope.files import write_whole
 from tightrope.numerics.text import align
 
@@ -189,7 +190,7 @@ def exit_code(words: list[str]) -> int:
     ):  # the reader has seen enough; keep the interpreter from complaining when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as missing:
-        return say(f"{missing}; install tightrope[cli,plot,statement].", ExitCode.REFUSED)
+        return say(f"{missing}. {advise_install('cli,plot,statement')}", ExitCode.REFUSED)
     except Exception as problem:
         what = " ".join(f"{type(problem).__name__}: {problem}".split())
         return say(f"internal error ({what}); please report it with the command you ran.", ExitCode.INTERNAL)

@@ -13,7 +13,7 @@ import tightrope
 ROOT = Path(tightrope.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
-    ("files", "numerics"),
+    ("files", "numerics", "extras"),
     ("parallel", "setting", "pairs"),
     ("theorems", "engines", "samplers"),
     ("curve",),
@@ -33,7 +33,7 @@ def package_of(path: Path) -> str:
     """The layer a file belongs to: its room, or its own name at the root; empty for the public face."""
     relative = path.relative_to(ROOT)
     name = relative.parts[0] if len(relative.parts) > 1 else relative.stem
-    return "" if name in ("__init__", "public") else name
+    return "" if name in ("__init__", "__main__", "public") else name
 
 
 def imported(tree: ast.AST, path: Path) -> Iterator[str]:
@@ -74,7 +74,7 @@ def test_imports_point_inwards(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_belongs_to_a_layer(path: Path) -> None:
-    at_the_top = path.parent == ROOT and path.name in ("__init__.py", "errors.py", "public.py")
+    at_the_top = path.parent == ROOT and path.name in ("__init__.py", "__main__.py", "errors.py", "public.py")
     assert at_the_top or package_of(path) in HEIGHT
 
 

@@ -1,6 +1,7 @@
 """The engine with our samplers: what is drawn is what is recorded; and the examples that show it."""
 
 import importlib
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from opacus_training import (
 )
 from tightrope import InvalidSetting, NoTheorem
 from tightrope.audit import inspect_loader
+from tightrope.extras import advise_install
 from tightrope.integrations.opacus import TightropeEngine
 from tightrope.integrations.opacus.engine import _count_ranks
 
@@ -243,7 +245,7 @@ def test_without_opacus_the_import_says_what_to_install(monkeypatch: pytest.Monk
     for name in names:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(ImportError, match=r"pip install 'tightrope\[opacus\]'"):
+    with pytest.raises(ImportError, match=re.escape(advise_install("opacus"))):
         importlib.import_module("tightrope.integrations.opacus")
 
 

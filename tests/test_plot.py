@@ -1,6 +1,7 @@
 """Pictures of bracketed curves."""
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import tightrope as tr
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, ends_from_logs
+from tightrope.extras import advise_install
 from tightrope.report.plot import check_target, draw_accountants, draw_curve, power_ticks
 
 GRID = np.linspace(0, 2, 9).tolist()
@@ -155,7 +157,7 @@ def test_without_matplotlib_the_refusal_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(tr.InvalidSetting, match=r"Install tightrope\[plot\]"):
+    with pytest.raises(tr.InvalidSetting, match=re.escape(advise_install("plot"))):
         draw_curve(gaussian(), epsilons=GRID, to=tmp_path / "curve.png")
 
 

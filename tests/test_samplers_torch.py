@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset 
 
 import tightrope as tr  # noqa: E402
 from tightrope import InvalidSetting  # noqa: E402
+from tightrope.extras import advise_install  # noqa: E402
 from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler, fresh_seed  # noqa: E402
 from tightrope.samplers.torch import BatchSampler, data_loader  # noqa: E402
 
@@ -305,9 +306,8 @@ def test_without_torch_the_import_says_what_to_install() -> None:
     )
     failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert failed.returncode == 1
-    assert failed.stderr.strip().endswith(
-        "ImportError: tightrope.samplers.torch needs PyTorch. Install it with: pip install 'tightrope[torch]'"
-    )
+    said = f"MissingExtra: tightrope.samplers.torch needs PyTorch. {advise_install('torch')}"
+    assert failed.stderr.strip().endswith(said)
 
 
 def test_the_loader_is_a_plain_one() -> None:

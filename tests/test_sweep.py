@@ -3,6 +3,7 @@
 import csv
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from pieces import (
     safe_rows,
 )
 from tightrope import parallel
+from tightrope.extras import install_command
 from tightrope.sweeps.answer import answer
 from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, write_value
 from tightrope.sweeps.grid import Grid
@@ -182,7 +184,9 @@ def test_without_joblib_one_worker_works_and_several_say_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
     assert len(sweep(QUICK_GRID, workers=1)) == 6
-    with pytest.raises(tr.InvalidSetting, match=r"Install tightrope\[dist\], or pass workers=1"):
+    with pytest.raises(
+        tr.InvalidSetting, match=re.escape(f"Pass workers=1, or install it with: {install_command('dist')}")
+    ):
         sweep(QUICK_GRID, workers=2)
 
 

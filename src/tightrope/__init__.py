@@ -4,8 +4,9 @@ State what is run (mechanism, sampling, steps) and who counts as a neighbour (re
 bracket and the theorem behind it, or a refusal that says what is known.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # typing has one, and takes as long to load as everything here
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.8.0"
 
@@ -58,7 +59,9 @@ if TYPE_CHECKING:
 else:
     __all__ = list(_HOME_OF)
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
+        import importlib
+
         if name not in _HOME_OF:
             raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
         if name == "audit":  # the package itself, which can be called

@@ -126,6 +126,10 @@ class UnusableFile(InvalidSetting):
         return self._advise(f"{self.where}{self.path} {words.fill(self.problem)}", words)
 
 
+class UnwrittenFile(UnusableFile):
+    """A file that the system did not let us write, when there was something to write into it."""
+
+
 class SeveralProblems(InvalidSetting):
     """Everything wrong with one file, so that one edit can correct it.
 

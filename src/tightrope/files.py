@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.errors import InvalidSetting, UnusableFile, UnwrittenFile
 
 try:
     import fcntl
@@ -313,7 +313,8 @@ def _refuse_what_fails(named: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as problem:
         remedy = "What was there is unchanged; choose another place."
-        raise UnusableFile(named, f"could not be written: {_explain(problem)}", remedy) from problem
+        kind = UnwrittenFile if isinstance(problem, OSError) else UnusableFile
+        raise kind(named, f"could not be written: {_explain(problem)}", remedy) from problem
 
 
 def _identify(status: os.stat_result) -> tuple[int, int]:

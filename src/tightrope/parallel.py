@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from tightrope.errors import Described, InvalidSetting, WorkerDied
+from tightrope.extras import install_command
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -108,7 +109,7 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
     try:
         import joblib
     except ModuleNotFoundError:
-        remedy = "Install tightrope[dist], or pass {workers=1}."
+        remedy = f"Pass {{workers=1}}, or install it with: {install_command('dist')}"
         raise InvalidSetting("workers", workers, "be 1 where joblib is not installed", remedy) from None
     backend, stated = joblib.parallel.get_active_backend()
     kind, wanted = type(backend).__name__, stated if workers is None else workers

@@ -8,6 +8,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.spend import epsilon as spend
 from tightrope.curve.curve import check_delta
 from tightrope.errors import InvalidSetting, TightropeError
+from tightrope.extras import advise_install
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Mechanism, RandomizedResponse
@@ -209,7 +210,7 @@ def _add_noise(count: int, epsilon: float) -> int:
         from opendp.mod import GLOBAL_FEATURES
     except ModuleNotFoundError:
         what = "private_size needs OpenDP, which is not installed"
-        raise TightropeError(what, "Install tightrope[opendp].") from None
+        raise TightropeError(what, advise_install("opendp")) from None
     # OpenDP wants its contributed parts allowed, and only for the whole process: allow them while it takes
     allowed = "contrib" in GLOBAL_FEATURES
     dp.enable_features("contrib")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cyclopts import App, CycloptsError
 
 from tightrope import __version__
+from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import Misused
 from tightrope.cli.slips import in_one_line
 from tightrope.cli.terminal import StandardOutput, say
@@ -14,6 +15,7 @@ _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
 
 The upper end of a bracket is guaranteed; the lower end is reached by real neighbouring datasets."""
+_EXIT_CODES = "Exit codes:\n\n" + "\n".join(f"{code:>4}  {code.meaning}" for code in ExitCode)
 _WIDTH = 110  # of help that is piped; examples fit
 
 
@@ -122,27 +124,44 @@ COMMANDS = (
 )
 
 
-def run(words: list[str]) -> int:
-    """Parse the words, run the command they name and return its exit code. Refusals are exceptions."""
+_COMPLETION = (
+    "Let the Tab key complete commands and options: write a script to where your shell looks for it."
+)
+
+
+def build_app() -> App:
+    """Every command with its help; none is imported yet."""
     app = App(
         name="tightrope",
         help=_ABOUT,
         help_format="plaintext",
         version=__version__,
-        help_epilogue=f"Example:\n\n{COMMANDS[0].example}",
+        help_epilogue=f"{_EXIT_CODES}\n\nExample:\n\n{COMMANDS[0].example}",
         suppress_keyboard_interrupt=False,  # the caller reports it
     )
     for place, command in enumerate(COMMANDS):
         epilogue = f"Example:\n\n{command.example}"
         path = f"tightrope.cli.{command.path}"
         app.command(path, help=command.help, sort_key=place, help_epilogue=epilogue)
+    app.command(
+        "tightrope.cli.completion:install_completion",
+        name="--install-completion",
+        help=_COMPLETION,
+        group="Your shell",  # in a table of its own: its long name would narrow that of the commands
+        help_epilogue="Example:\n\ntightrope --install-completion --shell bash",
+    )
+    return app
+
+
+def run(words: list[str]) -> int:
+    """Parse the words, run the command they name and return its exit code. Refusals are exceptions."""
     understood, notes = understand(words)
     if missing := find_missing(understood):
         raise Misused(tell_missing(missing))
     for note in notes:
         say(note)
     try:
-        code = app(
+        code = build_app()(
             understood,
             console=StandardOutput(_WIDTH),
             print_error=False,

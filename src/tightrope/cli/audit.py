@@ -13,7 +13,7 @@ from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.sentences import tell_why
 from tightrope.cli.terminal import Page, watch_rounds
-from tightrope.errors import NotPreciseEnough, UnusableFile
+from tightrope.errors import NotPreciseEnough, UnusableFile, UnwrittenFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
 
@@ -222,4 +222,8 @@ def _write(text: str, out: Path | None) -> None:
         return
     if out.exists():
         raise UnusableFile(out, "exists already", "Choose another name for --out.")
-    write_whole(out, text.encode(), what="the statement")
+    try:
+        write_whole(out, text.encode(), what="the statement")
+    except UnwrittenFile as refused:
+        print(text, end="")
+        raise UnwrittenFile(refused.path, refused.problem, "It is on standard output instead.") from None

@@ -18,7 +18,7 @@ from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import MIXED, Misused
 from tightrope.cli.sentences import safe_number, tell, tell_why, tell_worth
-from tightrope.cli.terminal import say, watch_rounds
+from tightrope.cli.terminal import tell_picture, try_to_draw, watch_rounds
 from tightrope.cli.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -200,8 +200,7 @@ def _answer(
         answers: list[Answer] = list(getattr(found, ask)(at))
         known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
         logs = list(found.log_delta(at)) if known else [None] * len(at)
-        if target is not None:
-            asked.draw(found, at, target)
+        failed = None if target is None else try_to_draw(lambda: asked.draw(found, at, target))
     answered = AnsweredCurve(asked, found, ask, at, answers, logs)
     if form.json:
         answered.print_object()
@@ -209,8 +208,7 @@ def _answer(
         print_brief(map(safe_number, answers, logs))
     else:
         answered.show(form)
-    if target is not None:
-        say(f"drew {target}")
+    tell_picture(target, failed)
     show.refuse_to_hide_an_interrupt(answers)
 
 

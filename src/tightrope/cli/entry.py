@@ -1,61 +1,31 @@
-"""From the words of a command line to an exit code."""
+"""The door of the command line: open before anything is loaded, so that Ctrl-C is answered from the start."""
 
-import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
-from tightrope import __version__
-from tightrope.cli.exits import ExitCode
-from tightrope.errors import Infeasible, NotPreciseEnough, RefutedClaim, TightropeError
+TYPE_CHECKING = False  # typing has one, and takes milliseconds in which Ctrl-C would be a traceback
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
-_NEEDS = ("cyclopts", "rich")
+_INTERRUPTED = 130  # ExitCode.INTERRUPTED, which may not be loaded yet
 
 
-def main(argv: Sequence[str] | None = None) -> NoReturn:
+def main(argv: "Sequence[str] | None" = None) -> "NoReturn":
     """Run one command and exit with an `ExitCode`.
 
     Results go to standard output, everything else as one sentence to standard error.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    lost: list[Any] = []
+    report, sys.unraisablehook = sys.unraisablehook, lost.append
     try:
-        code = _exit_code(words)
-    except KeyboardInterrupt:
-        code = _say("interrupted.", ExitCode.INTERRUPTED)
+        from tightrope.cli.session import run_words
+
+        sys.unraisablehook = report
+        if any(isinstance(each.exc_value, KeyboardInterrupt) for each in lost):
+            raise KeyboardInterrupt  # which came while an import was cleaning up, where Python only prints it
+        code = run_words(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before the session could answer it
+        if sys.stderr is not None:
+            print("tightrope: interrupted.", file=sys.stderr)
+        code = _INTERRUPTED
     raise SystemExit(code)
-
-
-def _exit_code(words: list[str]) -> int:
-    if words == ["--version"]:  # answered before any library is loaded
-        print(__version__)
-        return ExitCode.FINE
-    try:
-        from tightrope.cli import app, refusals
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _NEEDS:
-            raise
-        lacks = f"the command line needs {missing.name}, which is not installed"
-        return _say(f"{lacks}; install tightrope[cli].", ExitCode.REFUSED)
-    try:
-        code = app.run(words)
-        sys.stdout.flush()
-    except TightropeError as refusal:
-        code = ExitCode.NOT_KNOWN if isinstance(refusal, NotPreciseEnough) else ExitCode.REFUSED
-        code = ExitCode.NOT_MET if isinstance(refusal, RefutedClaim | Infeasible) else code
-        return _say(refusal.in_words(refusals.words_of("".join(words[:1]))), code)
-    except BrokenPipeError:
-        # the reader closed the pipe; keep the interpreter from complaining when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FINE
-    except ImportError as missing:  # a command lacks its extra; the message says which
-        return _say(f"{missing.__cause__ or missing}.", ExitCode.REFUSED)
-    except Exception as problem:
-        what = " ".join(f"{type(problem).__name__}: {problem}".split())
-        advice = "this is a bug in tightrope, please report it with the command you ran"
-        return _say(f"internal error ({what}); {advice}.", ExitCode.INTERNAL)
-    return code
-
-
-def _say(sentence: str, code: int) -> int:
-    print(f"tightrope: {sentence}", file=sys.stderr)
-    return code

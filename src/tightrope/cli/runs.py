@@ -184,9 +184,9 @@ def show_runs(
         with place_refusals(f"{file.path}: {asked.name}: "):
             found = tuple(curve.delta(at)), tuple(curve.log_delta(at))
             answered.append(AnsweredRun(len(answered) + 1, asked, at, *found))
-    if target is not None:
-        _draw(curves, at, target)
     _print(file, by, answered, form)
+    if target is not None:  # last: a full disk loses no numbers
+        _draw(curves, at, target)
 
 
 def _print(file: RunsFile, by: Certified, answered: Sequence[AnsweredRun], form: Form) -> None:

@@ -11,6 +11,7 @@ from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from tightrope.cli import options as opt
 from tightrope.cli.refusals import Misused
 from tightrope.cli.terminal import make_bar, say
+from tightrope.extras import install_command
 from tightrope.numerics import check
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied
@@ -81,7 +82,7 @@ def _connect(address: str | None) -> Iterator[None]:
         from distributed import Client
     except ModuleNotFoundError as missing:
         what = f"--dask needs {missing.name}, which is not installed"
-        raise Misused(what, "Install tightrope[dist] and distributed.") from None
+        raise Misused(what, f"Install it with: {install_command('dist')} distributed") from None
     try:
         client: Any = Client(address, timeout=_CONNECT_WITHIN, set_as_default=False)
     except (OSError, ValueError, ImportError) as problem:

@@ -12,7 +12,7 @@ from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.refusals import WORDS, Misused
 from tightrope.cli.sentences import safe_number, tell, tell_worth
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.terminal import Page, tell_picture, try_to_draw, watch_rounds
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
@@ -48,8 +48,7 @@ def compare(
         by = (certified, *others, drawing.monte_carlo)
     with watch_rounds("Counting, part") as progress:
         table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
-        if target is not None:
-            _draw(question, neighbours, table, target)
+        failed = None if target is None else try_to_draw(lambda: _draw(question, neighbours, table, target))
     certain = table.rows[0]
     if form.brief and certain.refusal is not None:
         raise certain.refusal
@@ -72,8 +71,7 @@ def compare(
             why=form.why,
         )
         _show_comparison(page, table, form)
-    if target is not None:
-        say(f"drew {target}")
+    tell_picture(target, failed)
     show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
 
 

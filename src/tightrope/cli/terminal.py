@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import track as track_items
 from rich.text import Text
 
+from tightrope.errors import UnwrittenFile
 from tightrope.numerics.text import align, stack, wrap
 
 T = TypeVar("T")
@@ -39,10 +41,6 @@ class StandardOutput(Console):
             markup=False,
             emoji=False,
         )
-
-    def on_broken_pipe(self) -> None:
-        """Tell the caller that the reader has gone."""
-        raise BrokenPipeError
 
 
 class Page:
@@ -107,6 +105,23 @@ def _read_columns() -> int | None:
 def say(sentence: str) -> None:
     """Say on standard error what is no result."""
     print(f"tightrope: {sentence}", file=sys.stderr)
+
+
+def try_to_draw(draw: Callable[[], object]) -> UnwrittenFile | None:
+    """Draw a picture; why it could not be written is for `tell_picture`, after the numbers are printed."""
+    try:
+        draw()
+    except UnwrittenFile as refused:
+        return refused
+    return None
+
+
+def tell_picture(target: Path | None, failed: UnwrittenFile | None) -> None:
+    """Say what was drawn, or refuse now that nothing else can be lost."""
+    if failed is not None:
+        raise failed
+    if target is not None:
+        say(f"drew {target}")
 
 
 def watch_items(items: Sequence[T], doing: str) -> Iterable[T]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from tightrope.extras import MissingExtra
+
 try:
     from accelerate.data_loader import DataLoaderShard
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.accelerate needs Accelerate and Opacus: pip install 'tightrope[accelerate]'"
+    raise MissingExtra(
+        "tightrope.integrations.accelerate", "Accelerate and Opacus", "accelerate"
     ) from missing
 
 from tightrope.audit.loaders.words import name_class

@@ -4,6 +4,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import TightropeError
+from tightrope.extras import MissingExtra
 from tightrope.integrations.dp_events import (
     PER_RECORD,
     PER_SENSITIVITY,
@@ -24,9 +25,7 @@ from tightrope.theorems.lookup import analyse
 try:
     from dp_accounting import DpEvent, NeighboringRelation, PrivacyAccountant
 except ImportError as missing:
-    raise ImportError(
-        "tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.dp_accounting", "dp_accounting", "interop") from missing
 
 __all__ = [
     "PER_RECORD",

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from tightrope.errors import InvalidSetting, NoTheorem
+from tightrope.extras import MissingExtra
 from tightrope.numerics import check
 from tightrope.numerics.floats import floor_root
 from tightrope.setting.given import exactly
@@ -18,9 +19,7 @@ from tightrope.theorems.worst_pairs import sum_moves_by
 try:
     from dp_accounting import NeighboringRelation, dp_event
 except ImportError as missing:
-    raise ImportError(
-        "tightrope.integrations.dp_accounting needs dp_accounting: pip install 'tightrope[interop]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.dp_accounting", "dp_accounting", "interop") from missing
 
 
 class NoiseUnit(Enum):

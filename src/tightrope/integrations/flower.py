@@ -9,6 +9,7 @@ from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import InvalidSetting
+from tightrope.extras import MissingExtra
 from tightrope.numerics import check
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
@@ -32,9 +33,7 @@ try:
             SamplingMethod,
         )
 except ImportError as missing:
-    raise ImportError(
-        "tightrope.integrations.flower needs Flower 1.40 or newer: pip install 'tightrope[flower]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.flower", "Flower 1.40 or newer", "flower") from missing
 
 ACCOUNTING_METHOD = "tightrope"
 _STATE_VERSION = 1

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tightrope.extras import MissingExtra
+
 try:
     from transformers import Trainer, TrainerCallback
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.huggingface needs transformers 5.22 or newer, and Opacus: "
-        "pip install 'tightrope[huggingface]'"
+    raise MissingExtra(
+        "tightrope.integrations.huggingface", "transformers 5.22 or newer, and Opacus", "huggingface"
     ) from missing
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified

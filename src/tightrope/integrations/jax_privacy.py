@@ -6,15 +6,14 @@ from typing import Any
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.errors import InvalidSetting
+from tightrope.extras import MissingExtra
 from tightrope.numerics import check
 
 try:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
     from jax_privacy.accounting import DpAccountantConfig, DpParams, DpTrainingAccountant
 except ImportError as missing:
-    raise ImportError(
-        "tightrope.integrations.jax_privacy needs jax_privacy: pip install 'tightrope[jax]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.jax_privacy", "jax_privacy", "jax") from missing
 
 from tightrope.integrations.dp_accounting import DpEventAccountant, NoiseUnit
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tightrope.extras import MissingExtra
+
 try:
     from lightning.pytorch import Callback
     from lightning.pytorch.callbacks import BatchSizeFinder, GradientAccumulationScheduler, LearningRateFinder
@@ -10,9 +12,7 @@ try:
     from lightning.pytorch.strategies import SingleDeviceStrategy
     from lightning.pytorch.utilities.rank_zero import rank_zero_info
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.lightning needs Lightning and Opacus: pip install 'tightrope[lightning]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.lightning", "Lightning and Opacus", "lightning") from missing
 
 from torch.utils.data import DataLoader
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from tightrope.extras import MissingExtra
+
 try:
     import torch
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.training needs PyTorch. Install it with: pip install 'tightrope[torch]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.training", "PyTorch", "torch") from missing
 
 from tightrope.audit.finding import Finding
 from tightrope.audit.loaders.inspect import inspect_loader

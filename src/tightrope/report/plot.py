@@ -15,6 +15,7 @@ from tightrope.curve.curve import Curve
 from tightrope.curve.pictures import ends_of, sort_epsilons, thin_out, write_label
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.extras import advise_install
 from tightrope.files import write_whole
 from tightrope.numerics.floats import Floats
 from tightrope.setting.tables import place_refusals
@@ -72,7 +73,7 @@ def check_target(path: str | Path) -> Path:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
         needs = "needs matplotlib to be drawn, which is not installed"
-        raise UnusableFile(target, needs, "Install tightrope[plot].") from None
+        raise UnusableFile(target, needs, advise_install("plot")) from None
     return target
 
 

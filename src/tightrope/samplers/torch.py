@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.errors import Described, InvalidSetting
+from tightrope.extras import MissingExtra
 from tightrope.samplers.sampler import Passes
 from tightrope.setting.sampling import Poisson, WithoutReplacement
 
@@ -15,9 +16,7 @@ try:
     from torch.utils.data import DataLoader, IterableDataset, default_collate
     from torch.utils.data import Sampler as TorchSampler
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.samplers.torch needs PyTorch. Install it with: pip install 'tightrope[torch]'"
-    ) from missing
+    raise MissingExtra("tightrope.samplers.torch", "PyTorch", "torch") from missing
 
 Collate = Callable[[list[Any]], Any]
 

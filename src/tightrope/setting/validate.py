@@ -6,12 +6,13 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_key, write_value
+from tightrope.extras import MissingExtra
 
 try:
     from pydantic import BaseModel, ConfigDict, ValidationError
     from pydantic_core import PydanticCustomError
 except ImportError as missing:
-    raise ImportError("Reading this file needs pydantic: pip install 'tightrope[statement]'") from missing
+    raise MissingExtra("reading this file", "pydantic", "statement") from missing
 
 T = TypeVar("T", bound=BaseModel)
 

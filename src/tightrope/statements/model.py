@@ -1,6 +1,6 @@
 """A privacy statement: everything that others need to check a claim, as one value that JSON holds.
 
-It needs pydantic: pip install 'tightrope[statement]'.
+It needs pydantic, which the extra `statement` brings.
 """
 
 import datetime

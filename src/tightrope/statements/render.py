@@ -1,5 +1,6 @@
 """A statement as JSON, Markdown for a model card, LaTeX for an appendix and YAML for the registry."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -7,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from tightrope.errors import Described, InvalidSetting, RefutedClaim
+from tightrope.extras import MissingExtra
 from tightrope.files import MOST_DEPTH
 from tightrope.numerics.text import write_number
 from tightrope.report.words import relation_in_words
@@ -34,7 +36,7 @@ from tightrope.statements.words import (
 try:
     import yaml
 except ImportError as missing:
-    raise ImportError("Rendering a statement needs PyYAML: pip install 'tightrope[statement]'") from missing
+    raise MissingExtra("rendering a statement", "PyYAML", "statement") from missing
 
 KEY = "differential_privacy"
 MOST_CARD, MOST_FRONT_MATTER = 2**20, 2**16  # characters; PyYAML takes three seconds at worst
@@ -51,9 +53,10 @@ def refuse_refuted(statement: Statement, *, even_if_refuted: bool) -> None:
 
 
 def render_json(statement: Statement, *, even_if_refuted: bool = False) -> str:
-    """The statement as JSON text, the same for the same statement."""
+    """The statement as JSON text in ASCII, so that every terminal and file holds it; always the same."""
     refuse_refuted(statement, even_if_refuted=even_if_refuted)
-    return statement.model_dump_json(indent=2) + "\n"
+    text = statement.model_dump_json(indent=2) + "\n"
+    return re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text)
 
 
 # Markdown

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tightrope.errors import InvalidSetting, UnusableFile
+from tightrope.errors import InvalidSetting, UnusableFile, UnwrittenFile
+from tightrope.extras import install_command
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.sweeps.cells import (
     COLUMNS,
@@ -25,6 +26,7 @@ from tightrope.sweeps.cells import (
 SUFFIXES = (".csv", ".parquet")
 _OURS = 0x74726F70  # SQLite's application id, "trop"
 _UNCHANGED = "It is unchanged; choose another place."
+_MAKE_ROOM = "The rows so far are safe: make room, then go on with {resume=True}."
 
 
 class Results:
@@ -67,8 +69,9 @@ class Results:
                 "INSERT OR REPLACE INTO rows VALUES (?, ?)", (json.dumps(key), json.dumps(row))
             )
         except sqlite3.Error as problem:
-            remedy = "The rows before are safe: make room, then resume."
-            raise UnusableFile(self.journal_path, f"could not be written: {problem}", remedy) from problem
+            raise UnwrittenFile(
+                self.journal_path, f"could not be written: {problem}", _MAKE_ROOM
+            ) from problem
 
     def close(self, order: Iterable[Key]) -> None:
         """Write the file, the rows of these keys first and in this order, and delete the journal."""
@@ -79,6 +82,8 @@ class Results:
                 content = _parquet_bytes(rows) if self._is_parquet else _csv_bytes(rows)
                 write_whole(self.path, content, what="results")
             self._discard_journal()
+        except UnwrittenFile as refused:
+            raise UnwrittenFile(refused.path, refused.problem, _MAKE_ROOM) from None
         finally:
             self._journal.close()
 
@@ -194,7 +199,7 @@ def _import_pyarrow() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError:
         must = "end in .csv where pyarrow is not installed"
-        remedy = "Install tightrope[parquet], or write a .csv file."
+        remedy = f"Write a .csv file, or install it with: {install_command('parquet')}"
         raise InvalidSetting("out", ".parquet", must, remedy) from None
     return pyarrow
 

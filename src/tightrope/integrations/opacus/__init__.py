@@ -17,14 +17,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tightrope.extras import MissingExtra
+
 try:
     from opacus import PrivacyEngine
     from opacus.accountants import create_accountant, register_accountant
     from opacus.utils import batch_memory_manager
 except ModuleNotFoundError as missing:
-    raise ImportError(
-        "tightrope.integrations.opacus needs Opacus 1.6 or newer: pip install 'tightrope[opacus]'"
-    ) from missing
+    raise MissingExtra("tightrope.integrations.opacus", "Opacus 1.6 or newer", "opacus") from missing
 
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
