@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,6 +37,7 @@ Answer = Bracket | UpperBound | Approximation | Estimate
 SECONDS_WORTH = 10**8  # losses, drawn in two or three seconds on one core
 BRIEFLY_EXACT = Exact(width=0.01)  # takes seconds
 FEWEST_DRAWS, USUAL_DRAWS = 1_000, 100_000
+_HUNDREDTH, _LONG = Decimal("0.01"), Context(prec=400)  # 309 digits before the point
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,25 @@ def _theorem(because: tuple[object, ...]) -> str:
 
 def _locate(bracket: Bracket, answer: Answer) -> str:
     if isinstance(answer, UpperBound):
-        return "" if not 0 < bracket.upper < math.inf else f"{answer.upper / bracket.upper - 1:+.2%}"
+        return "" if not 0 < bracket.upper < math.inf else _percent(answer.upper / bracket.upper - 1)
     if isinstance(answer, Approximation):
         if bracket.lower <= answer.value <= bracket.upper:
             return "inside the bracket"
         too = "too small" if answer.value < bracket.lower else "too large"
         end = bracket.lower if answer.value < bracket.lower else bracket.upper
-        return too if not 0 < end < math.inf else f"{answer.value / end - 1:+.2%}, {too}"
+        return too if not 0 < end < math.inf else f"{_percent(answer.value / end - 1)}, {too}"
     if answer.lower <= bracket.lower and bracket.upper <= answer.upper:
         return "holds the bracket"
     overlaps = answer.lower <= bracket.upper and bracket.lower <= answer.upper
     return "overlaps the bracket" if overlaps else "misses the bracket"
+
+
+def _percent(share: float) -> str:
+    """With two decimals, rounded towards 0: so much is certain.
+
+    >>> _percent(0.79866), _percent(-0.146888), _percent(math.inf)
+    ('+79.86%', '-14.68%', '+inf%')
+    """
+    if math.isinf(share):
+        return f"{share:+}%"
+    return f"{Decimal(100 * share).quantize(_HUNDREDTH, ROUND_DOWN, _LONG):+f}%"

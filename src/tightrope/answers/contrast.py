@@ -105,7 +105,7 @@ class Contrast:
         heading = ["sampling", "relation", *(f"delta {write_number(d)}" for d in self.deltas)]
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         note = (
-            "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
+            "Certified upper ends of epsilon, rounded up (and how many times the claimed one); "
             "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
         )
         return "\n".join([align([heading, *body]), note, *self._notes(), self.verdict])
@@ -128,7 +128,7 @@ class Contrast:
         ]
 
     def ratios_in_words(self, row: ContrastRow) -> list[str]:
-        """What to write beside each epsilon: " (16.1x)", " (16.1x to 17.2x)", " (claimed)" or nothing."""
+        """What to write beside each epsilon: " (16.11x)", " (16.1x to 17.2x)", " (claimed)" or nothing."""
         if (row.sampling, row.relation) == self.claimed:
             return [" (claimed)"] * len(row.epsilons)
         return [_write_ratio(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
@@ -138,9 +138,14 @@ def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     if ratio.relative_width <= ONE_NUMBER:
-        return f" ({float(f'{ratio.upper:.3g}'):,.12g}x)"
-    lower, upper = (f"{float(end):,.12g}x" for end in ends(ratio, 3))
-    return f" ({lower} to {upper})"
+        return f" ({_plain(ends(ratio, 4)[1])}x)"
+    lower, upper = ends(ratio, 3)
+    return f" ({_plain(lower)}x to {_plain(upper)}x)"
+
+
+def _plain(rounded: str) -> str:
+    """A number of few digits without an exponent, with commas."""
+    return f"{float(rounded):,.12g}"
 
 
 def contrast(

@@ -262,7 +262,8 @@ def _print_answer(
     page = Page()
     page.facts(facts)
     page.table([["", asked.name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
-    meant = "".join(f" ({key} {value:.6g})" for key, value in meanings.items())
+    # a larger rate is less private
+    meant = "".join(f" ({key} {round_outwards(value, 6, up=False)})" for key, value in meanings.items())
     page.heading(f"{asked.option} {typed.text}{meant} is safe to type.")
     page.line(typed.how_close, indent=2)
     brackets = (typed.epsilon, typed.delta)
