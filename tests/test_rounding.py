@@ -162,7 +162,9 @@ def nearest_ends(source: str) -> list[str]:
         if not isinstance(node, ast.FormattedValue) or node.format_spec is None:
             continue
         names = {part.attr for part in ast.walk(node.value) if isinstance(part, ast.Attribute)}
-        spec = "".join(part.value for part in ast.walk(node.format_spec) if isinstance(part, ast.Constant))
+        spec = "".join(
+            str(part.value) for part in ast.walk(node.format_spec) if isinstance(part, ast.Constant)
+        )
         if names & SIDES and re.search(r"[efgEFG%]$", spec):
             found.append(ast.unparse(node.value))
     return found

@@ -37,7 +37,6 @@ Answer = Bracket | UpperBound | Approximation | Estimate
 SECONDS_WORTH = 10**8  # losses, drawn in two or three seconds on one core
 BRIEFLY_EXACT = Exact(width=0.01)  # takes seconds
 FEWEST_DRAWS, USUAL_DRAWS = 1_000, 100_000
-_HUNDREDTH, _LONG = Decimal("0.01"), Context(prec=400)  # 309 digits before the point
 
 
 @dataclass(frozen=True)
@@ -187,4 +186,5 @@ def _percent(share: float) -> str:
     """
     if math.isinf(share):
         return f"{share:+}%"
-    return f"{Decimal(100 * share).quantize(_HUNDREDTH, ROUND_DOWN, _LONG):+f}%"
+    long = Context(prec=400)  # 309 digits before the point
+    return f"{Decimal(100 * share).quantize(Decimal('0.01'), ROUND_DOWN, long):+f}%"
