@@ -1,6 +1,7 @@
 """Whatever is printed of a bound, read back as a number, is on the safe side of it."""
 
 import ast
+import doctest
 import math
 import random
 import re
@@ -150,8 +151,10 @@ def test_what_an_accountant_is_off_by_is_not_exaggerated() -> None:
 
 # -- in the code: ends go through round_outwards, which knows their side -------------------------------------
 
+ROOT = Path(__file__).parent.parent
 ROOMS = ("src", "reproduction", "examples")
-SOURCES = [path for room in ROOMS for path in sorted((Path(__file__).parent.parent / room).rglob("*.py"))]
+SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SIDES = {"lower", "upper", "beyond", "chosen_after"}
 
 
@@ -173,6 +176,12 @@ def nearest_ends(source: str) -> list[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-3:]))
 def test_no_end_is_rounded_to_the_nearest_number(path: Path) -> None:
     assert nearest_ends(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_example_shows_how_to_round_an_end_to_the_nearest_number(path: Path) -> None:
+    examples = doctest.DocTestParser().get_examples(re.sub(r"^(```|~~~).*", "", path.read_text(), flags=re.M))
+    assert [end for example in examples for end in nearest_ends(example.source)] == []
 
 
 def test_an_end_that_is_rounded_to_the_nearest_number_would_be_noticed() -> None:
