@@ -36,11 +36,18 @@ def outputs_of(commands: tuple[str, ...]) -> tuple[str, ...]:
 def test_every_quoted_line_is_printed_by_its_command(block: list[Extract]) -> None:
     run = [extract for extract in block if extract.command not in NOT_RUN]
     commands = tuple(extract.command for extract in run)
+    if any(command.startswith("make ") for command in commands):
+        need_the_makefile()
     for part, libraries in NEEDS.items():
         for library in libraries if any(part in command for command in commands) else ():
             pytest.importorskip(library, reason=f"{library} is not installed: make training")
     for extract, output in zip(run, outputs_of(commands), strict=True):
         assert extract.missing_from(output) == [], f"{extract.command}\nprints\n{output}"
+
+
+def need_the_makefile() -> None:
+    if not (ROOT / "Makefile").exists():
+        pytest.skip("there is no Makefile outside the source tree")
 
 
 def test_there_are_extracts_and_what_is_not_run_is_one_of_them() -> None:
@@ -105,6 +112,5 @@ def test_words_that_are_left_out_may_be_any() -> None:
 
 
 def test_make_targets_stand_for_their_recipe() -> None:
-    if not (ROOT / "Makefile").exists():
-        pytest.skip("there is no Makefile outside the source tree")
+    need_the_makefile()
     assert re.match(r"tightrope contrast .*--delta 1e-6", recipe_of("make run"))
