@@ -18,6 +18,7 @@ import tightrope as tr
 from measuring import aligned, progress
 from oracle_cases import Case, load
 from precise import mp
+from tightrope.curve.digits import ends
 
 NOISY = tr.Gaussian(noise_multiplier=0.8)
 TRAINING = tr.Step(NOISY, tr.Poisson(rate=0.001)) * 10_000
@@ -49,8 +50,8 @@ def measure(name: str, run: tr.Run, relation: tr.Relation, width: float) -> list
     certified = tr.epsilon(run, delta=1e-6, relation=relation)
     apart = max(abs(found.lower - certified.lower), abs(found.upper - certified.upper))
     agree = "yes" if found.lower <= certified.upper and certified.lower <= found.upper else "NO"
-    ends = f"[{found.lower:.7f}, {found.upper:.7f}]"
-    return [name, str(relation), f"{width:g}", f"{seconds:.1f}", ends, f"{apart:.1e}", agree]
+    shown = f"[{', '.join(ends(found, 8))}]"
+    return [name, str(relation), f"{width:g}", f"{seconds:.1f}", shown, f"{apart:.1e}", agree]
 
 
 def overlap(one: tr.Bracket, other: tr.Bracket) -> bool:

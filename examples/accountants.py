@@ -1,7 +1,8 @@
 """How much looser Rényi accounting is, and where the Gaussian limit is too small.
 
 It writes docs/findings/accountants.md. The runs are those of accountants.toml; their rows are kept in
-accountants.csv, so that work that was stopped goes on.
+accountants.csv, so that work that was stopped goes on. Bounds are rounded up, and what an accountant is off
+by is rounded towards 0.
 """
 
 import argparse
@@ -11,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tightrope as tr
+from tightrope.curve.digits import ends
 from tightrope.files import write_whole
+from tightrope.numerics.text import round_outwards
 from tightrope.sweeps.sweep import SweepProgress
 
 HERE = Path(__file__).parent
@@ -57,9 +60,11 @@ def excess(answers: Mapping[str, Mapping[str, object]]) -> tuple[float, float, f
     return lower, upper, bound / upper - 1, limit, off
 
 
-def percent(value: float) -> str:
-    """With as many digits as matter; what is many times too large, as a factor."""
-    return f"{1 + value:.3g} times" if value > 10 else f"{100 * value:.1f} %" if abs(value) >= 5e-4 else "0 %"
+def percent(share: float) -> str:
+    """To three digits, towards 0: so much is certain. What is many times too large, as a factor."""
+    if share > 10:
+        return f"{round_outwards(1 + share, 3, up=False)} times"
+    return f"{round_outwards(100 * share, 3, up=share < 0)} %"
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -73,7 +78,8 @@ def shown(questions: Questions, columns: Sequence[str]) -> str:
     for key, answers in questions.items():
         cell = dict(key)
         lower, upper, above, limit, off = excess(answers)
-        bracket = f"{upper:.5g}" if lower > 0.999 * upper else f"{lower:.4g} to {upper:.4g}"
+        is_narrow = lower > 0.999 * upper
+        bracket = at_most(upper, 5) if is_narrow else " to ".join(ends(tr.Bracket(lower, upper), 4))
         stated = [
             f"{cell[name]:,}"
             if name == "steps"
@@ -86,6 +92,11 @@ def shown(questions: Questions, columns: Sequence[str]) -> str:
     return table([*columns, "certified epsilon", "Rényi, above it", "Gaussian limit", "off by"], body)
 
 
+def at_most(value: float, digits: int) -> str:
+    """Rounded up."""
+    return round_outwards(value, digits, up=True)
+
+
 def wang() -> str:
     """Three Rényi bounds on the paper's Fig. 4, beside the certified ends."""
     bracket = tr.epsilon(WANG, delta=1e-5, relation=tr.SUBSTITUTE, by=tr.Certified(effort=tr.QUICK))
@@ -95,12 +106,10 @@ def wang() -> str:
         "Wang, Balle, Kasiviswanathan 2020, Thm 27",
         "Wang, Balle, Kasiviswanathan 2020, Thm 9",
     ]
-    rows = [
-        ["certified, quick: lower end", f"{bracket.lower:.4f}", ""],
-        ["certified, quick: upper end", f"{bracket.upper:.4f}", ""],
-    ]
+    lower, upper = ends(bracket, 5)
+    rows = [["certified, quick: lower end", lower, ""], ["certified, quick: upper end", upper, ""]]
     rows += [
-        [f"Rényi: {name}", f"{bound.upper:.4f}", f"{bound.order:.3g}"]
+        [f"Rényi: {name}", at_most(bound.upper, 5), f"{bound.order:.3g}"]
         for name, bound in zip(names, bounds, strict=True)
     ]
     return table(["bound", "epsilon at delta 1e-5", "order"], rows)
@@ -108,16 +117,22 @@ def wang() -> str:
 
 PAGE = """# Other accountants beside the certified one
 
-Every number on this page is made by `make accountants` (`examples/accountants.py`); the runs are those of
-`examples/accountants.toml`. "Above it" is the Rényi bound over the upper end of the certified bracket, less
-1: what the conversion from moments costs. "Off by" is the Gaussian limit over the nearer end of the bracket,
-less 1: **where it is negative, the limit promises more privacy than there is.**
+These are accountants of this package: the Rényi bound and the Gaussian limit beside the certified bracket
+([what each is worth](../accountants.md)). Other libraries are measured in
+[benchmarks/](../../benchmarks/README.md). Every number on this page is made by `make accountants`
+(`examples/accountants.py`); the runs are those of `examples/accountants.toml`.
+
+"Certified epsilon" is the upper end, rounded up, or both ends where they differ by more than 0.1 %. "Above
+it" is the Rényi bound over the upper end of the certified bracket, less 1: what the conversion from moments
+costs. "Off by" is the Gaussian limit over the nearer end of the bracket, less 1: **where it is negative, the
+limit promises more privacy than there is.** Both are rounded towards 0, so that as much is certain.
 
 ## Poisson sampling, Gaussian noise, ADD_OR_REMOVE
 
-The Rényi bound is {poisson_median} above the certified epsilon in the median, {poisson_least} at best and
-{poisson_most} at worst. The Gaussian limit is too small in {small} of {count} settings, by up to {smallest}:
-at low rates and small deltas, where single batches that hold the record decide and no limit has set in.
+The Rényi bound is {poisson_median} above the certified epsilon in the median and {poisson_least} where it is
+closest; where it is furthest, it is {poisson_most} the certified epsilon. The Gaussian limit is too small in
+{small} of {count} settings, most of all ({smallest}) at low rates and small deltas, where single batches that
+hold the record decide and no limit has set in.
 
 {poisson}
 

@@ -1,7 +1,7 @@
 """What fixed-size batches lose when a record is exchanged: the numbers of docs/findings/substitution.md.
 
 Each row of the grid is written as soon as it is known, and rows that are there already are kept: a run that
-was stopped goes on where it was. `--fresh` starts anew.
+was stopped goes on where it was. `--fresh` starts anew. Upper ends are rounded up and lower ends down.
 """
 
 import argparse
@@ -18,12 +18,14 @@ from pathlib import Path
 
 import tightrope as tr
 from tightrope.cli.terminal import watch_items
+from tightrope.curve.digits import ends
 from tightrope.engines.game.above import Window
 from tightrope.engines.game.below import GameBelow, label_law, triangle_law
 from tightrope.engines.game.layout import USUAL
 from tightrope.engines.game.pooling import cover_triangles, largest_loss
 from tightrope.engines.game.substitution import ignore_progress
 from tightrope.files import write_whole
+from tightrope.numerics.text import round_outwards
 from tightrope.pairs.exchange import Exchange
 from tightrope.pairs.mixture import Noise
 
@@ -55,6 +57,16 @@ class Case:
     def width(self) -> float:
         """Relative to the upper end."""
         return 1 - self.lower / self.upper
+
+    @property
+    def gain(self) -> float:
+        """By how much the adversary certainly beats REMOVE, relative to it; not certain below 0."""
+        return self.lower / self.remove - 1
+
+    @property
+    def excess(self) -> float:
+        """By how much the envelope exceeds the certified upper end, relative to it."""
+        return self.envelope / self.upper - 1
 
 
 def run_of(rate: float, noise: float, steps: int) -> tr.Run:
@@ -110,6 +122,21 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def at_least(value: float, digits: int) -> str:
+    """Rounded down."""
+    return round_outwards(value, digits, up=False)
+
+
+def at_most(value: float, digits: int) -> str:
+    """Rounded up."""
+    return round_outwards(value, digits, up=True)
+
+
+def gain_in_words(gain: float) -> str:
+    """What is certainly gained."""
+    return f"{at_least(100 * gain, 2)} %" if gain > 0 else "not certain"
+
+
 def figure_4() -> str:
     """The paper's Fig. 4."""
     run = run_of(*FIGURE_4)
@@ -122,13 +149,13 @@ def figure_4() -> str:
     epsilons = table(
         ["accountant", "epsilon at delta 1e-5"],
         [
-            ["REMOVE, the paper's conjectured answer", f"{remove.epsilon(DELTA).upper:.4f}"],
-            ["certified, lower end: one adaptive adversary", f"{found.lower:.4f}"],
-            ["certified, upper end: every adaptive adversary", f"{found.upper:.4f}"],
-            ["the paper's envelope", f"{quick.epsilon(DELTA).upper:.4f}"],
-            ["Rényi, from the envelope's moments", f"{ours.upper:.4f}"],
-            ["Rényi, Wang et al. Thm 27", f"{central.upper:.4f}"],
-            ["Rényi, Wang et al. Thm 9", f"{plain.upper:.4f}"],
+            ["REMOVE, the paper's conjectured answer", at_most(remove.epsilon(DELTA).upper, 5)],
+            ["certified, lower end: one adaptive adversary", at_least(found.lower, 5)],
+            ["certified, upper end: every adaptive adversary", at_most(found.upper, 5)],
+            ["the paper's envelope", at_most(quick.epsilon(DELTA).upper, 5)],
+            ["Rényi, from the envelope's moments", at_most(ours.upper, 5)],
+            ["Rényi, Wang et al. Thm 27", at_most(central.upper, 5)],
+            ["Rényi, Wang et al. Thm 9", at_most(plain.upper, 5)],
         ],
     )
     rows = []
@@ -137,13 +164,12 @@ def figure_4() -> str:
         rows.append(
             [
                 str(epsilon),
-                f"{removed.upper:.4g}",
-                f"{bracket.lower:.4g}",
-                f"{bracket.upper:.4g}",
-                f"{100 * (1 - bracket.lower / bracket.upper):.1f} %",
-                f"{loose.upper:.4g}",
-                f"{loose.upper / bracket.upper:.3g}",
-                f"{100 * (bracket.lower / removed.upper - 1):.1f} %",
+                at_most(removed.upper, 4),
+                *ends(bracket, 4),
+                f"{at_most(100 * bracket.relative_width, 2)} %",
+                at_most(loose.upper, 4),
+                at_least(loose.upper / bracket.upper, 3),
+                gain_in_words(bracket.lower / removed.upper - 1),
             ]
         )
     heading = ["epsilon", "REMOVE", "lower end", "upper end", "width", "envelope"]
@@ -158,12 +184,12 @@ def grid_table(cases: Sequence[Case]) -> str:
             f"{case.rate:g}",
             f"{case.noise:g}",
             f"{case.steps:,}",
-            f"{case.remove:.5g}",
-            f"{case.lower:.5g}",
-            f"{case.upper:.5g}",
-            f"{100 * case.width:.2f} %",
-            f"{case.envelope:.5g}",
-            f"{100 * (case.lower / case.remove - 1):.2f} %",
+            at_most(case.remove, 5),
+            at_least(case.lower, 5),
+            at_most(case.upper, 5),
+            f"{at_most(100 * case.width, 2)} %",
+            at_most(case.envelope, 5),
+            gain_in_words(case.gain),
             f"{case.seconds:.0f}",
         ]
         for case in cases
@@ -187,9 +213,23 @@ def wide_ones(cases: Sequence[Case]) -> str:
     """The cases above the target width, each by name."""
     wide = [case for case in cases if case.width > WIDE]
     named = "; ".join(
-        f"rate {c.rate:g}, noise {c.noise:g}, {c.steps:,} steps ({100 * c.width:.2f} %)" for c in wide
+        f"rate {c.rate:g}, noise {c.noise:g}, {c.steps:,} steps ({at_most(100 * c.width, 2)} %)" for c in wide
     )
     return f"Wider than {100 * WIDE:g} %: {named or 'none'}."
+
+
+def grid_section(cases: Sequence[Case]) -> str:
+    """What all settings say together, and the settings."""
+    return GRID.format(
+        median=at_most(100 * statistics.median(case.width for case in cases), 2),
+        wide=wide_ones(cases),
+        beaten=sum(case.gain > 0 for case in cases),
+        count=len(cases),
+        gain=at_least(100 * max(case.gain for case in cases), 2),
+        loose=at_least(100 * statistics.median(case.excess for case in cases), 2),
+        loosest=at_least(100 * max(case.excess for case in cases), 2),
+        grid=grid_table(cases),
+    )
 
 
 def counterexample() -> str:
@@ -203,10 +243,8 @@ def counterexample() -> str:
             tr.delta(fixed, epsilon=epsilon, relation=tr.SUBSTITUTE, by=tr.Certified(accuracy=1e-8)),
             tr.delta(run, epsilon=epsilon, relation=tr.SUBSTITUTE, by=TIGHTLY),
         ]
-        shown = [f"[{b.lower:.10f}, {b.upper:.10f}]" for b in brackets[:2]] + [
-            f"[{brackets[2].lower:.5f}, {brackets[2].upper:.5f}]"
-        ]
-        rows.append([f"{epsilon:g}", *shown])
+        digits = zip(brackets, (10, 10, 5), strict=True)
+        rows.append([f"{epsilon:g}", *(f"[{', '.join(ends(each, count))}]" for each, count in digits)])
     return table(
         ["epsilon", "REMOVE", "(0,0,0,0,1) against (0,0,0,0,-1), fixed", "adaptive, certified"], rows
     )
@@ -226,7 +264,7 @@ def in_between() -> str:
         laws = [label_law(pair, spacing, reach) for pair in (exchange.remove, exchange.add)]
         two = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         if between is None:
-            rows.append([f"{rate:g}", f"{noise:g}", "none gains", f"{two:.5g}", "", ""])
+            rows.append([f"{rate:g}", f"{noise:g}", "none gains", at_least(two, 5), "", ""])
             continue
         law = triangle_law(between, exchange, spacing)
         assert law is not None
@@ -234,8 +272,8 @@ def in_between() -> str:
         three = math.exp(GameBelow(laws, window).play(20, ignore_progress).log_lower(0.0))
         sides = [math.sqrt(x) for x in (between.u, between.w, between.u + between.w - 2 * between.c)]
         shape = ", ".join(f"{side:.2f}" for side in sides)
-        gain = f"{100 * (three / two - 1):.2f} %"
-        rows.append([f"{rate:g}", f"{noise:g}", shape, f"{two:.5g}", f"{three:.5g}", gain])
+        gain = f"{at_least(100 * (three / two - 1), 2)} %" if three > two else "none"
+        rows.append([f"{rate:g}", f"{noise:g}", shape, at_least(two, 5), at_least(three, 5), gain])
     heading = [
         "rate",
         "noise",
@@ -247,24 +285,30 @@ def in_between() -> str:
     return table(heading, rows)
 
 
+GRID = """## On a grid, delta 1e-5
+
+The median width of epsilon is {median} %. {wide}
+
+An adaptive adversary certainly beats REMOVE in {beaten} of {count} settings. The largest certain gain in
+epsilon is {gain} %. The envelope exceeds the certified upper end by at least {loose} % in the median and by
+at least {loosest} % where it is loosest. So the paper's closing conjecture is wrong, and numerically it is a
+very good approximation.
+
+{grid}"""
 PAGE = """# Substitution without replacement
 
 Batches of a fixed size, one record exchanged. Every number on this page is made by `make findings`
-(`examples/substitution.py`); the theory is in `theorems/proofs/substitution_game.md` and
-`substitution_triangles.md`. "Adaptive gain" is by how much the certified lower end, one adversary who chooses
-after seeing the earlier outputs, exceeds the upper end of REMOVE: where it is positive, the adversary
-provably beats every run of removals.
+(`examples/substitution.py`). Upper ends, widths, REMOVE and the envelope are rounded up; lower ends, gains
+and ratios are rounded down. The theory is in `theorems/proofs/substitution_game.md` and
+`substitution_triangles.md`.
+
+The lower end is reached by one adversary who chooses after seeing the earlier outputs. "Adaptive gain" is how
+far it lies above the upper end of REMOVE. Where a gain is given, this adversary provably beats every run of
+removals.
 
 ## The paper's Fig. 4: noise 4, batches of 50 out of 1,000, 1,000 steps
 
 {figure_4}
-
-## On a grid, delta 1e-5
-
-Median width of epsilon: {median:.2f} %. {wide} An adaptive adversary certainly beats REMOVE in {beaten} of
-{count} settings, by at most {gain:.2f} % in epsilon; the envelope exceeds the certified upper end by
-{loose:.1f} % in the median and by {loosest:.0f} % at most. The paper's conjecture is wrong, and numerically
-it is a very good approximation.
 
 {grid}
 
@@ -278,13 +322,14 @@ accuracy of 1e-8.
 
 {counterexample}
 
-Adaptive: the positive entries of "adaptive gain" above. After a removal that lost more than the whole
-epsilon, what remains is an order below 1, where an addition loses strictly more: the adversary switches.
+Adaptive queries: every gain in the tables above. After a removal that lost more than the whole epsilon, what
+remains is an order below 1, where an addition loses strictly more, so the adversary switches.
 
 ## Where triangles in between win
 
-Twenty steps at epsilon 0, both values certified from below. Near epsilon 0 and at low noise a record that is
-neither opposite nor equal to the others gains; at the epsilons of common deltas it does not matter.
+Twenty steps at epsilon 0. Both deltas are certified from below, and the gain compares the two. Near epsilon 0
+and at low noise a record that is neither opposite nor equal to the others gains; at the epsilons of common
+deltas it does not matter.
 
 {in_between}
 """
@@ -303,18 +348,9 @@ def main(words: Sequence[str]) -> None:
     if options.fresh:
         rows.unlink(missing_ok=True)
     cases = grid(rows)
-    loose = [case.envelope / case.upper - 1 for case in cases]
-    gains = [case.lower / case.remove - 1 for case in cases]
     page = PAGE.format(
         figure_4=figure_4(),
-        grid=grid_table(cases),
-        median=100 * statistics.median(case.width for case in cases),
-        wide=wide_ones(cases),
-        beaten=sum(gain > 0 for gain in gains),
-        count=len(cases),
-        gain=100 * max(gains),
-        loose=100 * statistics.median(loose),
-        loosest=100 * max(loose),
+        grid=grid_section(cases),
         counterexample=counterexample(),
         in_between=in_between(),
     )

@@ -12,7 +12,7 @@ import pytest
 from quick_paper import IN_ONE_PROCESS, ITEMS, quick
 from reproduction.__main__ import plain_claim
 from reproduction.markdown import markdown_table
-from reproduction.paper.item import AGREES, CORRECTED, Item, Made, PaperClaim
+from reproduction.paper.item import AGREES, CORRECTED, UNDECIDED, Item, Made, PaperClaim, PaperVerdict
 from reproduction.paper.page import page_text
 from shell import Shell
 
@@ -40,28 +40,32 @@ def test_every_item_makes_claims_and_every_correction_is_argued(claims: Claims) 
     for claim in claims:
         assert claim["paper"], claim
         assert claim["certified"], claim
-        assert claim["verdict"] in ("agrees", "sharpened", "corrected")
-        if claim["verdict"] == "corrected" and claim["item"] != "table-1":
+        assert claim["verdict"] in ("agrees", "sharpened", "printed as an upper bound", "corrected")
+        if claim["verdict"] == "corrected":
             assert len(claim["why"]) > 40, claim
 
 
 def test_the_corrections_are_those_that_are_known(claims: Claims) -> None:
-    """Theorem 15, the number of draws, the densities, Table 1, Prop. 11, the bias, the last conjecture."""
+    """Prop. 11 twice, the number of draws, the densities, Thm. 15, the last conjecture twice, the bias."""
     corrected = Counter(claim["item"] for claim in claims if claim["verdict"] == "corrected")
-    assert set(corrected) == {
-        "figure-1",
-        "randomized-response",
-        "table-1",
-        "figure-4",
-        "closing-conjecture",
-        "dataset-size",
+    assert corrected == {
+        "figure-1": 3,
+        "randomized-response": 1,
+        "figure-4": 1,
+        "closing-conjecture": 2,
+        "dataset-size": 1,
     }
     (count,) = [claim for claim in claims if "3,342,306" in claim["paper"]]
     assert "4,493,599" in count["certified"]
-    cells = [claim for claim in of(claims, "table-1") if "0.96" in claim["paper"]]
-    assert cells
-    assert cells[0]["verdict"] == "corrected"
-    assert any(0.947195 < value < 0.947197 for value in numbers(cells[0]["certified"]))
+
+
+def test_the_numbers_of_table_1_are_valid_as_printed_with_the_exact_ones_beside_them(claims: Claims) -> None:
+    bounds = Counter(claim["item"] for claim in claims if claim["verdict"] == "printed as an upper bound")
+    assert bounds == {"table-1": 7}
+    (cell,) = [claim for claim in of(claims, "table-1") if claim["paper"] == "0.96"]
+    assert any(0.947195 < value < 0.947197 for value in numbers(cell["certified"]))
+    for claim in of(claims, "table-1", "δ = "):
+        assert numbers(claim["certified"])[1] < float(claim["paper"]), claim
 
 
 def test_the_crossing_of_two_laplace_steps_has_ten_digits(claims: Claims) -> None:
@@ -113,7 +117,7 @@ def test_the_command_makes_the_same_claims_and_the_same_bytes(claims: Claims, tm
 def test_without_json_the_command_prints_a_table(reproduce: Shell, tmp_path: Path) -> None:
     code, out, _ = reproduce(f"paper --out {tmp_path} --item table-1 --quick")
     assert code == 0
-    assert "3 agrees, 0 sharpened, 7 corrected, 0 undecided" in out
+    assert "3 agrees, 0 sharpened, 7 printed as an upper bound, 0 corrected, 0 undecided" in out
     assert f"The page: {tmp_path / 'paper.md'}" in out
 
 
@@ -137,14 +141,22 @@ def test_bad_options_are_refused_before_anything_is_made(reproduce: Shell, tmp_p
 
 
 def test_the_page_decides_every_claim() -> None:
-    rows = re.findall(
-        r"\*\*(agrees|sharpened|corrected|undecided)\*\* \|$",
-        (ROOT / "docs" / "paper.md").read_text(),
-        re.MULTILINE,
-    )
-    counts = Counter(rows)
-    assert counts.total() == 51
-    assert counts["undecided"] == 0
+    assert sum(count_verdicts().values()) == 51
+    assert count_verdicts()[UNDECIDED] == 0
+
+
+def test_where_the_readme_counts_claims_it_counts_those_of_the_page() -> None:
+    counts = count_verdicts()
+    for said in re.findall(r"Of \d+ claims[^.:]*", " ".join((ROOT / "README.md").read_text().split())):
+        stated = [int(number) for number in re.findall(r"\d+", said)]
+        assert stated == [counts.total(), *(counts[verdict] for verdict in PaperVerdict if counts[verdict])]
+
+
+def count_verdicts() -> Counter[PaperVerdict]:
+    """How many claims of docs/paper.md have each verdict."""
+    words = "|".join(verdict.value for verdict in PaperVerdict)
+    page = (ROOT / "docs" / "paper.md").read_text()
+    return Counter(PaperVerdict(word) for word in re.findall(rf"\*\*({words})\*\* \|$", page, re.MULTILINE))
 
 
 def test_a_folder_that_cannot_be_is_refused(reproduce: Shell, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from precise import laplace_step_delta, mp, mpf, two_step_delta
 from quick_paper import IN_ONE_PROCESS, make_quickly, quick
 from reproduction.paper import figure_1_curves, randomized_response, table_1
 from reproduction.paper.exact_lines import ExactCurve, exceeds_somewhere, find_crossings, repeat
-from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Made, PaperClaim
+from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, UPPER_BOUND, Made, PaperClaim
 from reproduction.paper.laplace_lattice import LaplaceStep, Lattice
 from reproduction.paper.laplace_lead import find_lead, lead_falls, leads, leads_from_0
 from tightrope.engines.outcomes import exact_delta
@@ -266,21 +266,36 @@ def test_remove_dominates_at_some_numbers_of_steps(made: dict[str, Made]) -> Non
 # -- Table 1 -------------------------------------------------------------------------------------------------
 
 
-def test_two_entries_of_table_1_agree_and_six_are_too_high(made: dict[str, Made]) -> None:
+def test_two_entries_of_table_1_are_exact_and_six_are_upper_bounds(made: dict[str, Made]) -> None:
     found = [each for each in made["table-1"].claims if "δ = " in each.where]
-    agreeing = [each.printed for each in found if each.verdict is AGREES]
-    assert agreeing == ["12.98", "10.62"]
-    assert all("too high" in each.certified for each in found if each.verdict is CORRECTED)
-    assert "6 of 8" in claim(made["table-1"], "eight epsilons").certified
+    assert [each.printed for each in found if each.verdict is AGREES] == ["12.98", "10.62"]
+    bounds = [each for each in found if each.verdict is UPPER_BOUND]
+    assert len(bounds) == 6
+    assert all("valid, at least 0.0" in each.certified for each in bounds)
+    together = claim(made["table-1"], "eight epsilons")
+    assert together.verdict is UPPER_BOUND
+    assert together.certified.startswith("8 of 8 are valid upper bounds, 0.0030 to 0.0193 above")
+    assert "2 are also that value" in together.certified
+
+
+def test_a_table_with_a_number_that_is_too_low_is_corrected() -> None:
+    above = table_1.TableEntry("Poisson", 1e-6, "0.96", tr.Bracket(0.94719, 0.9472))
+    below = table_1.TableEntry("Poisson", 1e-6, "0.93", tr.Bracket(0.94719, 0.9472))
+    assert table_1.claim_digits([above]).verdict is UPPER_BOUND
+    assert "promises what holds" in table_1.claim_digits([above]).why
+    assert table_1.claim_digits([above, below]).verdict is CORRECTED
+    assert table_1.claim_digits([above, below]).why == ""
 
 
 @pytest.mark.parametrize(
     ("printed", "low", "high", "verdict", "words"),
     [
-        ("0.96", 0.94719, 0.9472, CORRECTED, "too high by 0.012"),
+        ("0.96", 0.94719, 0.9472, UPPER_BOUND, "valid, at least 0.012 above the exact value"),
         ("0.96", 0.9551, 0.9552, AGREES, "agrees"),
         ("0.96", 0.9549, 0.9551, UNDECIDED, "undecided"),
-        ("0.96", 0.9651, 0.9652, CORRECTED, "too low by 0.0050"),
+        ("0.96", 0.9649, 0.9651, UNDECIDED, "undecided"),
+        ("0.96", 0.96515, 0.9652, CORRECTED, "too low by at least 0.0051"),
+        ("0.96", 0.93, 0.99, UNDECIDED, "undecided"),
         ("0.80", 0.8, 0.804, AGREES, "agrees"),
     ],
 )
@@ -289,4 +304,4 @@ def test_a_cell_is_judged_by_its_bracket(
 ) -> None:
     cell = table_1.TableEntry("Poisson", 1e-6, printed, tr.Bracket(low, high))
     assert cell.verdict is verdict
-    assert cell.words.startswith(words[:-1])
+    assert cell.words == words

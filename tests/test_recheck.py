@@ -413,6 +413,15 @@ def test_the_two_claims_for_one_command_of_opacus_are_held_against_one_bracket(
 # the command
 
 
+def test_no_claim_is_called_looser_than_it_certainly_is(shipped: tuple[RecheckedRun, ...]) -> None:
+    said = {row[0]: row[4] for row in table(shipped)}
+    above = [each for each in shipped if said[each.run.id].endswith(" % above")]
+    assert len(above) > 20
+    for each in above:
+        assert each.excess is not None
+        assert 0 <= 100 * each.excess - int(said[each.run.id].removesuffix(" % above")) < 1
+
+
 def test_the_page_is_what_the_command_prints(reproduce: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     code, out, err = reproduce("published examples/papers.toml --markdown")

@@ -1,10 +1,13 @@
 """Whatever is printed of a bound, read back as a number, is on the safe side of it."""
 
+import ast
+import doctest
 import math
 import random
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -97,8 +100,14 @@ def test_tables_and_statements_print_no_upper_end_too_small() -> None:
     table = tr.contrast(run, delta=[1e-6, 1e-5])
     lines = {tuple(line.split()[:2]): line for line in str(table).splitlines()}
     for row in table.rows:
-        printed = re.findall(r"\d+\.\d{4}", lines[row.sampling.__name__, row.relation.name])
+        printed = re.findall(
+            r"(?<![\d(])\d+\.\d{4}(?![\dx])", lines[row.sampling.__name__, row.relation.name]
+        )
         assert all(float(text) >= e.upper for text, e in zip(printed, row.epsilons, strict=True))
+        for words, ratio in zip(table.ratios_in_words(row), row.ratios, strict=False):
+            numbers = read(words)
+            assert len(numbers) < 2 or numbers[0] <= ratio.lower
+            assert not numbers or numbers[-1] >= ratio.upper
     attack = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).trade_off()
     for line in str(attack).splitlines()[2:]:
         rate, lower, upper = read(line)
@@ -127,3 +136,55 @@ def test_a_claim_that_nobody_states_is_the_proved_epsilon_rounded_up() -> None:
             verdict=Verdict.MATCHES,
         )
         assert upper <= choose_claim(audit) <= upper + 1e-4 or size > 1e15
+
+
+def test_what_an_accountant_is_off_by_is_not_exaggerated() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    by = [tr.Certified(), tr.Renyi(), tr.GaussianLimit()]
+    compared = tr.compare(run, relation=tr.ADD_OR_REMOVE, delta=1e-6, by=by)
+    ((bracket,), (bound,), (limit,)) = (row.epsilons for row in compared.rows)
+    assert isinstance(bracket, Bracket)
+    ((above,), (below,)) = (read(compared.locate(row, 0)) for row in compared.rows[1:])
+    assert 0 <= bound.upper / bracket.upper - 1 - above / 100 < 1e-4  # type: ignore[union-attr]
+    assert 0 <= below / 100 - (limit.value / bracket.lower - 1) < 1e-4  # type: ignore[union-attr]
+
+
+# -- in the code: ends go through round_outwards, which knows their side -------------------------------------
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("src", "reproduction", "examples")
+SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SIDES = {"lower", "upper", "beyond", "chosen_after"}
+
+
+def nearest_ends(source: str) -> list[str]:
+    """The places where an f-string rounds something made of an end of a bracket to the nearest number."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FormattedValue) or node.format_spec is None:
+            continue
+        names = {part.attr for part in ast.walk(node.value) if isinstance(part, ast.Attribute)}
+        spec = "".join(
+            str(part.value) for part in ast.walk(node.format_spec) if isinstance(part, ast.Constant)
+        )
+        if names & SIDES and re.search(r"[efgEFG%]$", spec):
+            found.append(ast.unparse(node.value))
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_no_end_is_rounded_to_the_nearest_number(path: Path) -> None:
+    assert nearest_ends(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_example_shows_how_to_round_an_end_to_the_nearest_number(path: Path) -> None:
+    examples = doctest.DocTestParser().get_examples(re.sub(r"^(```|~~~).*", "", path.read_text(), flags=re.M))
+    assert [end for example in examples for end in nearest_ends(example.source)] == []
+
+
+def test_an_end_that_is_rounded_to_the_nearest_number_would_be_noticed() -> None:
+    assert nearest_ends('f"{found.upper:.4f}"') == ["found.upper"]
+    assert nearest_ends('f"{100 * (a.lower / b.upper - 1):.1f} %"') == ["100 * (a.lower / b.upper - 1)"]
+    assert nearest_ends('f"{found.upper}, {found.value:.3g}, {name.lower():>9}"') == []

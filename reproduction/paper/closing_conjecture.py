@@ -10,7 +10,7 @@ from reproduction.markdown import markdown_table
 from reproduction.paper.closing_map import AT_DELTA, MapCell, Place, percent, solve
 from reproduction.paper.closing_picture import draw, inches
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Item, Made, Making, PaperClaim
-from reproduction.paper.numbers import at_most, save_rows, show
+from reproduction.paper.numbers import at_least, at_most, save_rows, show
 from reproduction.paper.pictures import save_picture
 from tightrope.curve.digits import ends
 
@@ -79,7 +79,7 @@ def _row(cell: MapCell) -> list[str]:
     epsilons = [ends(cell.remove)[1], *ends(cell.substitute), ends(cell.envelope)[1]]
     certain = "yes" if cell.is_certain else "no"
     place = [f"{cell.rate:g}", f"{cell.noise:g}", str(cell.steps), AT_DELTA]
-    return [*place, *epsilons, f"{cell.gain:.3e}", f"{cell.gap:.3e}", certain]
+    return [*place, *epsilons, at_least(cell.gain, 4), at_least(cell.gap, 4), certain]
 
 
 def _claims(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> tuple[PaperClaim, ...]:
@@ -104,7 +104,7 @@ def _claims(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> tuple
             "Sec. 8, closing conjecture: adaptive queries",
             statement,
             f"an adaptive adversary certainly beats REMOVE in {len(beaten)} of {len(cells)} settings at "
-            f"delta {AT_DELTA}, by up to {percent(most.gain)} in epsilon ({most})",
+            f"delta {AT_DELTA}; the largest certain gain in epsilon is {percent(most.gain)} ({most})",
             CORRECTED if beaten or any(example.refutes_adaptively for example in examples) else UNDECIDED,
             "After removals that lost more than the whole epsilon, what remains is an order below 1, where "
             "an addition loses strictly more than a removal: the adversary switches. So the conjecture "
@@ -115,9 +115,9 @@ def _claims(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> tuple
         PaperClaim(
             "Sec. 8, after Fig. 4",
             "the gap between REMOVE and the composed envelope motivates future work",
-            f"the certified bracket is {100 * statistics.median(widths):.2f} % wide in the median and "
-            f"{100 * max(widths):.2f} % at most, and the envelope up to {percent(worst_gap.gap)} above its "
-            f"upper end ({worst_gap})",
+            f"the certified bracket is at most {at_most(100 * statistics.median(widths), 2)} % wide in the "
+            f"median and {at_most(100 * max(widths), 3)} % anywhere. The envelope is furthest above its "
+            f"upper end, by at least {percent(worst_gap.gap)}, at {worst_gap}",
             SHARPENED if closed else AGREES,
         ),
     )
@@ -136,10 +136,10 @@ def _passage(examples: Sequence[FixedExample], cells: Sequence[MapCell]) -> str:
             f"*Adaptive queries:* SUBSTITUTE is played as a game ([why it is exact]({GAME})), from below "
             f"with one adversary's actual policy. At delta {AT_DELTA} its certified lower end is above "
             f"REMOVE's upper end in {sum(cell.is_certain for cell in cells)} of {len(cells)} settings; the "
-            f"gain in epsilon is {percent(statistics.median(gains))} in the median and "
-            f"{percent(max(gains))} at most. The paper's envelope, valid and composed, is "
-            f"{percent(statistics.median(gaps))} above the certified upper end in the median and "
-            f"{percent(max(gaps))} at most.",
+            f"certain gain in epsilon, rounded down, is {percent(statistics.median(gains))} in the median "
+            f"and {percent(max(gains))} at its largest. The paper's envelope, valid and composed, is at "
+            f"least {percent(statistics.median(gaps))} above the certified upper end in the median and at "
+            f"least {percent(max(gaps))} where it is loosest.",
             _list_cells(cells),
         ]
     )

@@ -206,8 +206,7 @@ def _tell_trials(trials: Sequence[SizeTrial]) -> str:
         f"**Tried.** At epsilon {size.epsilon:g} and beta {size.beta:g} the shift is {size.shift}, and the "
         f"exact probability of an estimate above n is {size.chance_above:.6f}. Of {seeded.draws:,} draws "
         f"from a seed {seeded.above:,} were above; the interval at confidence 1 - {FAILURE:g}, "
-        f"[{seeded.interval.lower:.4f}, {seeded.interval.upper:.4f}], {inside[seeded.agrees()]} the exact "
-        "probability."
+        f"{show(seeded.interval, 3)}, {inside[seeded.agrees()]} the exact probability."
     )
     if not others:
         return text + " OpenDP is not installed, so its noise was not tried."

@@ -107,13 +107,13 @@ def claim_for_all_steps(leads: Sequence[Lead]) -> PaperClaim:
     )
     return PaperClaim(
         "Prop. 11, with Laplace noise",
-        "no pair of datasets realizes the curve of k steps, for all k > 1",
+        "no pair of datasets realizes the curve of k steps for all k > 1, read as: for every single k",
         f"for k = {list_numbers(dominated)} remove is larger at every ε > 0 at which it is not 0. The curves "
         f"cross again {fives or 'nowhere'}",
         CORRECTED if dominated else AGREES,
         f"The illustration shows the proposition for k = 2. For most k up to {len(leads)} the pair that "
-        "removes the record realizes the curve of add or remove at every ε ≥ 0. That some k > 1 has no "
-        "such pair, as the section opens, is right.",
+        "removes the record realizes the curve of add or remove at every ε ≥ 0. Read as the section opens, "
+        "for some k > 1, or as one pair for all k, the proposition is right, and k = 2 shows it.",
     )
 
 
@@ -201,7 +201,7 @@ def claim_simulation(found: Sequence[Panel], workload: Workload) -> PaperClaim:
         "Fig. 1, Monte Carlo",
         f"estimates are within 0.001 of the truth at all {POINTS} values of ε, with probability 99 %",
         f"{held} of {asked} intervals contain the whole certified bracket; the largest error is "
-        f"{at_most(error, 3)}, allowed are {margin:.3g} with {workload.draws:,} draws",
+        f"{at_most(error, 3)}, allowed are {at_most(margin, 3)} with {workload.draws:,} draws",
         AGREES if held == asked else CORRECTED,
     )
 
@@ -230,7 +230,7 @@ def passage(found: Sequence[Panel], leads: Sequence[Lead], lattice: Lattice, wor
     agreed, asked = curves.count_agreeing(found)
     crossing_rows = [["k", "crossing, certified", "interval's width"]]
     crossing_rows += [
-        [str(each.steps), show(each.crossing, DIGITS), f"{each.crossing.width:.1e}"]
+        [str(each.steps), show(each.crossing, DIGITS), at_most(each.crossing.width, 2)]
         for each in leads
         if each.crossing is not None
     ]

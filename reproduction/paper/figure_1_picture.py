@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reproduction.paper.figure_1_curves import RATE, SCALE, SHOWN_TO, Curve, Panel, clearest_break
-from reproduction.paper.numbers import at_least
+from reproduction.paper.numbers import at_least, certain_digits
 from reproduction.paper.pictures import BLUE, GREY, INK, VERMILION, bold, clear_frame, leader
 from tightrope.curve.bracket import Bracket
 
@@ -76,7 +76,7 @@ def _curves(axes: "Axes", panel: Panel, crossing: Bracket | None) -> None:
     if crossing is not None:
         where = (crossing.lower, _height(panel.remove, crossing.lower))
         axes.plot(*([each] for each in where), **RING)
-        words = f"they cross at\nε = {(crossing.lower + crossing.upper) / 2:.10f}"
+        words = f"they cross at\nε = {certain_digits(crossing)}…"
         _name(axes, words, where, CROSSING_NAMED[panel.steps], INK)
     if panel.steps in BREAK_NAMED:
         clear = clearest_break(panel.steps)

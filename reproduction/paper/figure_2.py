@@ -138,8 +138,9 @@ def claim_worst(numbers: NoiseNumbers) -> PaperClaim:
     return PaperClaim(
         "Sec. 6",
         "noise for ε = 1 with Poisson sampling, but batches without replacement: ε could be above 10",
-        f"{show(worst.epsilon)} at rate {worst.meant.rate:g} (noise {worst.meant.found.value:.4f}); above "
-        f"10 at the {len(beyond)} of {len(numbers.mistaken)} rates up to {max(beyond, default=0.0):.3g}",
+        f"{show(worst.epsilon)} at rate {worst.meant.rate:g} (noise {at_most(worst.meant.found.value, 4)}); "
+        f"above 10 at the {len(beyond)} of {len(numbers.mistaken)} rates up to "
+        f"{max(beyond, default=0.0):.3g}",
         SHARPENED if worst.epsilon.lower > 10 else CORRECTED,
         "It is above 10 at every low rate, grows as the rate falls, and is nearly 20 at the left end of the "
         "figure."

@@ -14,6 +14,7 @@ from reproduction.paper.figure_2_noise import (
     NoisePoint,
     Transition,
 )
+from reproduction.paper.numbers import at_most
 from reproduction.paper.pictures import DASHED, GREY, INK, VERMILION, bold, clear_frame, head, leader
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _spent(axes: "Axes", runs: Sequence[MistakenRun]) -> None:
     words = "what it spends if batches are\ndrawn without replacement"
     axes.text(0.0021, 12.2, words, **bold(VERMILION, va="center"))
     place: dict[str, Any] = {"xytext": (8, 3), "textcoords": "offset points", "va": "bottom"}
-    axes.annotate(f"ε = {at[1]:.1f} at rate {at[0]:g}", at, **place, **bold(VERMILION))
+    axes.annotate(f"ε = {at_most(at[1], 3)} at rate {at[0]:g}", at, **place, **bold(VERMILION))
     axes.annotate("intended: ε = 1", (1, meant), **BESIDE, **bold(COLOURS[POISSON_1], annotation_clip=False))
     axes.set(ylim=(0, 23), yticks=(0, 5, 10, 15, 20), xlabel="sampling rate")
     axes.set_ylabel("ε of the run with the\nnoise of Poisson, ε = 1", color=INK)

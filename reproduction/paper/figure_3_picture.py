@@ -15,6 +15,7 @@ from reproduction.paper.figure_3_splits import (
     LeadInterval,
     SplitPoint,
 )
+from reproduction.paper.numbers import at_least
 from reproduction.paper.pictures import (
     BLUE,
     DASHED,
@@ -119,5 +120,5 @@ def _name_ratios(axes: "Axes", found: Sequence[SplitPoint]) -> None:
     axes.plot([SETTLED], [1.0], "o", color=BLUE, markersize=5, zorder=4)
     axes.annotate(words, (SETTLED, 1.0), xytext=(0.72, 1.075), **text)
     best = max(found, key=lambda point: point.gain if point.epsilon < SETTLED else 0.0)
-    words = f"adaptive choices reach up to {100 * (best.gain - 1):.1f} % more\nthan the best fixed split"
+    words = f"adaptive choices reach {at_least(100 * (best.gain - 1), 2)} % more\nthan the best fixed split"
     axes.annotate(words, (best.epsilon, best.gain), xytext=(0.72, 1.16), **text)

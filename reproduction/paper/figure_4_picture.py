@@ -98,10 +98,8 @@ def _beyond_trivial(axes: "Axes", one: Sequence[OneStep]) -> None:
 def _composed(axes: "Axes", lines: Sequence[AccountantLine], certified: AccountantLine) -> None:
     """Delta by every accountant; the legend gives the epsilons at DELTA."""
     for line in lines:
-        one_sided = not line.epsilon.lower
-        value = at_most(line.epsilon.upper, 5) if one_sided else f"{line.epsilon.upper:.4f}"
-        deltas = [found.upper for found in line.deltas]
-        axes.plot(line.epsilons, deltas, label=f"{value}  {line.name}", **STYLES[line.name])
+        deltas, most = [found.upper for found in line.deltas], at_most(line.epsilon.upper, 5)
+        axes.plot(line.epsilons, deltas, label=f"{most}  {line.name}", **STYLES[line.name])
     ends = [found.lower for found in certified.deltas], [found.upper for found in certified.deltas]
     axes.vlines(certified.epsilons, *ends, color=INK, linewidth=1.5, zorder=5)
     label = f"{at_least(certified.epsilon.lower, 5)} to {at_most(certified.epsilon.upper, 5)}  certified"

@@ -20,11 +20,12 @@ class PaperVerdict(Enum):
 
     AGREES = "agrees"
     SHARPENED = "sharpened"  # true, and more is certain now
+    UPPER_BOUND = "printed as an upper bound"  # valid as printed, above the exact value
     CORRECTED = "corrected"  # not true as printed
     UNDECIDED = "undecided"  # the brackets do not tell
 
 
-AGREES, SHARPENED, CORRECTED, UNDECIDED = PaperVerdict
+AGREES, SHARPENED, UPPER_BOUND, CORRECTED, UNDECIDED = PaperVerdict
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from tightrope.curve.bracket import Bracket
@@ -44,6 +45,16 @@ def show(bracket: Bracket, digits: int | None = None) -> str:
     '[0.9471, 0.9472]'
     """
     return f"[{', '.join(ends(bracket, digits))}]"
+
+
+def certain_digits(bracket: Bracket) -> str:
+    """The digits that both ends begin with.
+
+    >>> certain_digits(Bracket(0.371279182689, 0.371279182692))
+    '0.3712791826'
+    """
+    both = zip(*ends(bracket, 15), strict=False)
+    return "".join(digit for digit, _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
 
 def at_least(value: float, digits: int) -> str:

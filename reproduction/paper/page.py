@@ -17,9 +17,10 @@ Mechanisms under Composition* (2024), reproduced. Every number on this page was 
     {command}
 
 and every number of ours is certified: the truth lies between the two ends given, or within the digits
-printed. **agrees** means that the printed claim holds as printed, **sharpened** that it holds and more is
-certain now, **corrected** that it does not hold as printed; the reason stands below the table. **undecided**
-would mean that the brackets do not tell.
+printed. Lower ends are rounded down and upper ends up. **agrees** means that the claim holds as printed,
+**sharpened** that it holds and more is certain now. **printed as an upper bound** means that the number is
+valid as printed, and that the exact one beside it is smaller. **corrected** means that the claim does not
+hold as printed; the reason stands below the table. **undecided** would mean that the brackets do not tell.
 """
 _QUICK = """
 This is the quick version: fewer draws, coarser grids, hardly any substitution games. Leave out

@@ -94,7 +94,7 @@ def claim_every_k(dominated: Sequence[int], most: int) -> PaperClaim:
     beyond = [str(steps) for steps in dominated if steps > 1]
     return PaperClaim(
         "Prop. 11",
-        "no pair of datasets realizes the curve of k steps, for all k > 1",
+        "no pair of datasets realizes the curve of k steps for all k > 1, read as: for every single k",
         f"of k = 2 to {most}, remove is at least add at every e^ε ≥ 1 for k = {', '.join(beyond)}, and only "
         "for these"
         if beyond
@@ -103,7 +103,8 @@ def claim_every_k(dominated: Sequence[int], most: int) -> PaperClaim:
         "The proof shows k = 2. At the k listed the pair that removes the record realizes the whole curve "
         "of add or remove, so that this example does not prove the proposition for them. At all others it "
         "does: add is larger somewhere, and remove, whose largest loss is larger, at the end. The curves "
-        "are linear between their kinks, so exact fractions there decide.",
+        "are linear between their kinks, so exact fractions there decide. Read as the section opens, for "
+        "some k > 1, or as one pair for all k, the proposition is right, and k = 2 proves it.",
     )
 
 

@@ -59,13 +59,13 @@ no relation is stated, add-or-remove comes first and substitute second. *Proved 
 batches as the named lines of code draw them: for a shuffle a lower end, which real neighbouring datasets
 reach, and an upper end without amplification where one is proved.
 
-A claim above the certified epsilon is valid for that sampling, and loose, as bounds from Rényi moments are. A
-claim can be right for the sampling that was accounted and say nothing about other batches: to shuffle and to
-account Poisson sampling is a common practice (Chua et al. 2024, arXiv 2411.04205), and the documentation of
-some of these projects says so itself. *Claim too small* means that real neighbouring datasets reach a larger
-epsilon than the claim, if batches are drawn as stated in orders that are uniformly random and the model is
-released after every step, as these accountants assume. *Not decided* means that the claim lies between the
-proved ends, and *missing* is what one would have to know besides.
+A claim above the certified epsilon is valid for that sampling, and loose, as bounds from Rényi moments are;
+by how much is rounded down. A claim can be right for the sampling that was accounted and say nothing about
+other batches: to shuffle and to account Poisson sampling is a common practice (Chua et al. 2024, arXiv
+2411.04205), and the documentation of some of these projects says so itself. *Claim too small* means that real
+neighbouring datasets reach a larger epsilon than the claim, if batches are drawn as stated in orders that are
+uniformly random and the model is released after every step, as these accountants assume. *Not decided* means
+that the claim lies between the proved ends, and *missing* is what one would have to know besides.
 """
 
 
@@ -110,8 +110,13 @@ def _in_short(bracket: Bracket) -> str:
 
 def _against(found: RecheckedRun) -> str:
     if found.standing is ClaimStanding.ABOVE and found.excess is not None:
-        return f"{100 * found.excess:.0f} % above"
+        return f"{_percent(found.excess)} above"
     return _unless_unknown(found.standing)
+
+
+def _percent(excess: float) -> str:
+    """What a claim certainly exceeds the truth by, rounded down."""
+    return f"{math.floor(100 * excess)} %"
 
 
 def _unless_unknown(standing: ClaimStanding) -> str:
@@ -139,7 +144,7 @@ def summary(found: Sequence[RecheckedRun]) -> list[str]:
     small = _names(each for each in known if each.standing is ClaimStanding.TOO_SMALL)
     told = [f"{len(found)} settings, of which {len(known)} state enough to be accounted again."]
     if above:
-        spread = f"by {100 * min(above):.0f} % to {100 * max(above):.0f} %"
+        spread = f"by {_percent(min(above))} to {_percent(max(above))}"
         told.append(f"As accounted, {len(above)} claims are above the certified epsilon, {spread}.")
     told.append(
         f"As accounted, the claim is too small in: {small}."

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -193,14 +194,26 @@ def _theorem(because: tuple[object, ...]) -> str:
 
 def _locate(bracket: Bracket, answer: Answer) -> str:
     if isinstance(answer, UpperBound):
-        return "" if not 0 < bracket.upper < math.inf else f"{answer.upper / bracket.upper - 1:+.2%}"
+        return "" if not 0 < bracket.upper < math.inf else _percent(answer.upper / bracket.upper - 1)
     if isinstance(answer, Approximation):
         if bracket.lower <= answer.value <= bracket.upper:
             return "inside the bracket"
         too = "too small" if answer.value < bracket.lower else "too large"
         end = bracket.lower if answer.value < bracket.lower else bracket.upper
-        return too if not 0 < end < math.inf else f"{answer.value / end - 1:+.2%}, {too}"
+        return too if not 0 < end < math.inf else f"{_percent(answer.value / end - 1)}, {too}"
     if answer.lower <= bracket.lower and bracket.upper <= answer.upper:
         return "holds the bracket"
     overlaps = answer.lower <= bracket.upper and bracket.lower <= answer.upper
     return "overlaps the bracket" if overlaps else "misses the bracket"
+
+
+def _percent(share: float) -> str:
+    """With two decimals, rounded towards 0: so much is certain.
+
+    >>> _percent(0.79866), _percent(-0.146888), _percent(math.inf)
+    ('+79.86%', '-14.68%', '+inf%')
+    """
+    if math.isinf(share):
+        return f"{share:+}%"
+    long = Context(prec=400)  # 309 digits before the point
+    return f"{Decimal(100 * share).quantize(Decimal('0.01'), ROUND_DOWN, long):+f}%"

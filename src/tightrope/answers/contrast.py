@@ -40,7 +40,7 @@ _SAMPLED: dict[type[Sampling], str] = {
     WithoutReplacement: "batches are drawn without replacement",
 }
 _NOTE = (
-    "Certified upper ends of epsilon, rounded up (times the claimed one, to three digits); "
+    "Certified upper ends of epsilon, rounded up (and how many times the claimed one); "
     "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
 )
 _RELATED = {
@@ -172,7 +172,7 @@ class Contrast:
         ]
 
     def ratios_in_words(self, row: ContrastRow) -> list[str]:
-        """What to write beside each epsilon: " (16.1x)", " (16.1x to 17.2x)", " (claimed)" or nothing."""
+        """What to write beside each epsilon: " (16.11x)", " (16.1x to 17.2x)", " (claimed)" or nothing."""
         if (row.sampling, row.relation) == self.claimed:
             return [" (claimed)"] * len(row.epsilons)
         return [_write_ratio(ratio) for ratio in row.ratios] or [""] * len(row.epsilons)
@@ -182,9 +182,14 @@ def _write_ratio(ratio: Bracket) -> str:
     if not math.isfinite(ratio.upper):
         return " (infinitely larger)" if math.isinf(ratio.lower) else ""
     if ratio.relative_width <= ONE_NUMBER:
-        return f" ({float(f'{ratio.upper:.3g}'):,.12g}x)"
-    lower, upper = (f"{float(end):,.12g}x" for end in ends(ratio, 3))
-    return f" ({lower} to {upper})"
+        return f" ({_plain(ends(ratio, 4)[1])}x)"
+    lower, upper = ends(ratio, 3)
+    return f" ({_plain(lower)}x to {_plain(upper)}x)"
+
+
+def _plain(rounded: str) -> str:
+    """A number of few digits without an exponent, with commas."""
+    return f"{float(rounded):,.12g}"
 
 
 def contrast(

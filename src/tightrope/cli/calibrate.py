@@ -212,5 +212,6 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
     words = f"the size of a batch{on_average} out of {records} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=records)
     rate = calibration.value / records
-    more = f"{on_average} out of {records:,} records (rate {rate:.6g})"
+    # a larger rate is less private
+    more = f"{on_average} out of {records:,} records (rate {round_outwards(rate, show.DIGITS, up=False)})"
     print_calibration(typed, asked, more=more, also={"rate": rate}, form=form)

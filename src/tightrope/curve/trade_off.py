@@ -17,7 +17,7 @@ from tightrope.curve.curve import Answers, elementwise
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics import check, html
 from tightrope.numerics.floats import Floats, ceil_fraction, floor_fraction
-from tightrope.numerics.text import align
+from tightrope.numerics.text import align, round_outwards
 from tightrope.setting.given import exactly
 from tightrope.theorems.evidence import Evidence
 
@@ -191,7 +191,8 @@ class TradeOff:
         if hits.relative_width > 4 * self.curve.accuracy and not self.curve.leaves_a_gap:
             raise NotPreciseEnough(
                 f"the true positive rate at {{false_positive_rate={float(rate):g}}} could not be certified "
-                f"to {{accuracy={self.curve.accuracy:g}}}, only to {hits.relative_width:.1e}",
+                f"to {{accuracy={self.curve.accuracy:g}}}, "
+                f"only to {round_outwards(hits.relative_width, 2, up=True)}",
                 "Ask for a coarser {accuracy} or another rate.",
             )
         return hits, _common(misses, Bracket(0.0, ceil_fraction(1 - rate)), _complement(hits))

@@ -21,6 +21,7 @@ from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, log_ends, next_up
+from tightrope.numerics.text import round_outwards
 from tightrope.pairs.schedule import Schedule
 
 KEPT_LOCALS = 8
@@ -108,7 +109,7 @@ class Composition:
         if found.width > accuracy:
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
-                f"only to {found.width:.1e}",
+                f"only to {round_outwards(found.width, 2, up=True)}",
                 "Ask for a coarser {accuracy}, or for another {epsilon} or {delta}.",
             )
         return found

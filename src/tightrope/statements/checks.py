@@ -82,7 +82,7 @@ def find_contradictions(entries: Mapping[str, Any]) -> Iterator[InvalidSetting]:
     for name in ("accounted", "runs") if computed is not None else ():
         ends = getattr(computed, name)
         if ends.upper is not None and ends.lower > ends.upper:
-            above = f"lower = {ends.lower:g} is above upper = {ends.upper:g}"
+            above = f"lower = {write_number(ends.lower)} is above upper = {write_number(ends.upper)}"
             yield UnusableFile(f"certified.{name}:", above, "Make the statement anew.")
 
 

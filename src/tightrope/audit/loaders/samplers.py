@@ -26,6 +26,7 @@ from tightrope.audit.loaders.words import (
 from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction, next_down
+from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import Poisson
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
@@ -202,7 +203,7 @@ def _read_opacus_ranks(sampler: Any, records: int) -> Finding:
         return finding
     reason = (
         "Each record joins each batch on its own, but empty batches are dropped, which in a pass happens "
-        f"with probability {min(1.0, empty):.2g}"
+        f"with probability up to {round_outwards(min(1.0, empty), 2, up=True)}"
     )
     return tell_unknown(reason, records=records, notes=finding.notes)
 

@@ -131,7 +131,7 @@ def _tell_unnoticed(batches: Batches) -> str:
     times = max(fewest / (batches.count * rate), 1.0)
     return (
         f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones, or one record that comes "
-        f"{times:.2g} times as often as the others may go unnoticed."
+        f"{float(round_outwards(times, 2, up=True)):g} times as often as the others may go unnoticed."
     )
 
 
@@ -151,7 +151,8 @@ def _tell_unnoticed_ends(batches: Batches) -> str:
     A factor of a hundred is for the unknown rate, and for any size being the cap.
     """
     share = min(1.0, -math.log(LEVEL * SMALLEST_SHARE / 100) / batches.count)
-    return f"A cap or a floor on sizes that at most {share:.1%} of the batches meet may go unnoticed."
+    most = round_outwards(100 * share, 2, up=True)
+    return f"A cap or a floor on sizes that at most {most}% of the batches meet may go unnoticed."
 
 
 def find_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -1,0 +1,91 @@
+"""Pages that commands write are what the commands write now, where that takes seconds.
+
+docs/findings/published.md is compared in test_recheck.py, with the settings it is made of.
+"""
+
+import re
+import runpy
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reproduction.paper.item import Making, PaperVerdict, load_items
+from reproduction.paper.page import page_text
+from shell import Shell
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAPER = (DOCS / "paper.md").read_text()
+QUICK_ITEMS = ("randomized-response", "table-1", "figure-3")  # the others take from 15 s to minutes
+STATEMENTS = [
+    (source, name, kind, ending)
+    for source, name in (("statement", "digits"), ("laplace_release", "visits"))
+    for kind, ending in (("json", "json"), ("md", "md"), ("latex", "tex"), ("registry", "yaml"))
+]
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+
+
+def test_the_theorem_page_is_the_table_of_theorems(shell: Shell) -> None:
+    code, out, _ = shell("theorems --markdown")
+    assert code == 0
+    assert out == (DOCS / "theorems.md").read_text(), "run: make docs"
+
+
+@pytest.mark.parametrize(("source", "name", "kind", "ending"), STATEMENTS)
+def test_the_statements_are_those_of_their_files(
+    shell: Shell, source: str, name: str, kind: str, ending: str
+) -> None:
+    code, out, _ = shell(f"statement {ROOT}/examples/{source}.toml --format {kind}")
+    assert code == 0
+    assert out == (DOCS / "statements" / f"{name}.{ending}").read_text(), "run: make statements"
+
+
+def test_the_schema_is_the_one_that_is_printed(shell: Shell) -> None:
+    code, out, _ = shell("schema")
+    assert code == 0
+    assert out == (DOCS / "tightrope-statement-2.schema.json").read_text(), "run: make statements"
+
+
+def test_the_accountants_page_is_made_of_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(DOCS / "findings" / "accountants.csv", tmp_path)
+    example("accountants")["main"](["--out", str(tmp_path)])
+    made, kept = (folder / "accountants.md" for folder in (tmp_path, DOCS / "findings"))
+    assert made.read_text() == kept.read_text(), "run: make accountants"
+    assert (tmp_path / "accountants.csv").read_text() == (DOCS / "findings" / "accountants.csv").read_text()
+    assert str(made) in capsys.readouterr().out
+
+
+def test_the_substitution_page_holds_the_grid_of_its_rows() -> None:
+    script = example("substitution")
+    cases = script["read"](DOCS / "findings" / "substitution.csv")
+    section = script["grid_section"]([cases[key] for key in sorted(cases)])
+    page = (DOCS / "findings" / "substitution.md").read_text()
+    assert section in page, "run: make findings"
+    fixed = [re.escape(part) for part in re.split(r"\{\w+\}", script["PAGE"])]
+    assert re.fullmatch("(?s:.*)".join(fixed), page), "run: make findings"
+
+
+@pytest.mark.parametrize("name", QUICK_ITEMS)
+def test_the_paper_page_holds_what_its_items_make(name: str, tmp_path: Path) -> None:
+    (item,) = (each for each in load_items() if each.name == name)
+    made = item.make(Making(tmp_path, False, lambda *words: None))
+    figures = Path("docs/figures")
+    moved = replace(made, files=tuple(figures / file.name for file in made.files))
+    text = page_text([(item, moved)], Path("docs/paper.md"), figures, "a command", quick=False)
+    assert text[text.index("## ") :] in PAPER, "run: make paper"
+
+
+def test_the_paper_page_counts_its_own_verdicts() -> None:
+    summary, *sections = PAPER.split("\n## ")
+    for section in sections:
+        title = section.splitlines()[0]
+        found = re.findall(r"\| \*\*(.+)\*\* \|$", section, re.MULTILINE)
+        counts = ", ".join(f"{found.count(v.value)} {v.value}" for v in PaperVerdict if v.value in found)
+        row = rf"^\| \[{re.escape(title)}\]\(#[^)]*\) \| {counts} \|$"
+        assert re.search(row, summary, re.MULTILINE), title
