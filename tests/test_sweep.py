@@ -404,3 +404,24 @@ def test_who_stops_listening_to_dask_leaves_no_work_behind(cluster: Any) -> None
     ):
         assert len(list(itertools.islice(outcomes, 5))) == 5
     assert {state.status for state in cluster.futures.values()} <= {"finished"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_results_of_before_there_were_records_and_epochs_are_gone_on_with(
+    tmp_path: Path, ending: str
+) -> None:
+    asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "steps": 10, "sampling": "poisson"}
+    grid = {**asked, "rate": [0.01, 0.02], "mechanism": "gaussian", "noise_multiplier": 1}
+    new, old = tmp_path / f"new.{ending}", tmp_path / f"old.{ending}"
+    rows = list(tr.sweep(grid, out=new, workers=1))
+    if ending == "csv":
+        table = list(csv.reader(new.read_text().splitlines()))
+        kept = [i for i, column in enumerate(table[0]) if column not in ("records", "epochs")]
+        with old.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([line[i] for i in kept] for line in table)
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(parquet.read_table(new).drop_columns(["records", "epochs"]), old)
+    again = list(tr.sweep(grid, out=old, resume=True, workers=1))
+    assert [row["upper"] for row in again] == [row["upper"] for row in rows]
+    assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]  # kept, not computed anew

@@ -41,6 +41,7 @@ _DRAWING = ("draws", "confidence", "seed")
 CELL_KEYS = ("ask", "accountant", "relation", *RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
 ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
 COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
+NEW_COLUMNS = ("records", "epochs")  # which files of before 0.9 lack
 TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
 
 

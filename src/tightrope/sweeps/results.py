@@ -14,6 +14,7 @@ from tightrope.extras import install_command
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.sweeps.cells import (
     COLUMNS,
+    NEW_COLUMNS,
     TEXT_COLUMNS,
     WHOLE_KEYS,
     Key,
@@ -145,7 +146,7 @@ def _read_journal(journal: sqlite3.Connection, path: Path) -> Iterator[Row]:
         for (text,) in journal.execute("SELECT row FROM rows ORDER BY rowid"):
             row = json.loads(text)
             _check_columns(path, tuple(row))
-            yield row
+            yield _complete(row)
     except UnusableFile:
         raise
     except (sqlite3.Error, ValueError) as problem:
@@ -157,9 +158,17 @@ def _exists(path: Path) -> UnusableFile:
     return UnusableFile(path, "exists, and results are never overwritten", remedy)
 
 
-def _check_columns(path: Path, found: Iterable[str]) -> None:
-    if tuple(found) != COLUMNS:
-        raise _foreign(path, f"its columns are {', '.join(found)} and not {', '.join(COLUMNS)}")
+def _check_columns(path: Path, found: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a file, if they are ours or were ours before."""
+    columns = tuple(found)
+    if columns not in (COLUMNS, tuple(column for column in COLUMNS if column not in NEW_COLUMNS)):
+        raise _foreign(path, f"its columns are {', '.join(columns)} and not {', '.join(COLUMNS)}")
+    return columns
+
+
+def _complete(row: Row) -> Row:
+    """The row with a place for every column."""
+    return {column: row.get(column) for column in COLUMNS}
 
 
 def _foreign(path: Path, why: object) -> UnusableFile:
@@ -173,11 +182,12 @@ def _read_csv(path: Path) -> Iterator[Row]:
         header = next(lines, None)
         if header is None:  # an empty file has no rows, and no columns to differ
             return
-        _check_columns(path, header)
+        columns = _check_columns(path, header)
         for number, fields in enumerate(lines, start=2):
-            if len(fields) != len(COLUMNS):
-                raise _foreign(path, f"line {number} has {len(fields)} fields and not {len(COLUMNS)}")
-            yield {column: read_value(column, text) for column, text in zip(COLUMNS, fields, strict=True)}
+            if len(fields) != len(columns):
+                raise _foreign(path, f"line {number} has {len(fields)} fields and not {len(columns)}")
+            read = {column: read_value(column, text) for column, text in zip(columns, fields, strict=True)}
+            yield _complete(read)
     except UnusableFile:
         raise
     except (csv.Error, ValueError) as problem:
@@ -223,4 +233,4 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     except (OSError, ValueError, arrow.ArrowException) as problem:
         raise _foreign(path, problem) from None
     _check_columns(path, table.column_names)
-    yield from table.to_pylist()
+    yield from map(_complete, table.to_pylist())
