@@ -320,6 +320,25 @@ def test_an_interrupt_that_python_could_not_raise_comes_again() -> None:
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+def test_an_interrupt_while_a_library_is_loaded_ends_the_command_at_once() -> None:
+    """Raised inside scipy's extension modules, one interrupt in some hundreds made them loop for ever."""
+    # a library that goes on whatever is raised inside it, as half loaded C code may
+    stubborn = (
+        "import os, sys\n"
+        "class Stubborn:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        while name == 'scipy.special':\n"
+        "            try:\n"
+        "                os.kill(os.getpid(), 2)\n"
+        "            except KeyboardInterrupt:\n"
+        "                pass\n"
+        "sys.meta_path.insert(0, Stubborn)"
+    )
+    done = process(f"epsilon {RUN} --delta 1e-6", before=stubborn)
+    assert (done.returncode, done.stdout) == (ExitCode.INTERRUPTED, "")
+    assert done.stderr == "tightrope: interrupted.\n"
+
+
 def test_an_interrupt_is_ignored_where_it_was_ignored_before() -> None:
     before = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
     interrupt = "import os, tightrope.cli.app as app\nrun = app.run\n" + (

@@ -1,5 +1,6 @@
 """One command, in whatever environment it is run: from its words to its exit code."""
 
+import os
 import signal
 import sys
 
@@ -33,7 +34,7 @@ def run_words(words: list[str]) -> int:
 
 
 def _end(words: list[str]) -> int:
-    with heed_signals(*_ENDS) as heard:
+    with heed_signals(*_ENDS, leave=_leave) as heard:
         try:
             return _answer(words)
         except (KeyboardInterrupt, Exception) as problem:
@@ -41,6 +42,14 @@ def _end(words: list[str]) -> int:
             if heard or isinstance(problem, KeyboardInterrupt):
                 return _say(*_ENDS[heard[-1] if heard else signal.SIGINT])
             return _explain(problem)
+
+
+def _leave(number: int) -> None:
+    """End the process now: whatever was computed has been printed, for nothing is while a library loads."""
+    code = _say(*_ENDS[number])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _answer(words: list[str]) -> int:

@@ -4,7 +4,7 @@ import _thread
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,17 +14,21 @@ _UNTOUCHED = (signal.default_int_handler, signal.SIG_DFL)
 
 
 @contextmanager
-def heed_signals(*numbers: int) -> Iterator[list[int]]:
+def heed_signals(*numbers: int, leave: Callable[[int], object] = int) -> Iterator[list[int]]:
     """Yield what collects these signals as they come; each one raises KeyboardInterrupt, as Ctrl-C does.
 
+    During an import `leave(number)` is called first, to end the process: libraries of C that are being loaded
+    may swallow an exception, or go on for ever with what they have half set up.
     After the block, once one has come, the next one ends the process at once and in silence. A signal that
     somebody has already decided about, as nohup has, is left alone.
     """
     heard: list[int] = []
     again: list[threading.Timer] = []
 
-    def hear(number: int, _: FrameType | None) -> None:
+    def hear(number: int, frame: FrameType | None) -> None:
         heard.append(number)
+        if is_importing(frame):
+            leave(number)
         raise KeyboardInterrupt
 
     def hear_again(lost: Any) -> None:
@@ -49,6 +53,13 @@ def heed_signals(*numbers: int) -> Iterator[list[int]]:
         sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if heard else handler)
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether this frame, or one that called it, is part of an import."""
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _send_to_main_thread(number: int) -> None:
