@@ -58,7 +58,7 @@ REFUSED = [
     ),
     (
         f"epsilon {RUN.replace('add-or-remove', 'zero-out')}",
-        "substitute is on the safe side",
+        "a zeroed record is as good as none",
     ),
     (
         f"epsilon {RUN.replace('poisson', 'shuffle')}",
@@ -269,11 +269,12 @@ def test_a_shuffle_is_answered_with_what_is_proved_and_what_to_do_instead(shell:
     code, out, _ = shell(words)
     assert code == 0
     plan = tr.Training(records=60_000, batch=256, epochs=30, sampling=tr.Poisson)
-    found = tr.epsilon_if_shuffled(plan, noise_multiplier=0.8, delta=1e-5, relation="substitute").epsilon
-    lower, upper = map(float, re.findall(r"at least (\S+) and at most (\S+) at delta", out)[0])
+    found = tr.epsilon_if_shuffled(plan, noise_multiplier=0.8, delta=1e-5, relation="substitute")
+    upper, lower = map(float, re.findall(r"at most (\S+) and at least (\S+) at delta", out)[0])
     assert lower <= found.lower
     assert found.upper <= upper
-    assert "Draw each batch by itself" in " ".join(out.split())
+    assert "Drawn by Poisson sampling, in 7,032 steps, they cost at most" in out
+    assert found.upper <= float(shell(f"{words} --brief")[1]) <= upper
     answer = json.loads(shell(f"{words} --json")[1])
     assert answer["brackets"][0]["epsilon"] == {"lower": found.lower, "upper": found.upper}
     assert answer["question"]["steps"] == 7050  # 235 batches per epoch, the last of them smaller

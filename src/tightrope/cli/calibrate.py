@@ -87,11 +87,6 @@ class NoiseOptions(opt.LengthOptions, opt.SamplingOptions):
         """How many steps there are."""
         return self.count_steps(self.stated_sampling)
 
-    @property
-    def mapping(self) -> str | None:
-        """How records, batch and epochs were read, if they were stated."""
-        return opt.tell_mapping(self, self, self.stated_sampling)
-
 
 def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
@@ -123,7 +118,7 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
     asked = OpenQuestion(
         "--steps",
         "most steps",
-        f"{noise_of_a_step} in every step; {batches_in_words(step.sampling, target.neighbours)}",
+        _shorten(f"{noise_of_a_step} in every step", question, step.sampling, target.neighbours),
         show.training(question),
         mechanism=_say_mechanism(step.mechanism),
         sampling=_say_sampling(step.sampling),

@@ -154,6 +154,17 @@ class SamplingOptions:
         """Whether the rate is that of so many records, which the line about the training tells."""
         return self.sampling == Poisson.spelling and self.batch is not None
 
+    @property
+    def mapping(self) -> str | None:
+        """How records, batch and epochs were read, if they were stated."""
+        told, sampling = [], self.stated_sampling
+        if isinstance(self, LengthOptions) and self.epochs is not None:
+            told.append(tell_steps(as_typed(self.epochs), sampling))
+        if self.rate_in_records:
+            told.append(f"each record joins a batch with probability {self.batch}/{self.records}")
+        said = "; ".join(told)
+        return f"{said[0].upper()}{said[1:]}." if said else None
+
     def _poisson(self, of: str) -> Poisson:
         if self.rate is None and (self.batch is not None or self.records is not None):
             batch, records = self._batch_of(of)
@@ -161,7 +172,7 @@ class SamplingOptions:
                 raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
             return Poisson(rate=Fraction(batch, records))
         advice = "joins records with the probability of --rate: leave out one of them"
-        refuse(of, advice, batch=self.batch)
+        refuse(of, advice, batch=self.batch, records=self.records)
         rate: Any = require(of, "for example --rate 0.001", rate=self.rate)
         return Poisson(rate=rate)
 
@@ -190,11 +201,7 @@ class LengthOptions:
         if self.epochs is None:
             return require("a run", "for example --steps 10000", steps=self.stated_steps)
         epochs = write_number(self.epochs)
-        refuse(
-            f"--epochs {epochs}",
-            "says how long the training is: leave out one of them",
-            steps=self.stated_steps,
-        )
+        refuse_both_lengths(self.epochs, self.stated_steps)
         check.positive(remedy="Pass how often the training goes through the dataset.", epochs=self.epochs)
         if not sampling.exact_rate:
             raise Misused(f"--epochs {epochs} contradicts --rate 0, at which no record is ever drawn")
@@ -229,24 +236,15 @@ class RunOptions(LengthOptions, StepOptions):
         """The step as often as it is taken."""
         return self.step * self.steps
 
-    @property
-    def mapping(self) -> str | None:
-        """How records, batch and epochs were read, if they were stated."""
-        return tell_mapping(self, self, self.stated_sampling)
-
     def certified(self, effort: str) -> Certified:
         """The certified accountant, to the accuracy that was asked for."""
         return Certified(accuracy=self.accuracy, effort=Effort(effort))
 
 
-def tell_mapping(batches: SamplingOptions, length: LengthOptions, sampling: Sampling) -> str | None:
-    """How records, batch and epochs were read, if they were stated."""
-    told = []
-    if length.epochs is not None:
-        told.append(tell_steps(as_typed(length.epochs), sampling))
-    if isinstance(sampling, Poisson) and batches.batch is not None:
-        told.append(f"each record joins a batch with probability {batches.batch}/{batches.records}")
-    return f"{'; '.join(told)}." if told else None
+def refuse_both_lengths(epochs: float | Fraction, steps: int | None) -> None:
+    """Refuse steps beside epochs."""
+    of = f"--epochs {write_number(epochs)}"
+    refuse(of, "says how long the training is: leave out one of them", steps=steps)
 
 
 def require(of: str, example: str, **option: T | None) -> T:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tightrope.accountants.certified import Certified
 from tightrope.answers.spend import epsilon
-from tightrope.audit.claims.prove import ProvedBound
 from tightrope.audit.claims.shuffled import (
     batches_of,
     count_shuffled_steps,
@@ -14,22 +13,21 @@ from tightrope.audit.claims.shuffled import (
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
-from tightrope.cli.refusals import WORDS, Misused
-from tightrope.cli.sentences import safe_number, short, short_ends, tell_why
-from tightrope.cli.terminal import Page
+from tightrope.cli.refusals import Misused
+from tightrope.cli.sentences import safe_number, short, tell, tell_worth
 from tightrope.curve.bracket import Bracket
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_words, mechanism_in_short
+from tightrope.report.words import (
+    assumed_in_words,
+    mechanism_in_short,
+    mechanism_in_words,
+    relation_in_words,
+    write_steps,
+)
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation
 from tightrope.setting.sampling import Poisson
 from tightrope.setting.training import Training
-from tightrope.theorems.evidence import Evidence
-
-INSTEAD = (
-    "Draw each batch by itself instead, as tightrope.samplers.PoissonSampler does: it is as easy to run, and "
-    "its epsilon is known to the last digit (docs/training.md)."
-)
 
 
 def show_shuffled(
@@ -40,7 +38,7 @@ def show_shuffled(
     *,
     form: Form,
 ) -> None:
-    """Print both ends at each delta, then epsilon for batches that are drawn by Poisson sampling instead."""
+    """Print both ends at each delta, and epsilon for batches that are drawn by Poisson sampling instead."""
     by = who.by(asked.accuracy)
     if not isinstance(by, Certified):
         raise Misused(
@@ -49,25 +47,37 @@ def show_shuffled(
     plan, mechanism = _plan(asked), asked.stated_mechanism
     found = [epsilon_if_shuffled(plan, mechanism, delta=at, relation=relation, by=by) for at in deltas]
     if form.brief:
-        print_brief(safe_number(bound.epsilon) for bound in found)
+        print_brief(map(safe_number, found))
         return
-    drawn = [epsilon(plan.run(mechanism), delta=at, relation=relation, by=by) for at in deltas]
+    if_poisson = [epsilon(plan.run(mechanism), delta=at, relation=relation, by=by) for at in deltas]
+    said = f"{tell('epsilon', 'delta', deltas, found)}: shuffled batches, {assumed_in_words([], relation)}."
     if form.json:
-        show.print_json(_answer_object(asked, plan, relation, deltas, found, drawn))
+        show.print_json({"answer": said, **_answer_object(asked, plan, relation, deltas, found, if_poisson)})
         return
-    page = Page()
-    for at, bound, instead in zip(deltas, found, drawn, strict=True):
-        page.line(_sentence(at, bound, instead, relation))
-    page.line(INSTEAD)
-    page.line("")
-    page.line(
-        f"Run: {count_shuffled_steps(plan):,} steps of {mechanism_in_short(mechanism)}. {_mapping(plan)}"
+    run = f"{write_steps(count_shuffled_steps(plan))} of {mechanism_in_short(mechanism)}"
+    page = show.open_page(
+        [said, _tell_way_out(plan, if_poisson), tell_worth(found)],
+        question=[_tell_epochs(plan), f"Run: {run}."],
+        facts=[
+            ("mechanism", mechanism_in_words(mechanism)),
+            ("sampling", f"shuffle, {_tell_epochs(plan)}"),
+            ("relation", relation_in_words(relation)),
+        ],
+        why=form.why,
     )
-    theorems: dict[Evidence, None] = dict.fromkeys(one for bound in found for one in bound.because)
-    page.line(tell_why(list(theorems), "what they state"))
-    if form.why:
-        page.heading("Both ends are proved by")
-        show.show_theorems(page, list(theorems))
+    if len(deltas) > 1 or form.why:
+        rows = [
+            [write_number(at), *show.answer_cells(bound)] for at, bound in zip(deltas, found, strict=True)
+        ]
+        page.table([["delta", "epsilon, lower end", "epsilon, upper end"], *rows])
+    show.close_page(page, show.find_theorems(found), show.find_datasets(found), why=form.why)
+
+
+def _tell_way_out(plan: Training, if_poisson: Sequence[Bracket]) -> str:
+    """What the same epochs cost if each batch is drawn by itself."""
+    ends = ", ".join(short(bracket.upper, up=True) for bracket in if_poisson)
+    drawn = f"Drawn by Poisson sampling, in {write_steps(plan.steps)}, they cost at most {ends}"
+    return f"{drawn}: docs/training.md shows how to draw so."
 
 
 def _plan(asked: opt.RunOptions) -> Training:
@@ -79,7 +89,9 @@ def _plan(asked: opt.RunOptions) -> Training:
         opt.require(of, example, batch=asked.batch),
     )
     epochs = asked.epochs
-    if epochs is None:
+    if epochs is not None:
+        opt.refuse_both_lengths(epochs, asked.stated_steps)
+    else:
         steps = opt.require(of, "for example --epochs 30", steps=asked.stated_steps)
         epoch = batches_of(Training(records=records, batch=batch, epochs=1, sampling=Poisson))
         if steps % epoch:
@@ -88,19 +100,9 @@ def _plan(asked: opt.RunOptions) -> Training:
     return Training(records=records, batch=batch, epochs=epochs, sampling=Poisson)
 
 
-def _mapping(plan: Training) -> str:
+def _tell_epochs(plan: Training) -> str:
     epochs = write_number(plan.epochs)
     return f"{epochs} epoch{'s' * (plan.epochs != 1)}: {declare_shuffle(plan).sentence}"
-
-
-def _sentence(delta: float, bound: ProvedBound, drawn: Bracket, relation: Relation) -> str:
-    at, (lower, upper) = write_number(delta), short_ends(bound.epsilon)
-    known = f"epsilon is at least {lower} and at most {upper} at delta {at}"
-    if bound.why_not:
-        known = f"epsilon is at least {lower} at delta {at}, and no upper bound is proved"
-    why_not = f" {WORDS.fill(bound.why_not).capitalize()}." if bound.why_not else ""
-    poisson = f"With Poisson sampling it would be at most {short(drawn.upper, up=True)}."
-    return f"{known}: shuffled batches, {assumed_in_words([], relation)}.{why_not} {poisson}"
 
 
 def _answer_object(
@@ -108,27 +110,27 @@ def _answer_object(
     plan: Training,
     relation: Relation,
     deltas: Sequence[float],
-    found: Sequence[ProvedBound],
-    drawn: Sequence[Bracket],
+    found: Sequence[Bracket],
+    if_poisson: Sequence[Bracket],
 ) -> show.Object:
     rows = [
         {
             "delta": at,
-            "epsilon": show.bracket_object(bound.epsilon),
-            "why_not": bound.why_not or None,
+            "epsilon": show.bracket_object(bound),
+            **show.width_object(bound),
             "if_poisson": show.bracket_object(instead),
         }
-        for at, bound, instead in zip(deltas, found, drawn, strict=True)
+        for at, bound, instead in zip(deltas, found, if_poisson, strict=True)
     ]
-    theorems: dict[Evidence, None] = dict.fromkeys(one for bound in found for one in bound.because)
     return {
         "question": {
             "mechanism": plain_setting(asked.stated_mechanism),
             "sampling": {"kind": opt.SHUFFLE, "batch": plan.batch, "records": plan.records},
             "steps": count_shuffled_steps(plan),
+            "accuracy": asked.accuracy,
             "relation": show.relation_object(relation),
-            "training": _mapping(plan),
+            "training": _tell_epochs(plan),
         },
         "brackets": rows,
-        "theorems": [show.theorem_object(theorem) for theorem in theorems],
+        **show.why_object(show.find_theorems(found), show.find_datasets(found)),
     }

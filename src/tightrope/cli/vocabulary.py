@@ -1,13 +1,16 @@
 """The words people type: other names for ours are understood, words that mean something else are explained.
 
-Nothing is guessed. A name counts as another for ours only if it can mean nothing else; a word close to one of
-ours is suggested only as the correction of a slip, never where obeying would change the question.
+Nothing is guessed. A name is read as ours if it means the same, and said aloud where some mean another
+quantity by it. A word close to one of ours is suggested only as the correction of a slip, never where obeying
+would change the question.
 """
 
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 
 from tightrope.cli.refusals import Misused
+from tightrope.errors import InvalidSetting
+from tightrope.setting.relation import as_relation
 
 _SLIP = 0.8  # how alike a slip and what was meant are: "--reltaion" is, "--epochs" and "--steps" are not
 
@@ -80,17 +83,6 @@ _SAMPLINGS = {
     "full-batch": "every-record",
     "none": "every-record",
 }
-_RELATIONS = {
-    "add-remove": "add-or-remove",
-    "add/remove": "add-or-remove",
-    "unbounded": "add-or-remove",
-    "replace": "substitute",
-    "replace-one": "substitute",
-    "substitution": "substitute",
-    "exchange": "substitute",
-    "swap": "substitute",
-    "bounded": "substitute",
-}
 _ACCOUNTANTS = {
     "rdp": "renyi",
     "rényi": "renyi",
@@ -105,8 +97,6 @@ _MECHANISMS = {"normal": "gaussian", "laplacian": "laplace", "rr": "randomized-r
 _VALUES: dict[str, dict[str, str]] = {
     "--sampling": _SAMPLINGS,
     "--claimed-sampling": _SAMPLINGS,
-    "--relation": _RELATIONS,
-    "--claimed-relation": _RELATIONS,
     "--accountant": _ACCOUNTANTS,
     "--mechanism": _MECHANISMS,
 }
@@ -115,6 +105,7 @@ _SAID_VALUES = {
     "pld": "certified, which composes privacy losses too, and bounds epsilon from both sides",
     "moments": "renyi, whose bound the moments accountant computes",
     "swap": "substitute: one record is exchanged for another",
+    "none": "every-record: all records take part in every step",
     "bounded": "substitute: one record is exchanged for another",
     "unbounded": "add-or-remove: one record is added or removed",
 }
@@ -133,13 +124,6 @@ _EXPLAINED_VALUES = {
             "loader draws and ask tightrope audit for the bounds that are proved, or draw by poisson",
         ),
     },
-    "--relation": {
-        "zero-out": "no theorem here is about a record that is zeroed out in its place. For poisson and "
-        "every-record the sums move as they do under add-or-remove; for without-replacement substitute is on "
-        "the safe side: pass one of add, remove, add-or-remove or substitute",
-    },
-    "--mechanism": {},
-    "--accountant": {},
 }
 
 
@@ -176,16 +160,27 @@ def _read_option(typed: str, notes: list[str]) -> str:
 
 
 def _read_value(option: str, typed: str, notes: list[str]) -> str:
-    if option not in _VALUES:
+    name, meant = _kebab(typed), typed
+    if option.endswith("-relation"):
+        meant = _read_relation(option, typed)
+    elif option in _VALUES:
+        explained = _EXPLAINED_VALUES.get(option.replace("claimed-", ""), {})
+        if name in explained:
+            raise Misused(f"{option} {typed}: {explained[name]}")
+        meant = _VALUES[option].get(name, name)
+    else:
         return typed
-    name = _kebab(typed)
-    explained = _EXPLAINED_VALUES.get(option.replace("claimed-", ""), {})
-    if name in explained:
-        raise Misused(f"{option} {typed}: {explained[name]}")
-    meant = _VALUES[option].get(name, name)
     if name in _SAID_VALUES and meant != name:
         notes.append(f"{option} {typed} is read as {_SAID_VALUES[name]}.")
     return meant
+
+
+def _read_relation(option: str, typed: str) -> str:
+    """The printed name of a relation; the library knows what else people call it."""
+    try:
+        return str(as_relation(typed))
+    except InvalidSetting as refusal:
+        raise InvalidSetting(option, typed, refusal.must, refusal.remedy) from None
 
 
 def _kebab(word: str) -> str:

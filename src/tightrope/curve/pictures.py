@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightrope.errors import InvalidSetting, NotPreciseEnough, TightropeError
+from tightrope.errors import InvalidSetting, NotPreciseEnough
+from tightrope.extras import MissingExtra
 from tightrope.numerics.floats import Floats
 
 if TYPE_CHECKING:
@@ -105,9 +106,8 @@ def _find_epsilons(curve: "Curve[Any]") -> Floats:
 def _check_axes(axes: object) -> None:
     try:
         from matplotlib.axes import Axes
-    except ModuleNotFoundError:
-        what = "drawing needs matplotlib, which is not installed"
-        raise TightropeError(what, "Install it by: pip install matplotlib") from None
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("a picture", "matplotlib", "plot") from missing
     if axes is not None and not isinstance(axes, Axes):
         remedy = "Pass what matplotlib.pyplot.subplots() gives, or leave it out."
         raise InvalidSetting("ax", axes, "be axes of matplotlib", remedy)

@@ -3,9 +3,7 @@
 from tightrope.errors import Described, InvalidSetting
 from tightrope.samplers.schemes import PoissonSampler, WithoutReplacementSampler
 from tightrope.setting.sampling import Poisson, WithoutReplacement
-from tightrope.setting.training import Training
-
-_FOR_EXAMPLE = "Write for example Training(records=60_000, batch=256, epochs=30, sampling=Poisson)."
+from tightrope.setting.training import Training, check_plan
 
 
 def sampler_of(plan: Training, *, seed: int | None = None) -> PoissonSampler | WithoutReplacementSampler:
@@ -21,9 +19,7 @@ def sampler_of(plan: Training, *, seed: int | None = None) -> PoissonSampler | W
     >>> len(sampler), sampler.sampling == plan.sampling, sampler.expected_batch
     (7032, True, 256.0)
     """
-    if not isinstance(plan, Training):
-        raise InvalidSetting("plan", plan, "be a Training", _FOR_EXAMPLE)
-    match plan.sampling:
+    match check_plan(plan).sampling:
         case Poisson(exact_rate=rate):
             return PoissonSampler(records=plan.records, rate=rate, steps=plan.steps, seed=seed)
         case WithoutReplacement():

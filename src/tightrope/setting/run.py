@@ -133,4 +133,8 @@ def as_run(run: Run | Step) -> Run:
         return run * 1
     if isinstance(run, Run):
         return run
-    raise InvalidSetting("run", run, "be a Run or a Step", "Write Step(mechanism, sampling) * times.")
+    # a plan knows all of a run but its noise; its own module imports this one
+    remedy = "Write Step(mechanism, sampling) * times."
+    if type(run).__name__ == "Training":
+        remedy = "Write plan.run(noise_multiplier=...)."
+    raise InvalidSetting("run", run, "be a Run or a Step", remedy)

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,8 @@ class Training:
 
     records: int
     batch: int
-    epochs: float
+    epochs: float | Fraction
     sampling: Sampling
-    exact_epochs: Fraction = field(init=False, repr=False)
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -73,8 +72,7 @@ class Training:
             remedy = "Leave {batch} out, or choose another {sampling}."
             raise InvalidSetting("batch", size, "hold every record under {EveryRecord}", remedy)
         remedy = "Pass how often the training goes through the dataset, for example {epochs=30}."
-        epochs = check.positive(remedy=remedy, epochs=self.epochs)
-        exact = as_typed(self.epochs)
+        check.positive(remedy=remedy, epochs=self.epochs)
         drawn: Sampling = EveryRecord()
         if kind is Poisson:
             drawn = Poisson(rate=Fraction(size, records))
@@ -83,16 +81,15 @@ class Training:
         if isinstance(self.sampling, kind) and self.sampling != drawn:
             must, remedy = f"draw {size:,} of {records:,} records", "Pass its kind, or its printed name."
             raise InvalidSetting("sampling", self.sampling, must, remedy)
-        for name, value in (
-            ("records", records),
-            ("batch", size),
-            ("epochs", epochs),
-            ("sampling", drawn),
-            ("exact_epochs", exact),
-        ):
+        for name, value in (("records", records), ("batch", size), ("sampling", drawn)):
             object.__setattr__(self, name, value)
         if self.steps > MOST_STEPS:
             raise InvalidSetting("epochs", self.epochs, f"take at most {MOST_STEPS:.0e} steps", remedy)
+
+    @property
+    def exact_epochs(self) -> Fraction:
+        """The epochs as they were typed: 0.1 is a tenth, not the float above it."""
+        return as_typed(self.epochs)
 
     @property
     def steps(self) -> int:
@@ -117,21 +114,29 @@ class Training:
         return f"{tell_steps(self.exact_epochs, self.sampling)}; {tell_batches(self)}."
 
     def __repr__(self) -> str:
-        epochs = self.exact_epochs if as_typed(self.epochs) != self.exact_epochs else self.epochs
-        epochs = int(epochs) if epochs == int(epochs) else epochs
+        exact = self.exact_epochs
+        epochs = int(exact) if exact.denominator == 1 else self.epochs
         batch = "" if isinstance(self.sampling, EveryRecord) else f"batch={self.batch}, "
         kind = type(self.sampling).__name__
         return f"Training(records={self.records}, {batch}epochs={epochs!r}, sampling={kind})"
+
+
+def check_plan(plan: object) -> Training:
+    """The plan, if it is one."""
+    if not isinstance(plan, Training):
+        remedy = "Write for example Training(records=60_000, batch=256, epochs=30, sampling=Poisson)."
+        raise InvalidSetting("plan", plan, "be a {Training}", remedy)
+    return plan
 
 
 def as_sampling_kind(value: object) -> type[Sampling]:
     """The kind of a sampling that was given itself, as a class or by its printed name."""
     if value in SHUFFLES:
         raise NoTheorem(
-            "no step of a shuffle is drawn by itself, so none has a worst pair that could be composed; to "
-            "account it as Poisson sampling reports an epsilon that is certainly too small",
-            "Choose {Poisson}, and draw so: docs/training.md has samplers. What is proved if its batches are "
-            "shuffled instead, {epsilon_if_shuffled} tells.",
+            "no step of a shuffle is drawn by itself, so none has a worst pair that could be composed; "
+            "accounted as Poisson sampling, its epsilon may be far too small",
+            "Choose {Poisson}, and draw so: docs/training.md has samplers. {epsilon_if_shuffled} tells what "
+            "is proved if the batches of a plan are shuffled instead.",
         )
     for spelling, kind in SAMPLING_SPELLINGS.items():
         if value is kind or isinstance(value, kind) or value in (spelling, kind.__name__):

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile, write_value
+from tightrope.extras import MissingExtra
 from tightrope.files import parse_json
 from tightrope.numerics.text import write_number
 from tightrope.setting.plain import read_exactly
@@ -29,6 +28,12 @@ from tightrope.statements.model import (
 )
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
 from tightrope.statements.words import judge_anew
+
+try:
+    from pydantic import TypeAdapter, ValidationError
+except ModuleNotFoundError as missing:
+    raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
+
 
 SEE_DOCS = "docs/statements.md says what belongs there."
 T = TypeVar("T")

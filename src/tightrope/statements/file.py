@@ -6,12 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, model_validator
-
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.recordings.watch import watch
 from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
+from tightrope.extras import MissingExtra
 from tightrope.files import read_toml
 from tightrope.setting.parts import run_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
@@ -33,6 +32,12 @@ from tightrope.statements.model import (
     Statement,
     list_steps,
 )
+
+try:
+    from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, model_validator
+except ModuleNotFoundError as missing:
+    raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
+
 
 AS_ACCOUNTED = "as-accounted"
 SCHEMES = {scheme.name.lower().replace("_", "-"): scheme for scheme in Scheme}

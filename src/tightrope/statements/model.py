@@ -9,19 +9,9 @@ import re
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    GetJsonSchemaHandler,
-    PlainSerializer,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
-from pydantic_core import CoreSchema
-
 from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.extras import MissingExtra
 from tightrope.files import MOST_CHARACTERS, PEOPLE_SEND
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
 from tightrope.setting.plain import FRACTION, plain_setting, read_exactly, sampling_of
@@ -29,6 +19,21 @@ from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
+
+try:
+    from pydantic import (
+        AfterValidator,
+        BeforeValidator,
+        Field,
+        GetJsonSchemaHandler,
+        PlainSerializer,
+        ValidatorFunctionWrapHandler,
+        WrapValidator,
+    )
+    from pydantic_core import CoreSchema
+except ModuleNotFoundError as missing:
+    raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
+
 
 FORMAT: Final = "tightrope-statement"
 VERSION: Final = 2
