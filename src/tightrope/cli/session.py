@@ -59,9 +59,10 @@ def _answer(words: list[str]) -> int:
     try:
         from tightrope.cli import app, refusals
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _NEEDS:
+        library = (missing.name or "").partition(".")[0]
+        if library not in _NEEDS:
             raise
-        lacks = f"the command line needs {missing.name}, which is not installed"
+        lacks = f"the command line needs {library}, which is not installed"
         return _say(f"{lacks}. Install it with: {install_command('cli')}", ExitCode.REFUSED)
     try:
         return app.run(words)
