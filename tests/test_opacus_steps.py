@@ -409,6 +409,7 @@ def test_every_step_is_in_the_history_whenever_someone_reads_it() -> None:
     kept.clear()
     for batch in loader:
         learn(module, optimizer, *batch)
+    assert accountant.history is kept
     assert [(noise, steps) for noise, _, steps in kept] == [(2 * NOISE, 10)]
     assert (accountant.steps.records, accountant.steps.unseen) == (20, 10)
 
