@@ -51,7 +51,7 @@ class Measured:
     def checks(self) -> float:
         """What a step takes longer because it is checked."""
         around = self.of(ALL_OF_STEP) - self.of(OPACUS) if ALL_OF_STEP in self.calls else 0.0
-        return around + self.of("_enter", "_leave", "_see_part")
+        return around + self.of("_see_call", "_see_part")
 
     @property
     def telling(self) -> float:
@@ -79,7 +79,7 @@ def timing(found: Measured) -> Iterator[None]:
     from tightrope.audit.steps.draws import DrawCounter
     from tightrope.integrations.training import TrainingWatch
 
-    places = [(TrainingWatch, name) for name in ("_enter", "_leave", "_see_part", "hand_over")]
+    places = [(TrainingWatch, name) for name in ("_see_call", "_see_part", "hand_over")]
     originals = [(owner, name, getattr(owner, name)) for owner, name in [*places, (DrawCounter, "draw")]]
     for owner, name, call in originals:
         setattr(owner, name, timed(call, found.calls.setdefault(name, [])))

@@ -1,6 +1,8 @@
 """Processes that write one ledger and are killed at it, started by tests as a script: ACT PATH."""
 
+import errno
 import fcntl
+import itertools
 import json
 import os
 import random
@@ -39,6 +41,17 @@ def open_and_step(path: Path, times: int = 100) -> None:
     ledger = Ledger.open(path, relation="add-or-remove")
     for _ in range(times):
         ledger.record(STEP)
+
+
+def step_without_locks(path: Path) -> None:
+    """As on a file system that refuses them, each time with another error."""
+    errors = itertools.cycle([errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS])
+
+    def refuse(*_: Any) -> None:
+        raise OSError(next(errors), "no locks here")
+
+    setattr(fcntl, "flock", refuse)  # noqa: B010  # mypy knows the true one
+    open_and_step(path)
 
 
 def fork(act: Callable[[], object]) -> int:
@@ -123,6 +136,7 @@ if __name__ == "__main__":
     acts: tuple[Callable[[Path], None], ...] = (
         load_step_save,
         open_and_step,
+        step_without_locks,
         kill_writers,
         kill_at_every_call,
     )

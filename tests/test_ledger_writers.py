@@ -1,6 +1,7 @@
 """Several writers of one ledger: no step is lost or counted twice, whoever is killed."""
 
 import copy
+import errno
 import fcntl
 import json
 import os
@@ -50,7 +51,7 @@ def part_of(path: Path) -> Path:
 # processes
 
 
-@pytest.mark.parametrize("act", ["load_step_save", "open_and_step"])
+@pytest.mark.parametrize("act", ["load_step_save", "open_and_step", "step_without_locks"])
 def test_two_processes_of_a_hundred_steps_leave_two_hundred(act: str, path: Path) -> None:
     for process in [start(act, path), start(act, path)]:
         finish(process)
@@ -297,13 +298,79 @@ def test_names_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_there_are_no_locks_one_writer_is_served(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "fcntl", None)
+def refuse_locks(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """As on a file system without them; 0 is a system without them."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    if error:
+        monkeypatch.setattr(fcntl, "flock", refuse)
+    else:
+        monkeypatch.setattr(files, "fcntl", None)
+
+
+without_locks = pytest.mark.parametrize(
+    "error", sorted({0, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+)
+
+
+@without_locks
+def test_where_there_are_no_locks_writers_are_served_one_by_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """Every file was refused where `flock` is, and on Windows two writers lost steps."""
+    refuse_locks(monkeypatch, error)
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    first, second = Ledger.load(path), Ledger.load(path)
+    first.record(STEP)
+    second.record(STEP)
+    with files.write_alone(path, what="the ledger"):
+        with pytest.raises(tr.InvalidSetting, match=r"writing it for 0\.05 s or has died at it; if none"):
+            first.save(path)
+        assert part_of(path).exists()
+    first.save(path)
+    second.save(path)
+    assert Ledger.load(path).run == STEP * 2
+    assert list(path.parent.iterdir()) == [path]
+
+
+@without_locks
+def test_without_locks_a_part_file_of_a_dead_writer_is_for_its_owner_to_remove(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """Nobody can tell that it is dead, and two who think so would both write."""
+    refuse_locks(monkeypatch, error)
+    monkeypatch.setattr(files, "PATIENCE", 0.0)
+    part_of(path).write_text("half of a ledger")
     kept = Ledger.load(path)
     kept.record(STEP)
+    with pytest.raises(tr.InvalidSetting) as refusal:
+        kept.save(path)
+    assert f"if none is writing, remove '{part_of(path)}'" in str(refusal.value)
+    assert part_of(path).read_text() == "half of a ledger"
+    part_of(path).unlink()
     kept.save(path)
-    assert Ledger.load(path) == kept
-    assert list(path.parent.iterdir()) == [path]
+    assert Ledger.load(path).steps == 1
+
+
+@without_locks
+def test_without_locks_what_is_only_replaced_waits_for_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """A checkpoint or a picture does not depend on what was there before."""
+    refuse_locks(monkeypatch, error)
+    monkeypatch.setattr(files, "PATIENCE", 0.0)
+    part_of(path).write_text("half of something")
+    files.write_whole(path, b"the whole", what="the picture")
+    assert path.read_bytes() == b"the whole"
+    assert sorted(path.parent.iterdir()) == sorted([path, part_of(path)])
+
+
+def test_a_lock_that_fails_for_another_reason_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_locks(monkeypatch, errno.EIO)
+    with pytest.raises(tr.InvalidSetting, match="could not be written: Input/output error"):
+        Ledger.load(path).save(path)
 
 
 # a ledger kept in its file

@@ -56,6 +56,16 @@ def test_a_view_of_one_record_many_times_is_not_the_batch(change: Callable[[Any]
     assert audit_training(engine, delta=DELTA).verdict is Verdict.UNKNOWN
 
 
+def test_records_that_are_put_into_the_list_of_a_batch_are_not_the_batch() -> None:
+    """The watch kept the very list that it handed over, and so whatever the loop put into it."""
+    engine, module, optimizer, loader = engine_and_parts(without_replacement())
+    for batch in loader:
+        batch[0] = torch.randn_like(batch[0])
+        learn(module, optimizer, *batch)
+    assert (engine.steps.sizes, engine.steps.records) == (10, 0)
+    assert audit_training(engine, delta=DELTA).verdict is Verdict.UNKNOWN
+
+
 def test_a_square_batch_that_is_transposed_mixes_records() -> None:
     engine, module, optimizer, loader = engine_and_parts(without_replacement(batch=3, steps=4))
     for points, labels in loader:

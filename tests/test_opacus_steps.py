@@ -394,6 +394,26 @@ def test_batches_out_of_order_are_refused_by_our_loader_and_unknown_by_name() ->
     assert "with in_order=False batches do not come in the order" in audit.sentence
 
 
+def test_every_step_is_in_the_history_whenever_someone_reads_it() -> None:
+    """Usual steps are recorded together; nobody may see the difference."""
+    engine = PrivacyEngine(accountant="tightrope")
+    module, optimizer, loader = made_private(engine, shuffled())
+    accountant = engine.accountant
+    kept = accountant.history
+    for number, batch in enumerate(loader, 1):
+        optimizer.noise_multiplier = NOISE if number < 8 else 2 * NOISE
+        learn(module, optimizer, *batch)
+        if number % 3 == 0:
+            assert len(accountant) == sum(steps for *_, steps in kept) == number
+    assert [(noise, steps) for noise, _, steps in accountant.history] == [(NOISE, 7), (2 * NOISE, 3)]
+    kept.clear()
+    for batch in loader:
+        learn(module, optimizer, *batch)
+    assert accountant.history is kept
+    assert [(noise, steps) for noise, _, steps in kept] == [(2 * NOISE, 10)]
+    assert (accountant.steps.records, accountant.steps.unseen) == (20, 10)
+
+
 def test_a_history_given_by_hand_is_answered_and_not_proved() -> None:
     accountant = create_accountant("tightrope")
     for _ in range(3):

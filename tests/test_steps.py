@@ -22,7 +22,7 @@ class Loop:
         self.loader_pass = self.counter.begin_pass()
 
     def draw(self, size: int) -> HandedBatch:
-        return self.counter.draw(self.loader_pass, range(size))
+        return self.counter.draw(self.loader_pass, size)
 
     def get(self, size: int) -> HandedBatch:
         batch = self.draw(size)

@@ -18,12 +18,14 @@ from tightrope.errors import InvalidSetting, UnusableFile, UnwrittenFile
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows has none: there nothing keeps two writers apart
+except ModuleNotFoundError:  # Windows has none
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 60.0  # seconds to wait for another writer, who needs milliseconds
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at the lock
-_OPEN_OR_MAKE = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at the part file
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_MAKE = _OPEN | os.O_CREAT | os.O_EXCL
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # as some network file systems say
 _LONGEST_NAME = 60  # characters of a name in that of its part file: names have 255 bytes at most
 
 
@@ -201,21 +203,25 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
 
     `what` says in a refusal what could not be written.
     """
-    with write_alone(path, what=what) as draft:
+    with write_alone(path, what=what, reads=False) as draft:
         draft.put_in_place(content)
 
 
 @contextlib.contextmanager
-def write_alone(path: Path, *, what: str) -> "Iterator[Draft]":
+def write_alone(path: Path, *, what: str, reads: bool = True) -> "Iterator[Draft]":
     """Be the only writer of the file until the block ends or the draft is put in its place.
 
     Writers meet at one part file beside the target, which is both the lock and the draft. Whoever holds it
     renames or removes it, so that nothing is left behind, and those who waited open a new one. A writer that
     is killed leaves its part file without a lock, and the next one takes it over.
+
+    Some file systems have no locks. There a part file belongs to the writer that made it, and one that was
+    left behind must be removed by hand, since nobody can tell that its writer is dead. Who replaces the file
+    without having read it (`reads=False`) takes a part file of its own instead.
     """
     named = f"{what} {str(path)!r}"
     with _refuse_what_fails(named):
-        draft = _open_draft(path.resolve(), named)  # a link goes on pointing to the file
+        draft = _open_draft(path.resolve(), named, reads=reads)  # a link goes on pointing to the file
     try:
         yield draft
     finally:
@@ -223,28 +229,13 @@ def write_alone(path: Path, *, what: str) -> "Iterator[Draft]":
 
 
 class Draft:
-    """The locked part file of a target, whose place it can take."""
+    """The part file of a target that nobody else writes to, whose place it can take."""
 
-    def __init__(self, part: Path, target: Path, named: str) -> None:
+    def __init__(self, part: Path, descriptor: int, target: Path, named: str) -> None:
         self.target = target
-        self._part, self._named = part, named
-        self._descriptor = os.open(part, _OPEN_OR_MAKE, 0o666)
-        self._file = _identify(os.fstat(self._descriptor))
+        self._part, self._descriptor, self._named = part, descriptor, named
+        self._file = _identify(os.fstat(descriptor))
         self._is_renaming = False
-
-    def lock(self, end: float) -> bool:
-        """Wait for the lock. False if the writer before has renamed or removed the part file meanwhile."""
-        pause = _SHORTEST_PAUSE
-        while fcntl is not None:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise TimeoutError(f"another process has been writing it for {PATIENCE:g} s") from None
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        return self._is_part()
 
     def put_in_place(self, content: bytes) -> None:
         """Replace the target by this content; when this returns, it is on disk."""
@@ -274,6 +265,8 @@ class Draft:
 
     def discard(self) -> None:
         """Remove what did not take the target's place, and let the next writer go on."""
+        if fcntl is None:
+            self.close()  # Windows removes no open file, and nobody else takes one that is there
         with contextlib.suppress(OSError):
             if self._is_part():  # else a part file of that name is the next writer's
                 self._part.unlink()
@@ -286,25 +279,67 @@ class Draft:
         self._descriptor = -1
 
     def _is_part(self) -> bool:
-        try:
-            return _identify(os.lstat(self._part)) == self._file
-        except FileNotFoundError:
-            return False
+        return _find(self._part) == self._file
 
 
-def _open_draft(target: Path, named: str) -> Draft:
-    """The part file of a target, locked; waits while another writer has it."""
+def _open_draft(target: Path, named: str, *, reads: bool) -> Draft:
+    """The part file of a target, once no other writer has it."""
     _mode(target)  # refuses what is no file before one is made beside it
-    part, end = target.with_name(f".{target.name[:_LONGEST_NAME]}.part"), time.monotonic() + PATIENCE
+    name = target.name[:_LONGEST_NAME]
+    part, end = target.with_name(f".{name}.part"), time.monotonic() + PATIENCE
+    pause = _SHORTEST_PAUSE
     while True:
-        draft = Draft(part, target, named)
+        descriptor, has_locks = _take(part)
+        if descriptor is not None:
+            return Draft(part, descriptor, target, named)
+        if not (has_locks or reads):
+            part = target.with_name(f".{name}.{os.urandom(4).hex()}.part")
+        elif time.monotonic() > end:
+            dead = "" if has_locks else f" or has died at it; if none is writing, remove {str(part)!r}"
+            raise TimeoutError(f"another process has been writing it for {PATIENCE:g} s{dead}")
+        else:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _take(part: Path) -> tuple[int | None, bool]:
+    """The part file, opened, unless another writer has it; and whether locks tell who does."""
+    is_made = True
+    try:
+        descriptor = os.open(part, _MAKE, 0o666)
+    except FileExistsError:
+        if fcntl is None:
+            return None, False
+        is_made = False
         try:
-            if draft.lock(end):
-                return draft
-        except BaseException:
-            draft.close()
-            raise
-        draft.close()
+            descriptor = os.open(part, _OPEN)
+        except FileNotFoundError:  # the other writer is done
+            return None, True
+    try:
+        is_locked = _try_lock(descriptor)
+        is_mine = is_made if is_locked is None else is_locked
+        if is_mine and _find(part) == _identify(os.fstat(descriptor)):  # else it was renamed meanwhile
+            return descriptor, is_locked is not None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None, is_locked is not None
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Whether the lock on a file is ours now; None where there are no locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as problem:
+        if problem.errno in _NO_LOCKS:
+            return None
+        raise
+    return True
 
 
 @contextlib.contextmanager
@@ -319,6 +354,14 @@ def _refuse_what_fails(named: str) -> Iterator[None]:
 
 def _identify(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+def _find(path: Path) -> tuple[int, int] | None:
+    """Which file has that name now, if any."""
+    try:
+        return _identify(os.lstat(path))
+    except FileNotFoundError:
+        return None
 
 
 def _mode(target: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 import operator
 import weakref
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,22 +35,18 @@ class HandedTensors:
 
     def __init__(self) -> None:
         self.latest: KeptTensors | None = None
-        self._before: KeptTensors | None = None
+        self._at_hand: deque[KeptTensors] = deque()  # the last two; several threads may add to it
         self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        before = self._before
-        if before is not None and not before[0].draw.is_used:
-            self._keep_while_alive(before)
-        self._before = self.latest
-        try:  # the usual batch is a list of tensors
-            self.latest = batch, data, list(map(_read_version, data if type(data) is list else ()))
-        except (AttributeError, RuntimeError):
-            self.latest = None
-        if self.latest is None or type(data) is not list:
-            tensors = list_tensors(data)
-            self.latest = batch, tensors, list(map(_version, tensors))
+        kept = self.latest = _read_usual(batch, data) or _read_nested(batch, data)
+        at_hand = self._at_hand
+        at_hand.append(kept)
+        if len(at_hand) > 2:
+            before = at_hand.popleft()
+            if not before[0].draw.is_used:
+                self._keep_while_alive(before)
 
     def _keep_while_alive(self, kept: KeptTensors) -> None:
         """Know a batch that others keep, in a queue for example, as long as they do."""
@@ -73,7 +70,7 @@ class HandedTensors:
         return found, records
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        at_hand = [kept for kept in (self.latest, self._before) if kept is not None]
+        at_hand = list(self._at_hand)[::-1]
         for batch, tensors, versions in at_hand:
             for one, version in zip(tensors, versions, strict=True):
                 if one is tensor:
@@ -103,6 +100,21 @@ def _unwrap(tensor: Tensor) -> Tensor:
 
 
 _read_version = operator.attrgetter("_version")
+
+
+def _read_usual(batch: HandedBatch, data: Any) -> KeptTensors | None:
+    """The tensors of a batch that is a list of them, as it usually is."""
+    if type(data) is not list:
+        return None
+    try:
+        return batch, data[:], list(map(_read_version, data))  # the loop may put others into its list
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def _read_nested(batch: HandedBatch, data: Any) -> KeptTensors:
+    tensors = list_tensors(data)
+    return batch, tensors, list(map(_version, tensors))
 
 
 def _version(tensor: Tensor) -> int:

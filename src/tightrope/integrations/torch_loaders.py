@@ -2,9 +2,10 @@
 
 import copy
 import math
+import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -22,7 +23,9 @@ AGAIN = "the loader drew the batches of an earlier pass once more, as if a seed 
 
 
 class Listener(Protocol):
-    """Who is told what a loader hands out."""
+    """Who is told what a loader hands out; `openings` are those of all passes that it heard of."""
+
+    openings: set[int]
 
     def hand_over(self, batch: HandedBatch, data: Any) -> None:
         """The training loop gets `data`, which is `batch`."""
@@ -50,7 +53,8 @@ class WatchedIterators:
             self._drawing = whole._drawing
         elif hasattr(loader, "batch_sampler"):
             self._drawing = read_drawing(loader)
-        self.openings: Openings = Openings(self._drawing) if whole is None else whole.openings
+        self._openings: set[int] = set() if whole is None else whole._openings
+        self._making = threading.RLock()  # an iterator: two threads may each begin a pass
         self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
         self.changes = 0
 
@@ -59,7 +63,6 @@ class WatchedIterators:
         if listener not in self.listeners:
             if not self._listeners and self._drawing is None:  # of a copy
                 self._drawing = read_drawing(self.loader)
-                self.openings = Openings(self._drawing)
             self._listeners = [one for one in self._listeners if one() is not None] + [weakref.ref(listener)]
             self.changes += 1
 
@@ -70,27 +73,42 @@ class WatchedIterators:
 
     def __call__(self) -> Any:
         """An iterator that tells."""
-        self.look_again()
-        loader, batches = self.loader, self.loader.batch_sampler
-        noted = (NotedParts if kind_of(batches) == SPLITTING else NotedDraws)(batches, self)
-        # An iterator asks the loader for its batch sampler once, when it is made. A loader refuses to have it
-        # set, and must keep its own: it is inspected by its classes.
-        loader.__dict__["batch_sampler"] = noted
-        try:
-            inner = type(loader)._get_iterator(loader)
-        finally:
-            loader.__dict__["batch_sampler"] = batches
+        loader = self.loader
+        with self._making:
+            self.look_again()
+            batches = loader.batch_sampler
+            noted = (NotedParts if kind_of(batches) == SPLITTING else NotedDraws)(batches, self)
+            # An iterator asks the loader for its batch sampler once, when it is made. A loader refuses to
+            # have it set, and must keep its own: it is inspected by its classes.
+            loader.__dict__["batch_sampler"] = noted
+            try:
+                inner = type(loader)._get_iterator(loader)
+            finally:
+                loader.__dict__["batch_sampler"] = batches
         return HandingIterator(inner, noted, self)
 
     def look_again(self) -> None:
         """A pass begins: notice a loader that no longer draws as it did."""
-        if read_drawing(self.loader) != self._drawing:
-            self.doubt(CHANGED)
+        with self._making:
+            drawing = read_drawing(self.loader)
+        if drawing != self._drawing:
+            for listener in self.listeners:
+                listener.doubt(CHANGED)
 
-    def doubt(self, why: str) -> None:
-        """Tell whoever listens that the draws are not what was found."""
+    def begin_opening(self) -> "Opening | None":
+        """What tells the pass that begins now from others; None where batches may come again by right."""
+        drawing = self._drawing
+        if drawing is None or drawing.sampling is None or drawing.records is None:
+            return None
+        return Opening(drawing.records)
+
+    def compare_opening(self, digest: int) -> None:
+        """Notice a pass that opens like an earlier one of this loader, or of another that was heard of."""
         for listener in self.listeners:
-            listener.doubt(why)
+            if digest in self._openings or digest in listener.openings:
+                listener.doubt(AGAIN)
+            listener.openings.add(digest)
+        self._openings.add(digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WatchedIterators, (self.loader,)  # nobody listens to a copy of a loader
@@ -108,36 +126,21 @@ def read_drawing(loader: Any) -> Finding | None:
         return None
 
 
-class Openings:
-    """The first draws of each pass, as far as no two passes share them by chance.
+class Opening:
+    """The first draws of a pass, as many as it takes that no two passes share them by chance.
 
-    Draws of s of n records agree by chance once in C(n, s) times, and openings are compared when that makes
-    2^64. Only of batches that are sampled afresh: others may come again by right.
+    Draws of s of n records agree by chance once in C(n, s) times; an opening ends when that makes 2^64.
     """
 
-    def __init__(self, drawing: Finding | None) -> None:
-        self._records = drawing.records if drawing is not None and drawing.sampling is not None else None
-        self._seen: set[int] = set()
+    def __init__(self, records: int) -> None:
+        self._records, self._bits = records, 0.0
+        self.digest = 0
 
-    def begin(self) -> Callable[[Sequence[int]], bool] | None:
-        """What to ask of each draw of a new pass: whether it ends an opening that was seen before."""
-        records = self._records
-        opening, bits = 0, 0.0
-
-        def is_known(indices: Sequence[int]) -> bool:
-            nonlocal opening, bits
-            if bits >= ENOUGH_BITS or records is None or not isinstance(indices, list):
-                return False
-            size = len(indices)
-            opening = hash((opening, *indices))
-            bits += log2_choices(records, size)
-            if bits < ENOUGH_BITS:
-                return False
-            is_again = opening in self._seen
-            self._seen.add(opening)
-            return is_again
-
-        return None if records is None else is_known
+    def ends_with(self, indices: Sequence[int]) -> bool:
+        """Whether this draw, the next one, ends the opening."""
+        self.digest = hash((self.digest, *indices))
+        self._bits += log2_choices(self._records, len(indices))
+        return self._bits >= ENOUGH_BITS
 
 
 def log2_choices(records: int, size: int) -> float:
@@ -162,11 +165,12 @@ class NotedDraws:
     def _note(
         self, batches: Iterable[Any], loader_pass: LoaderPass, fetched: deque[HandedBatch]
     ) -> Iterator[Any]:
-        is_known = self._watched.openings.begin()
+        watched, opening = self._watched, self._watched.begin_opening()
         for indices in batches:
-            if is_known is not None and is_known(indices):
-                self._watched.doubt(AGAIN)
-            fetched.append(self._watched.counter.draw(loader_pass, indices))
+            if opening is not None and opening.ends_with(indices):
+                watched.compare_opening(opening.digest)
+                opening = None
+            fetched.append(watched.counter.draw(loader_pass, len(indices)))
             yield indices
 
     def __len__(self) -> int:

@@ -45,12 +45,13 @@ class StepTally:
         self._matches = 0
         self._counts = {verdict.name: 0 for verdict in StepVerdict}
         self._epochs: set[tuple[LoaderPass, int]] = set()
+        self._latest_pass: LoaderPass | None = None
         self._why = ""
 
     def count(self, step: CheckedStep) -> None:
         """One more step."""
         for draw in step.draws:
-            self._epochs.add((draw.loader_pass, draw.place // self.epoch if self.epoch else 0))
+            self._note_epoch(draw)
         self._counts[step.verdict.name] += 1
         is_first = step.verdict is StepVerdict.UNMATCHED and self._counts["UNMATCHED"] == 1
         if is_first or not self._why:
@@ -58,9 +59,13 @@ class StepTally:
 
     def count_match(self, draw: Draw) -> None:
         """One more step, on the records of this draw."""
-        epoch = self.epoch
-        self._epochs.add((draw.loader_pass, draw.place // epoch if epoch else 0))
+        if self.epoch or draw.loader_pass is not self._latest_pass:
+            self._note_epoch(draw)
         self._matches += 1
+
+    def _note_epoch(self, draw: Draw) -> None:
+        self._latest_pass = draw.loader_pass
+        self._epochs.add((draw.loader_pass, draw.place // self.epoch if self.epoch else 0))
 
     def summary(self) -> StepsSummary:
         """All steps counted so far."""
@@ -99,7 +104,7 @@ class StepChecks:
 
     >>> from tightrope.audit.steps.draws import DrawCounter
     >>> counter, checks = DrawCounter(), StepChecks()
-    >>> batch = counter.draw(counter.begin_pass(), [3, 1, 4])
+    >>> batch = counter.draw(counter.begin_pass(), 3)
     >>> checks.hand_over(batch)
     >>> checks.see_inputs(batch)
     >>> checks.hold_gradients(3)
@@ -116,7 +121,7 @@ class StepChecks:
         self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
         self.fault = ""  # why no step matches from now on: the loader no longer draws as was found
         self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
-        self._inputs: list[_Inputs] = []
+        self.inputs: list[_Inputs] = []  # forward passes of which no gradients are held yet
         self._held: list[_Gradients] = []
         self._judged: CheckedStep | None = None
         self.usual: Draw | None = None  # the draw of a step that is known to match, where it is the usual one
@@ -140,16 +145,11 @@ class StepChecks:
         seen = batch is not None
         if batch is None and self._at_hand:
             batch = self._at_hand[-1]
-        self._inputs.append(_Inputs(batch, seen, batch.records if batch is not None and seen else records))
-
-    @property
-    def has_inputs(self) -> bool:
-        """Whether there were forward passes of which no gradients are held yet."""
-        return bool(self._inputs)
+        self.inputs.append(_Inputs(batch, seen, batch.records if batch is not None and seen else records))
 
     def forget_inputs(self) -> None:
         """The forward passes since gradients were last held have led to no gradients."""
-        self._inputs.clear()
+        self.inputs.clear()
 
     def hold_gradients(self, *records: int | None) -> None:
         """The forward passes so far have led to gradients, which will go into the next step.
@@ -157,12 +157,12 @@ class StepChecks:
         `records` says of how many records, one number for each batch where batches were accumulated; None or
         nothing where that is not known.
         """
-        inputs = tuple(self._inputs) or self._presume(max(len(records), 1))
+        inputs = tuple(self.inputs) or self._presume(max(len(records), 1))
         total = _add(records) if records else None
         if total is None and len(inputs) == 1:
             total = inputs[0].records
         self._held.append(_Gradients(inputs, total))
-        self._inputs.clear()
+        self.inputs.clear()
         self._judged = self.usual = None
 
     def forget_gradients(self) -> None:
@@ -188,7 +188,7 @@ class StepChecks:
             draw.is_used = True
         self.tally.count(step)
         self._at_hand.clear()
-        self._inputs.clear()
+        self.inputs.clear()
         self.forget_gradients()
         return step
 
@@ -200,7 +200,7 @@ class StepChecks:
         draw = batch.draw
         if gradients != draw.size or batch.records != gradients or draw.is_used:
             return False
-        if self._held or self._inputs or self.blind or self.caveat or self.fault:
+        if self._held or self.inputs or self.blind or self.caveat or self.fault:
             return False
         self._judged = None
         self.usual = draw

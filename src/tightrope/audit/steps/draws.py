@@ -1,6 +1,6 @@
 """Tokens: what one draw of a loader is, wherever its records travel."""
 
-from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple, final
 
 
@@ -18,18 +18,15 @@ class LoaderPass:
 class Draw:
     """One draw of a loader: `size` records (on this rank), which one step may use once.
 
-    `number` counts the draws of the loader from 0, and `place` those of its pass; `indices` are the records,
-    where they are known. Two draws are never equal: each is a token that the step which uses it stamps.
+    `number` counts the draws of the loader from 0, and `place` those of its pass. Two draws are never equal:
+    each is a token that the step which uses it stamps.
     """
 
-    __slots__ = ("indices", "is_used", "loader_pass", "number", "place", "size")
+    __slots__ = ("is_used", "loader_pass", "number", "place", "size")
 
-    def __init__(
-        self, number: int, size: int, loader_pass: LoaderPass, indices: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, number: int, size: int, loader_pass: LoaderPass) -> None:
         self.number = number
         self.size = size
-        self.indices = indices
         self.is_used = False
         self.loader_pass = loader_pass
         self.place = loader_pass.draws
@@ -53,24 +50,20 @@ class HandedBatch(NamedTuple):  # one for each batch, and made in a third of the
 
 
 class DrawCounter:
-    """Numbers the passes over a loader and its draws.
+    """Numbers the passes over a loader and its draws, each once, whatever threads ask.
 
     >>> counter = DrawCounter()
-    >>> counter.draw(counter.begin_pass(), [3, 1, 4])
+    >>> counter.draw(counter.begin_pass(), 3)
     HandedBatch(draw=Draw(number=0, size=3), start=0, records=3)
     """
 
     def __init__(self) -> None:
-        self._passes = self._draws = 0
+        self._passes, self._draws = count(), count()
 
     def begin_pass(self) -> LoaderPass:
         """A new pass."""
-        self._passes += 1
-        return LoaderPass(self._passes - 1)
+        return LoaderPass(next(self._passes))
 
-    def draw(self, loader_pass: LoaderPass, indices: Sequence[int]) -> HandedBatch:
-        """The next draw, all of it in one batch."""
-        size = len(indices)
-        number = self._draws
-        self._draws = number + 1
-        return HandedBatch(Draw(number, size, loader_pass, indices), 0, size)
+    def draw(self, loader_pass: LoaderPass, size: int) -> HandedBatch:
+        """The next draw, of so many records, all of it in one batch."""
+        return HandedBatch(Draw(next(self._draws), size, loader_pass), 0, size)

@@ -115,8 +115,11 @@ def _make_private_and_watch(make_private: Any, engine: Any, *given: Any, **optio
         module, optimizer, *_, loader = made
         watch = PrivateWatch()
         watch.checks.tally = engine.accountant.tally_steps()
+        watch.openings = engine.accountant.used_seeds.openings
         drawn_by = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
-        watch.checks.caveat = compare_ranks(drawn_by) if isinstance(drawn_by, Passes) else ""
+        if isinstance(drawn_by, Passes):
+            engine.accountant.used_seeds.claim(drawn_by)
+            watch.checks.caveat = compare_ranks(drawn_by)
         watch.watch_private(module=module, optimizer=optimizer, loader=loader)
     return made
 

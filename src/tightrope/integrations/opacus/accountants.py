@@ -24,8 +24,15 @@ from tightrope.integrations.opacus.samplings import (
     is_accounted,
     is_another_rate,
 )
-from tightrope.integrations.opacus.states import STATE_KEY, AccountantState, count_steps, read_state
+from tightrope.integrations.opacus.states import (
+    STATE_KEY,
+    AccountantState,
+    RecordedKind,
+    count_steps,
+    read_state,
+)
 from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws, is_usual
+from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
     BY_HAND,
@@ -33,10 +40,13 @@ from tightrope.integrations.opacus.words import (
     NOT_WATCHED,
     ONE_STEP_EACH,
     REMEDIES,
+    TAKE_THE_ENGINE,
     UNTIL_THEN,
     find_step,
     is_off_the_loader,
+    say_other_rate,
 )
+from tightrope.integrations.seeds import UsedSeeds
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
@@ -64,14 +74,15 @@ class OpacusAccountant(IAccountant):
     relation: ClassVar[Relation]
 
     def __init__(self) -> None:
-        self.history: list[tuple[float, float, int]] = []
+        self._history: list[tuple[float, float, int]] = []
+        self._waiting = WaitingSteps(self._record)
         self._drawn: list[Finding | None] = []  # one for each entry of the history
         self._found: Finding | None = None
         self._shared_noise = False  # whether several draws of some step shared its noise
+        self.used_seeds = UsedSeeds()
         self._tallies = [StepTally()]  # the first of steps that nobody watched, then one for each loader
         self._resumed_from = StepsSummary()
         self._recorded = count_steps([])  # the steps that are in one of these
-        self._again: Any = None  # noise, finding and entry of the last step, if it was the usual one
         self._teller = Teller()
         self._answered_for: object = None
         self._answers: dict[tuple[float, Certified], ProvedBound] = {}
@@ -80,6 +91,17 @@ class OpacusAccountant(IAccountant):
     def mechanism(cls) -> str:
         """The name to pass as `PrivacyEngine(accountant=...)`."""
         return cls.name
+
+    @property
+    def history(self) -> list[tuple[float, float, int]]:
+        """What Opacus keeps: noise multipliers, rates and steps."""
+        self._waiting.flush()
+        return self._history
+
+    @history.setter
+    def history(self, history: list[tuple[float, float, int]]) -> None:
+        self._waiting.flush()  # they were taken, whatever the history says
+        self._history = history
 
     def __len__(self) -> int:
         return sum(steps for _, _, steps in self.history)
@@ -101,17 +123,11 @@ class OpacusAccountant(IAccountant):
         elif opacus_rate is not None and finding.sampling is not None:
             rate = finding.sampling.rate
             if is_another_rate(self.kind, opacus_rate, rate):
-                warn_in_a_box(
-                    f"Opacus takes {opacus_rate:.6g}, one by the length of the loader, for the sampling "
-                    f"rate; that of this loader is {rate:.6g}. Epsilon is accounted at the latter. The "
-                    "expected batch size, and the noise if make_private_with_epsilon chose it, are made "
-                    "for the former.",
-                    "use tightrope.integrations.opacus.TightropeEngine, which takes both from the sampler.",
-                )
+                warn_in_a_box(say_other_rate(opacus_rate, rate), TAKE_THE_ENGINE)
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step on one freshly drawn batch, which nobody saw."""
-        self._record(float(noise_multiplier), float(sample_rate), 1, self._found)
+        self._record(RecordedKind(float(noise_multiplier), float(sample_rate), self._found), 1)
         self._tallies[0].count(CheckedStep(StepVerdict.UNSEEN, why=BY_HAND))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
@@ -124,9 +140,15 @@ class OpacusAccountant(IAccountant):
         finding = self._found
         sampling = None if finding is None else finding.sampling
         rate = float(sample_rate) if sampling is None else sampling.rate
+        usual = RecordedKind(math.nan, rate, finding)
 
         def record(optimizer: Any) -> None:
-            if not (is_usual(optimizer) and self._record_again(optimizer, finding, rate)):
+            nonlocal usual
+            if is_usual(optimizer):
+                if optimizer.noise_multiplier != usual.noise:
+                    usual = RecordedKind(float(optimizer.noise_multiplier), rate, finding)
+                self._waiting.add(usual)
+            else:
                 self._record_step(optimizer, finding, rate)
 
         return record
@@ -139,24 +161,10 @@ class OpacusAccountant(IAccountant):
         first_off = find_step(step) if step.verdict is StepVerdict.UNMATCHED else None
         if first_off is not None:
             drawn = next(filter(is_off_the_loader, self._drawn), first_off)
-        self._record(split_noise(float(optimizer.noise_multiplier), draws), rate, draws, drawn)
-        if draws == 1 and drawn is finding:
-            self._again = optimizer.noise_multiplier, finding, self.history[-1]
+        noise = split_noise(float(optimizer.noise_multiplier), draws)
+        self._record(RecordedKind(noise, rate, drawn), draws)
         if first_off is not None and drawn is first_off:
             warn_in_a_box(self._say_mismatch(first_off), ONE_STEP_EACH)
-
-    def _record_again(self, optimizer: Any, finding: Finding | None, rate: float) -> bool:
-        """Record the usual step if it is like the one recorded last, in a fraction of the time."""
-        noise, last_finding, entry = self._again or (None, None, None)
-        history = self.history
-        if entry is None or not history or history[-1] is not entry:
-            return False
-        if noise != optimizer.noise_multiplier or last_finding is not finding or entry[1] != rate:
-            return False
-        history[-1] = entry = (entry[0], rate, entry[2] + 1)
-        self._again = noise, finding, entry
-        self._recorded[entry[:2]] += 1
-        return True
 
     def tally_steps(self) -> StepTally:
         """Where the steps on the loader that was seen last are counted by those who watch them."""
@@ -177,13 +185,14 @@ class OpacusAccountant(IAccountant):
         unseen = StepsSummary(unseen=by_hand, why=BY_HAND if by_hand else "")
         return sum((tally.summary() for tally in self._tallies), self._resumed_from) + unseen
 
-    def _record(self, noise: float, rate: float, steps: int, finding: Finding | None) -> None:
-        drawn = self._align_findings()
+    def _record(self, kind: RecordedKind, steps: int) -> None:
+        noise, rate, finding = kind
+        history, drawn = self.history, self._align_findings()
         self._recorded[noise, rate] += steps
-        if self.history and self.history[-1][:2] == (noise, rate) and drawn[-1] == finding:
-            self.history[-1] = noise, rate, self.history[-1][2] + steps
+        if history and history[-1][:2] == (noise, rate) and drawn[-1] == finding:
+            history[-1] = noise, rate, history[-1][2] + steps
         else:
-            self.history.append((noise, rate, steps))
+            history.append((noise, rate, steps))
             drawn.append(finding)
 
     def _align_findings(self) -> list[Finding | None]:

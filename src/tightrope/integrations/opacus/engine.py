@@ -13,14 +13,16 @@ from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.prove import drop_lower_end
 from tightrope.audit.loaders.inspect import inspect_loader
-from tightrope.audit.steps.checks import StepTally
+from tightrope.audit.steps.checks import StepChecks, StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.opacus.mismatch import Teller
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
+from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.ranks import compare_ranks
+from tightrope.integrations.seeds import UsedSeeds
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
@@ -48,10 +50,11 @@ class LedgerAccountant(IAccountant):
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: list[Any] = [None, 0]  # the step taken last, and how often it is still to be recorded
+        self._waiting = WaitingSteps(self._count)
         # whether draws of some step shared its noise: then the ledger only bounds it
         self.shared_noise = False
         self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
+        self.used_seeds = UsedSeeds()
 
     @classmethod
     def mechanism(cls) -> str:
@@ -60,16 +63,17 @@ class LedgerAccountant(IAccountant):
 
     @property
     def ledger(self) -> Ledger:
-        """All steps. To record one takes microseconds, so the usual ones wait until someone asks."""
-        step, times = self._waiting
-        if times:
-            self._ledger.count(step, times)
-            self._waiting = [None, 0]
+        """All steps."""
+        self._waiting.flush()
         return self._ledger
 
     @ledger.setter
     def ledger(self, ledger: Ledger) -> None:
-        self._ledger, self._waiting = ledger, [None, 0]
+        self._waiting.flush()
+        self._ledger = ledger
+
+    def _count(self, step: Step, times: int) -> None:
+        self._ledger.count(step, times)
 
     @property
     def history(self) -> list[tuple[float, float, int]]:
@@ -95,7 +99,7 @@ class LedgerAccountant(IAccountant):
         """What was seen of the steps."""
         return self.resumed_from + self.tally.summary()
 
-    def hook(self, sampler: Passes, watch: PrivateWatch) -> Callable[[Any], None]:
+    def hook(self, sampler: Passes, checks: StepChecks) -> Callable[[Any], None]:
         """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
 
         @lru_cache(maxsize=8)  # the noise rarely changes
@@ -103,15 +107,10 @@ class LedgerAccountant(IAccountant):
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
         def record(optimizer: Any) -> None:
-            if watch.checks.usual is not None:
-                step = make_step(optimizer.noise_multiplier, 1)
-                if self._waiting[0] is step:
-                    self._waiting[1] += 1
-                else:
-                    self.ledger.count(step, 0)  # record those that wait
-                    self._waiting = [step, 1]
+            if checks.usual is not None:
+                self._waiting.add(make_step(optimizer.noise_multiplier, 1))
                 return
-            draws = count_draws(optimizer, watch.checks.judge())
+            draws = count_draws(optimizer, checks.judge())
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
 
@@ -219,6 +218,7 @@ class TightropeEngine(PrivacyEngine):
         _check_options(opacus_options)
         loader = data_loader(dataset, sampler, **(loader_options or {}))
         _check_records(loader)
+        self.accountant.used_seeds.claim(sampler)
         step = sampler.step(Gaussian(noise_multiplier=noise_multiplier))
         analyse(step * 1, self.relation, QUICK)  # refuse what no theorem covers before training, not after
         made = super().make_private(
@@ -236,10 +236,11 @@ class TightropeEngine(PrivacyEngine):
         private_optimizer.expected_batch_size = sampler.expected_batch / ranks
         watch = PrivateWatch(refuses=True)
         watch.checks.tally, watch.checks.caveat = self.accountant.tally, compare_ranks(sampler)
+        watch.openings = self.accountant.used_seeds.openings
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )
-        private_optimizer.attach_step_hook(self.accountant.hook(sampler, watch))
+        private_optimizer.attach_step_hook(self.accountant.hook(sampler, watch.checks))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tightrope.audit.finding import Finding
 from tightrope.audit.steps.summary import StepsSummary
@@ -12,6 +12,14 @@ from tightrope.errors import InvalidSetting, UnusableFile
 STATE_KEY, STATE_VERSION = "tightrope", 2
 READABLE = (1, 2)
 NOT_CHECKED_THEN = "the checkpoint does not say what its steps were taken on"
+
+
+class RecordedKind(NamedTuple):
+    """What tells one entry of the history from another."""
+
+    noise: float
+    rate: float
+    finding: Finding | None
 
 
 @dataclass(frozen=True, kw_only=True)

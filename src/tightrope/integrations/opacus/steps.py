@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
+from opacus.grad_sample import AbstractGradSampleModule
 from torch import Tensor
 
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
+from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.training import OnStep, TrainingWatch
 
 WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
+SCALED = "a GradScaler decides by the gradients themselves, without noise, whether steps are taken"
 
 
 class PrivateWatch(TrainingWatch):
@@ -25,8 +28,8 @@ class PrivateWatch(TrainingWatch):
     def watch_private(self, *, module: Any, optimizer: Any, loader: Any) -> None:
         """Watch what `make_private` returned."""
         self.listen_to(loader)
-        # The module that was wrapped: it is called whether or not the user calls the wrapper.
-        self.watch_model(getattr(module, "_module", module))
+        is_wrapper = isinstance(module, AbstractGradSampleModule)
+        self.watch_model(getattr(module, "_module", module), wrapper=module if is_wrapper else None)
         self.watch_optimizer(optimizer)
         # Modules with hooks count, for each parameter, the forward passes that have no backward pass yet.
         self._counts_passes = hasattr(module, "capture_backprops_hook")
@@ -41,13 +44,16 @@ class PrivateWatch(TrainingWatch):
         self._sums = getattr(optimizer, "grad_state", None)
         first, checks = self._parameters[0], self.checks
 
-        def count_and_prepare(closure: Any = None) -> Any:
-            whole, gradients = self._whole, first.grad_sample
+        def prepare_any(closure: Any = None) -> Any:
+            return self._prepare_step(optimizer, prepare, closure)
+
+        def prepare_usual(closure: Any = None) -> Any:
+            batch, gradients = self._whole, first.grad_sample
             # Is it the usual step, with one gradient for each record of the only batch that the model saw?
-            if whole is None or type(gradients) is not Tensor or first.summed_grad is not None:
-                return self._prepare_step(optimizer, prepare, closure)
-            if optimizer._step_skip_queue or not checks.match_usual(whole, gradients.size(0)):
-                return self._prepare_step(optimizer, prepare, closure)
+            if batch is None or type(gradients) is not Tensor or first.summed_grad is not None:
+                return prepare_any(closure)
+            if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.size(0)):
+                return prepare_any(closure)
             self._whole = None
             if self.on_step is not None:
                 self.judge_step()
@@ -61,7 +67,8 @@ class PrivateWatch(TrainingWatch):
                 self._take_bypassing_step(optimizer)
             self._is_prepared = False
 
-        optimizer.pre_step = count_and_prepare
+        optimizer.pre_step = prepare_any if clips_adaptively(optimizer) else prepare_usual
+        optimizer._step_supports_amp_scaling = ScalerTrap(self)
         self._handles.append(inside.register_step_pre_hook(notice_bypass))
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
@@ -107,6 +114,26 @@ class PrivateWatch(TrainingWatch):
             raise
 
 
+class ScalerTrap:
+    """Where a `GradScaler` of torch looks before each step whether the optimizer scales for itself.
+
+    A scaler skips the step if the sum of the gradients, before noise, is not finite. One record can decide
+    that, and whoever sees the weights sees it.
+    """
+
+    def __init__(self, watch: PrivateWatch) -> None:
+        self._watch = watch
+
+    def __bool__(self) -> bool:
+        """Refuse or doubt; then no: the optimizer does not."""
+        if self._watch.refuses:
+            got = Described("an enabled GradScaler")
+            remedy = "It skips steps by a look at gradients without noise. Train in full precision."
+            raise InvalidSetting("scaler", got, "be left out or be disabled", remedy)
+        self._watch.doubt(SCALED)
+        return False
+
+
 def check_step(optimizer: Any) -> CheckedStep | None:
     """The verdict on the step that an optimizer is about to take; None if nobody watches it."""
     watch = getattr(optimizer, WATCH, None)
@@ -115,9 +142,8 @@ def check_step(optimizer: Any) -> CheckedStep | None:
 
 def is_usual(optimizer: Any) -> bool:
     """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
-    known = vars(optimizer)
-    watch = known.get(WATCH)
-    return watch is not None and watch.checks.usual is not None and not clips_adaptively(optimizer)
+    watch = getattr(optimizer, WATCH, None)
+    return watch is not None and watch.checks.usual is not None
 
 
 def clips_adaptively(optimizer: Any) -> bool:

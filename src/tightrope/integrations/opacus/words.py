@@ -19,6 +19,7 @@ ONE_STEP_EACH = (
     "iterate over the loader that make_private returned, not over the one it was made from, and take one "
     "step for each of its batches. From this step on nothing is proved, and get_epsilon is infinite."
 )
+TAKE_THE_ENGINE = "use tightrope.integrations.opacus.TightropeEngine, which takes both from the sampler."
 KIND_IN_WORDS: dict[type[Sampling], str] = {
     Poisson: Scheme.POISSON.value,
     WithoutReplacement: Scheme.WITHOUT_REPLACEMENT.value,
@@ -35,6 +36,15 @@ NOT_WATCHED = "the optimizer was not made private by an engine with this account
 BY_HAND = "they were recorded by hand"
 
 _OFF_THE_LOADER = "A step was not taken on one fresh batch of the loader that is accounted: "
+
+
+def say_other_rate(opacus_rate: float, rate: float) -> str:
+    """What it means that Opacus takes another rate than the one that was found."""
+    return (
+        f"Opacus takes {opacus_rate:.6g}, one by the length of the loader, for the sampling rate; that of "
+        f"this loader is {rate:.6g}. Epsilon is accounted at the latter. The expected batch size, and the "
+        "noise if make_private_with_epsilon chose it, are made for the former."
+    )
 
 
 def find_step(step: CheckedStep) -> Finding:
