@@ -1,10 +1,11 @@
 """How often `watch` is wrong or does not know, and what it misses: simulated recordings with fixed seeds.
 
 The first table is about true schemes: 200 batches of about 64 out of 10,000 records unless the line says
-otherwise. The second is about samplers that come close to Poisson sampling, or to batches without
-replacement, and are not: 400 batches of about 64 out of 10,000. `missed` are recordings that pass for what is
-accounted. Bounds are exact (Clopper-Pearson) 95 % upper limits: of the probability of being wrong or not
-knowing, and of missing. Times are CPU times of the call alone.
+otherwise. `wrong` is another scheme than the true one, `unknown` is none. The second table is about samplers
+that come close to Poisson sampling, or to batches without replacement, and are not: 400 batches of about 64
+out of 10,000. `missed` are recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson)
+upper limits at 95 %: of the probability of being wrong or not knowing, and of missing. Times are CPU times of
+the call alone.
 """
 
 import argparse
@@ -330,7 +331,7 @@ ALL = (*LONG, *USUAL, *HARDER, *DEPARTURES)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--recordings", type=int, default=10_000, help="per scheme; harder cases take a tenth"
+        "--recordings", type=int, default=10_000, help="of 400 batches; other lines take a fifth, or a tenth"
     )
     parser.add_argument(
         "--departures", type=int, default=1000, help="recordings per line of the second table"
@@ -338,13 +339,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only lines whose name holds this")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
     asked = parser.parse_args()
-    tenth = max(1, asked.recordings // 10)
+    shares = {LONG: 1, USUAL: 5, HARDER: 10}
     with ProcessPoolExecutor(asked.jobs) as workers:
         pool = workers if asked.jobs > 1 else None
         print(f"{'drawn by':<50}{'recordings':>11}{'wrong':>8}{'unknown':>9}{'95 % bound':>12}{'ms':>10}")
-        for line in (*LONG, *USUAL, *HARDER):
-            if asked.only in str(line):
-                print(tell_scheme(line, tenth if line in HARDER else asked.recordings, pool), flush=True)
+        for lines, share in shares.items():
+            for line in lines:
+                if asked.only in str(line):
+                    print(tell_scheme(line, max(1, asked.recordings // share), pool), flush=True)
         print(f"\n{'not what it looks like':<50}{'recordings':>11}{'missed':>8}{'95 % bound':>12}{'ms':>10}")
         for line in DEPARTURES:
             if asked.only in str(line):

@@ -1,5 +1,6 @@
 """Records that are there several times are counted wherever the structure of a dataset can be read."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -198,6 +199,29 @@ def test_eight_copies_of_a_record_do_not_match_what_is_accounted_for_one() -> No
     assert result.verdict is Verdict.TOO_SMALL
     assert 5.4 < result.proved.lower < result.proved.upper < 57  # 0.72 is accounted
     assert "only 993 different records, one of them 8 times" in str(result)
+
+
+COPIED: dict[str, tuple[Callable[[Any], Any], int, float]] = {
+    "eight times": (lambda whole: Subset(whole, [*range(995), *[0] * 7]), 8, 4.22),
+    "joined to itself": (lambda whole: ConcatDataset([Subset(whole, range(501))] * 2), 2, 1.18),
+}
+
+
+@pytest.mark.parametrize("named", COPIED)
+def test_a_group_of_copies_is_accounted_where_one_record_was_called_a_match(named: str) -> None:
+    """1,002 indices, batches of 10: epsilon is 0.618 for one record, and at least 4.22 for eight of them."""
+    copy, copies, truth = COPIED[named]
+    whole = TensorDataset(torch.zeros(1002, 3))
+    sampler = PoissonSampler(records=1002, rate=10 / 1002, steps=61)
+    run = tr.Step(tr.Gaussian(noise_multiplier=1.1), sampler.sampling) * 61
+    plain = audit(data_loader(whole, sampler), run, delta=1e-6, relation="add-or-remove")
+    assert (plain.verdict, plain.finding.copies) == (Verdict.MATCHES, 1)
+    assert 0.618 < plain.claimed.upper < 0.6185
+    result = audit(data_loader(copy(whole), sampler), run, delta=1e-6, relation="add-or-remove")
+    assert (result.verdict, result.finding.copies) == (Verdict.TOO_SMALL, copies)
+    assert truth < result.proved.lower < truth + 0.01
+    assert result.proved.upper < math.inf
+    assert f"what is accounted for one record must hold for {copies} that come and go together" in str(result)
 
 
 def test_a_dataset_joined_to_itself_matches_no_fixed_batches() -> None:

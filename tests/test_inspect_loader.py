@@ -1,6 +1,7 @@
 """The verdict on a loader agrees with the batches it yields, and is UNKNOWN rather than a guess."""
 
 import itertools
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,6 +137,16 @@ def test_shares_are_rounded_up() -> None:
     exact = [Fraction(weight) for weight in WeightedRandomSampler(weights, 6).weights.tolist()]
     assert drawn.share is not None
     assert Fraction(drawn.share) >= max(exact) / sum(exact)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**900, 2.0**-1060])
+def test_the_share_among_many_weights_is_the_exact_one_rounded_up(scale: float) -> None:
+    spread = torch.rand(3000, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) ** 9
+    weights = scale * torch.cat([spread, torch.tensor([1.0, 2.0**-40, 0.0])])
+    drawn = over(3003, batch_size=2, sampler=WeightedRandomSampler(weights, 6))
+    exact = Fraction(float(weights.max())) / sum(map(Fraction, weights.tolist()))
+    assert drawn.share is not None
+    assert Fraction(math.nextafter(drawn.share, 0)) < exact <= Fraction(drawn.share)
 
 
 def test_the_share_of_weights_is_the_largest() -> None:
@@ -290,6 +301,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "SubsetRandomSampler without indices": lambda: DataLoader(dataset(9), 3, sampler=SubsetRandomSampler([])),
     "WeightedRandomSampler made for 2 records": lambda: DataLoader(
         dataset(9), 3, sampler=WeightedRandomSampler([1, 2], 5)
+    ),
+    "a sum of inf": lambda: DataLoader(
+        dataset(3), 3, sampler=WeightedRandomSampler(torch.full((3,), 1e308, dtype=torch.float64), 5)
     ),
     "finite sum above 0": lambda: DataLoader(dataset(2), 3, sampler=WeightedRandomSampler([0, 0], 5)),
     "the 20 records of its dataset, got a DistributedSampler made for 10 draws by 2 ranks": grown,

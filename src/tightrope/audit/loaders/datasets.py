@@ -67,7 +67,7 @@ def as_indices(named: Any) -> range | Indices:
     """Indices in whichever form they are kept, without a Python object for each where that can be."""
     if isinstance(named, range):
         return named
-    if isinstance(named, list) and named and type(named[0]) is int:
+    if isinstance(named, list) and named and type(named[0]) in (int, np.int64):
         try:
             return np.fromiter(named, np.int64, len(named))  # half the time of np.asarray
         except (TypeError, ValueError, OverflowError):
@@ -149,9 +149,11 @@ class _Numbering:
         if not dataset or isinstance(dataset[0], ATOMS):  # equal numbers and texts may be the same object
             return self._own(id(dataset), len(dataset))
         each = np.fromiter(map(id, dataset), np.int64, len(dataset))
-        _, numbers = np.unique(each, return_inverse=True)
         (own,) = self._own(id(dataset), len(dataset))
-        return (numbers + own[0],) if numbers.max(initial=0) + 1 < len(dataset) else (own,)
+        # objects that were made one after the other mostly lie so in memory, which a stable sort makes use of
+        if np.diff(np.sort(each, kind="stable")).all():
+            return (own,)
+        return (np.unique(each, return_inverse=True)[1] + own[0],)
 
     def _join(self, datasets: Iterable[Any]) -> Numbers:
         return tuple(piece for dataset in datasets for piece in self.number(dataset))

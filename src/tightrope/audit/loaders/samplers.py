@@ -25,7 +25,7 @@ from tightrope.audit.loaders.words import (
 )
 from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
-from tightrope.numerics.floats import ceil_fraction, next_down
+from tightrope.numerics.floats import Floats, ceil_fraction
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import Poisson
 
@@ -106,18 +106,33 @@ def _read_subset(sampler: Any, records: int) -> Stream | Finding:
     )
 
 
-def _largest_share(weights: list[float], total: float) -> float:
-    """The largest weight over the sum of all, rounded up; `total` is the float nearest that sum."""
-    least = total if math.fsum([*weights, -total]) >= 0 else next_down(total)
-    return min(ceil_fraction(Fraction(max(weights)) / Fraction(least)), 1.0)
+def _largest_share(weights: Floats) -> float:
+    """The largest weight over the sum of all, rounded up."""
+    return ceil_fraction(Fraction(float(weights.max())) / _add_exactly(weights))
+
+
+def _add_exactly(values: Floats) -> Fraction:
+    """The sum of numbers that are not negative: math.fsum would take a Python object for each of a million.
+
+    Cut to multiples of a unit that is so large that no sum of theirs reaches 2^53 units, n of them add up
+    without a rounding. What is cut off is added up in the same way.
+    """
+    total, left = Fraction(0), values
+    while (largest := float(left.max())) > 0:
+        unit = math.ldexp(1.0, max(math.frexp(largest)[1] + len(values).bit_length() - 53, -1074))
+        cut = np.floor(left / unit) * unit
+        total, left = total + Fraction(float(cut.sum())), left - cut
+    return total
 
 
 def _read_weighted(sampler: Any, records: int) -> Stream:
-    weights: list[float] = sampler.weights.double().tolist()
+    weights = np.asarray(sampler.weights.double().cpu())
     check_size(sampler, len(weights), records)
-    total = math.fsum(weights)
-    if not (min(weights) >= 0 and 0 < total < math.inf):
-        found = Described(f"a sum of {total} and a smallest weight of {min(weights)}")
+    least = float(weights.min())
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if not (least >= 0 and 0 < total < math.inf):
+        found = Described(f"a sum of {total} and a smallest weight of {least}")
         must = "be at least 0 with a finite sum above 0"
         raise InvalidSetting("weights of the loader", found, must, "Give one weight per record.")
     afresh = sampler.replacement
@@ -128,7 +143,7 @@ def _read_weighted(sampler: Any, records: int) -> Stream:
         length=sampler.num_samples,
         whose=_all(records),
         follows=_follows(sampler.num_samples, records),
-        share=_largest_share(weights, total) if afresh else None,
+        share=_largest_share(weights) if afresh else None,
         notes=() if afresh else (depends,),
     )
 

@@ -94,6 +94,12 @@ class Batches:
         return next((later for later in again if who[later:] == who[:-later]), None)
 
 
+def tell_period(period: int) -> str:
+    """That batches come again, in words."""
+    before = f"the one {period:,} before it" if period > 1 else "the one before it"
+    return f"from batch {period + 1:,} on, each batch holds the same records as {before}"
+
+
 def read_batches(batches: object, records: int | None, *, repeats_allowed: bool) -> Batches:
     """The batches of an iterable, checked; `records` is the size of the dataset they index."""
     if records is None:

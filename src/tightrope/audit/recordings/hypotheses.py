@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from tightrope.audit.recordings import sizes, ties
+from tightrope.audit.recordings import ends, sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, Clue
 from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
@@ -27,10 +27,12 @@ from tightrope.audit.recordings.overlaps import (
     overlap_moments,
     overlap_moments_at_lags,
 )
+from tightrope.audit.recordings.size_law import SizeLaw, find_size_law
 from tightrope.numerics.floats import Floats
 
 # weights of this relative standard deviation must be ruled out before draws count as uniform
 UNEVEN = 0.3
+UNCUT = "every cut into epochs that was tried has a record twice within an epoch"
 
 
 class BatchStatistics:
@@ -69,6 +71,11 @@ class BatchStatistics:
         """Whether batch sizes vary."""
         return bool(self.sizes.min() != self.sizes.max())
 
+    @property
+    def range_of_sizes(self) -> str:
+        """From the smallest to the largest, in words."""
+        return f"sizes vary from {self.sizes.min():,} to {self.sizes.max():,}"
+
     # tests of independent uniform subsets
 
     @cached_property
@@ -90,7 +97,7 @@ class BatchStatistics:
 
     def compare_pairs(self, who: str, expected: CountMoments) -> Clue:
         """Pairs of equal draws against the number that is expected."""
-        saw = f"{who} share {self.pairs:,} records where {expected.mean:,.0f} are expected"
+        saw = f"pairs of {who} have {self.pairs:,} records in common where {expected.mean:,.0f} are expected"
         return Clue(p_value=float(expected.p_values(self.pairs)), saw=saw, share=EVENNESS_SHARE)
 
     @cached_property
@@ -119,7 +126,7 @@ class BatchStatistics:
     def left_out(self) -> Clue:
         """As many records never come as chance leaves out."""
         if self.sizes.max() > self.records - 2:
-            return Clue(p_value=1.0, saw="a batch holds nearly everything")
+            return Clue(p_value=1.0, saw="a batch holds nearly all records")
         expected = missing_moments(self.sizes, self.records)
         never = self.records - len(self.batches.inclusions)
         saw = f"{never:,} records never came where {expected.mean:,.3g} are expected"
@@ -167,7 +174,8 @@ class BatchStatistics:
             return Clue(p_value=1.0, saw="no record came twice")
         worst = int(np.argmin(values))
         shared = int(self.seen[worst + 1])
-        saw = f"batches {worst + 1} apart share {shared:,} records where {means[worst]:,.1f} are expected"
+        who = f"batches {worst + 1} apart" if worst else "neighbouring batches"
+        saw = f"{who} have {shared:,} records in common where {means[worst]:,.1f} are expected"
         return Clue(p_value=min(1.0, len(values) * float(values[worst])), saw=saw)
 
     @cached_property
@@ -190,7 +198,7 @@ class BatchStatistics:
 
     def _between(self, middle: float, variance: float, freedom: float) -> Clue:
         if freedom < 1:
-            return Clue(p_value=1.0, saw="batches hold nearly everything")
+            return Clue(p_value=1.0, saw="batches hold nearly all records")
         batch, off_middle = self.batches.batch, self.batches.drawn - middle
         off = np.abs(np.bincount(batch, weights=off_middle, minlength=self.count))
         scale = np.maximum(self.sizes, 1) * variance
@@ -199,7 +207,7 @@ class BatchStatistics:
         high = (np.maximum(off - 0.5, 0.0) ** 2 / scale).sum()
         tails = float(special.chdtr(freedom, low)), float(special.chdtrc(freedom, high))
         how = "closer together" if tails[0] < tails[1] else "further apart"
-        saw = f"mean indices of batches lie {how} than chance would have it"
+        saw = f"the mean indices of batches lie {how} than those of random ones"
         return Clue(p_value=min(1.0, 2 * min(tails)), saw=saw)
 
     @cached_property
@@ -231,19 +239,19 @@ class BatchStatistics:
         members = zip(self.sizes.tolist(), self.batches.signatures, strict=True)
         again = max((size for size, who in members if times[who] > 1), default=0)
         if again == 0:
-            return Clue(p_value=1.0, saw="no batch but empty ones came twice")
+            return Clue(p_value=1.0, saw="no batch that holds a record came twice")
         each, counts = np.unique(self.sizes[self.sizes >= again], return_counts=True)
         chance = float((counts * (counts - 1) / 2 * np.exp(log_equal(each))).sum()) * len(
             np.unique(self.sizes)
         )
-        return Clue(p_value=min(1.0, chance), saw=f"a batch of {again:,} records came again as a whole")
+        return Clue(p_value=min(1.0, chance), saw=f"a batch of {again:,} records came a second time")
 
     @cached_property
     def repeats(self) -> Clue:
         """Independent batches repeat records; choosing the best cut into epochs costs their number."""
         best = min(self.cuts, key=lambda cut: cut.log_chance, default=None)
         if best is None:
-            return Clue(p_value=1.0, saw="records come again at any distance")
+            return Clue(p_value=1.0, saw=UNCUT)
         log_chance = best.log_chance + math.log(count_cuts(self.count))
         within = f"an epoch of {best.length:,} batches" if best.length else "an epoch"
         return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"no record came twice within {within}")
@@ -251,27 +259,22 @@ class BatchStatistics:
     # tests of sizes
 
     @cached_property
-    def size_law(self) -> sizes.SizeLaw:
+    def size_law(self) -> SizeLaw:
         """The law of the size of a Poisson batch, given the total."""
-        return sizes.find_size_law(self.sizes, self.records)
+        return find_size_law(self.sizes, self.records)
 
     @cached_property
-    def largest(self) -> Clue:
-        """Poisson batches are not capped."""
-        return sizes.weigh_largest(self.sizes, self.size_law)
-
-    @cached_property
-    def smallest(self) -> Clue:
-        """Poisson batches are not padded, and small ones are not dropped."""
-        return sizes.weigh_smallest(self.sizes, self.size_law)
+    def ends_of_sizes(self) -> ends.EndClues:
+        """Poisson batches are neither capped nor padded, and small ones are not dropped."""
+        return ends.weigh_ends(self.sizes, self.size_law)
 
     @cached_property
     def law_of_sizes(self) -> list[Clue]:
         """Sizes follow the whole binomial law: everywhere, at both ends, undivided and in no order."""
         everywhere = sizes.weigh_whole_law(self.sizes, self.size_law)
         rounded = sizes.weigh_remainders(self.sizes, self.size_law)
-        ends = [self.largest, self.smallest]
-        return [*ends, everywhere, rounded, sizes.weigh_order(self.sizes), self.equal_sizes, self.dispersion]
+        inside = [everywhere, rounded, sizes.weigh_order(self.sizes), self.equal_sizes, self.dispersion]
+        return [*self.ends_of_sizes.largest, *self.ends_of_sizes.smallest, *inside]
 
     @cached_property
     def equal_sizes(self) -> Clue:
@@ -311,8 +314,11 @@ class BatchStatistics:
         each = [overlap_moments(inclusions, len(sizes)) for sizes, inclusions in groups]
         names = ("mean", "variance", "third")
         moments = CountMoments(**{name: sum(getattr(one, name) for one in each) for name in names})
-        low, high = self.sizes.min(), self.sizes.max()
-        saw = f"sizes lie between {low:,} and {high:,} and have the standard deviation {self.sizes.std():.3g}"
+        drawn = np.concatenate([sizes for sizes, _ in groups]) if groups else self.sizes
+        # from pairs of draws within batches to the mean square of sizes
+        square = (2 * float(moments.mean) + float(drawn.sum())) / len(drawn) - float(drawn.mean()) ** 2
+        expected = f"where {math.sqrt(max(square, 0.0)):.3g} is expected"
+        saw = f"{self.range_of_sizes}, with the standard deviation {drawn.std():.3g} {expected}"
         # equal sizes lie at the end of the lower tail, where the fitted law says 0; they have their own test
         return Clue(p_value=float(moments.p_values(seen)) if self.unequal else 1.0, saw=saw)
 
@@ -340,5 +346,6 @@ class BatchStatistics:
         variance = uniform.variance * (1 + excess) + excess * total**3 / n**2 * max(0.0, 1 - rate)
         mean = uniform.mean * (1 + excess)
         weighted = CountMoments(mean=mean, variance=variance, third=uniform.third)
-        saw = f"batches share {self.pairs:,} records where weights that vary by {UNEVEN:.0%} make {mean:,.0f}"
+        common = f"pairs of batches have {self.pairs:,} records in common"
+        saw = f"{common} where weights that vary by {UNEVEN:.0%} give {mean:,.0f} on average"
         return Clue(p_value=float(weighted.tails(self.pairs)[0]), saw=saw, share=EVENNESS_SHARE)

@@ -8,7 +8,7 @@ from scipy import special
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.recordings.batches import Batches
-from tightrope.audit.recordings.clues import LEVEL, SHARE, SMALLEST_SHARE, SchemeTest
+from tightrope.audit.recordings.clues import CROWDED_SHARE, LEVEL, SHARE, SchemeTest
 from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
 from tightrope.audit.recordings.ties import chance_together
 from tightrope.numerics.floats import ceil_fraction
@@ -74,7 +74,7 @@ def _name_poisson(stats: BatchStatistics) -> Finding:
     sentence = (
         f"These batches are Poisson sampled: their sizes, from {batches.sizes.min():,} to "
         f"{batches.sizes.max():,}, and the records they share are as if each of the {batches.records:,} "
-        "records joined each batch by chance alone."
+        "records joined each batch on its own, all with the same probability."
     )
     between = f"{round_outwards(low, 5, up=False)} and {round_outwards(high, 5, up=True)}"
     interval = f"with {CONFIDENCE:.1%} confidence between {between}"
@@ -101,7 +101,7 @@ def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
     known = {"epoch": length, "full": length - 1 if length else None, "reshuffles": reshuffles}
     within = f"within an epoch of {length:,} batches" if length else "within an epoch"
     once = (
-        f"no record came twice {within}, which independent draws would do with probability "
+        f"no record came twice {within}, which happens to independent draws with probability "
         f"{_tell_probability(only.epochs.log_chance)}"
     )
     if scheme is Scheme.SHUFFLE:
@@ -130,15 +130,15 @@ def _tell_unnoticed(batches: Batches) -> str:
     fewest = int(np.argmax(told)) if told.any() else batches.count
     times = max(fewest / (batches.count * rate), 1.0)
     return (
-        f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones, or one record that comes "
-        f"{float(round_outwards(times, 2, up=True)):g} times as often as the others may go unnoticed."
+        f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones, or one record that comes up "
+        f"to {float(round_outwards(times, 2, up=True)):g} times as often as the others, may go unnoticed."
     )
 
 
 def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
     """How often two records must have come together to be noticed."""
     looked_at = stats.shared.records
-    among = f" (looked for among {looked_at:,} of the records)" if stats.shared.is_part else ""
+    among = f" (looked for {stats.shared.where})" if stats.shared.where else ""
     times = np.arange(2, stats.count + 1)
     told = chance_together(times, stats.shared.sizes, looked_at) < LEVEL * SHARE
     needed = f" if they came fewer than {int(times[np.argmax(told)]):,} times" if told.any() else ""
@@ -150,7 +150,7 @@ def _tell_unnoticed_ends(batches: Batches) -> str:
 
     A factor of a hundred is for the unknown rate, and for any size being the cap.
     """
-    share = min(1.0, -math.log(LEVEL * SMALLEST_SHARE / 100) / batches.count)
+    share = min(1.0, -math.log(LEVEL * CROWDED_SHARE / 100) / batches.count)
     most = round_outwards(100 * share, 2, up=True)
     return f"A cap or a floor on sizes that at most {most}% of the batches meet may go unnoticed."
 
@@ -173,7 +173,8 @@ def _least_probability(successes: int, trials: int) -> float:
         chance = enclose(lambda: ball(probability).beta_lower(*shape, regularized=1), bits=32)
         return bool(chance <= ball(miss))
 
-    found, step = float(special.betaincinv(*shape, float(miss))), 2.0**-50
-    while not is_rare(found):
-        found, step = found * (1 - step), 2 * step
+    # a try takes milliseconds; scipy is right to far more digits than this, so that the first is enough
+    found, step = float(special.betaincinv(*shape, float(miss))), 2.0**-34
+    while not is_rare(found := found - step * min(found, 1 - found)):
+        step *= 2
     return found

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 
 from tightrope.audit.finding import Scheme
-from tightrope.audit.recordings.batches import Batches, Whole
+from tightrope.audit.recordings.batches import Batches, Whole, tell_period
 from tightrope.audit.recordings.clues import Clue, SchemeTest, combine, rule_out
 from tightrope.audit.recordings.epochs import EpochCut
-from tightrope.audit.recordings.hypotheses import BatchStatistics
+from tightrope.audit.recordings.hypotheses import UNCUT, BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
 
 
@@ -39,7 +39,7 @@ def _test_without_replacement(stats: BatchStatistics) -> SchemeTest:
     if stats.within:
         return rule_out(Scheme.WITHOUT_REPLACEMENT, _tell_repeats(stats))
     if stats.unequal:
-        return rule_out(Scheme.WITHOUT_REPLACEMENT, stats.dispersion.saw)
+        return rule_out(Scheme.WITHOUT_REPLACEMENT, stats.range_of_sizes)
     return combine(Scheme.WITHOUT_REPLACEMENT, _list_independent(stats))
 
 
@@ -52,7 +52,7 @@ def _list_independent(stats: BatchStatistics) -> list[Clue]:
 def _test_shuffle(stats: BatchStatistics) -> SchemeTest:
     """A random order, new in each epoch, cut into batches of one size; only the last may be shorter."""
     if len(np.unique(stats.sizes)) > 2:
-        return rule_out(Scheme.SHUFFLE, stats.dispersion.saw)
+        return rule_out(Scheme.SHUFFLE, stats.range_of_sizes)
     if not stats.cuts:
         return rule_out(Scheme.SHUFFLE, _tell_uncut(stats))
     short = np.flatnonzero(stats.sizes < stats.sizes.max()).tolist()
@@ -96,7 +96,7 @@ def _list_once_per_epoch(stats: BatchStatistics, epochs: EpochCut) -> list[Clue]
 def _test_with_replacement(stats: BatchStatistics) -> SchemeTest:
     """Independent uniform draws."""
     if not _is_regular(stats.sizes):
-        return rule_out(Scheme.WITH_REPLACEMENT, stats.dispersion.saw)
+        return rule_out(Scheme.WITH_REPLACEMENT, stats.range_of_sizes)
     draws = [stats.evenness_with_replacement, stats.favourite_with_replacement, stats.repeats_within]
     others = [
         stats.neighbours_with_replacement,
@@ -130,9 +130,9 @@ def _test_fixed_partition(stats: BatchStatistics) -> SchemeTest:
         return rule_out(Scheme.FIXED_PARTITION, _tell_repeats(stats))
     length = _find_period(stats.batches)
     if length is None and not _is_in_order(stats.batches):
-        saw = "batches neither come again nor follow the order of the dataset"
+        saw = "batches are neither the same parts of the dataset over and over, nor its records in order"
         return rule_out(Scheme.FIXED_PARTITION, saw)
-    again = f"each batch holds the same records as the one {length:,} before it" if length else ""
+    again = tell_period(length) if length else ""
     in_order = "each begins in the dataset where the one before it ended, or anew at the first record"
     clue = Clue(p_value=1.0, saw=again or in_order, share=1.0)
     return combine(Scheme.FIXED_PARTITION, [clue], EpochCut(offset=0, length=length, log_chance=-math.inf))
@@ -159,7 +159,7 @@ def _is_in_order(batches: Batches) -> bool:
 
 
 def _tell_uncut(stats: BatchStatistics) -> str:
-    return _tell_repeats(stats) if stats.within else "a record came twice within every epoch that was tried"
+    return _tell_repeats(stats) if stats.within else UNCUT
 
 
 def _tell_repeats(stats: BatchStatistics) -> str:

@@ -1,73 +1,24 @@
 """Tests of batch sizes against their whole law.
 
-Each record joins each of B Poisson batches on its own. Given the sum S of all sizes, one size is therefore
-hypergeometric: how many of the S hits among all n B chances fall to the n chances of its batch. The unknown
-rate plays no part. Sizes of a given sum repel each other, but hardly where batches are many: counts of sizes
-are taken as binomial below, and the p-values are compared with simulated recordings in the tests.
+Sizes of a given sum repel each other, but hardly where batches are many: counts of sizes are taken as
+binomial below, and the p-values are compared with simulated recordings in the tests.
 """
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
+from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings.batches import Whole
-from tightrope.audit.recordings.clues import LARGEST_SHARE, SMALLEST_SHARE, Clue
+from tightrope.audit.recordings.clues import Clue
 from tightrope.audit.recordings.overlaps import MOST_LAGS, correlate_at_lags
-from tightrope.numerics.floats import Floats
+from tightrope.audit.recordings.size_law import REACH, SizeLaw
 
-REACH = 12  # standard deviations on each side of the mean that the law is tabulated for
 FEWEST_EXPECTED = 8.0  # batches per cell of the chi-square statistic
-CLEARLY = 0.003  # of recordings; an end of the sizes that fewer reach by chance is looked at first
-SELDOM = 0.01  # the weight of all other ends
 DIVISORS = (*range(2, 65), 100, 128, 256, 500, 512, 1000, 1024)  # what sizes may be rounded to
 FEWEST_PAIRS = 20  # of batches, for a correlation of their sizes
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SizeLaw:
-    """The law of one of `count` sizes: `chances[k]` is the probability of `least + k`."""
-
-    least: int
-    chances: Floats
-    count: int
-
-    def chance(self, size: int) -> float:
-        """The probability of one size."""
-        place = size - self.least
-        return float(self.chances[place]) if 0 <= place < len(self.chances) else 0.0
-
-    def expect_above(self, size: int) -> float:
-        """How many batches should be larger."""
-        return self.count * float(self.chances[max(size - self.least + 1, 0) :].sum())
-
-    def expect_below(self, size: int) -> float:
-        """How many batches should be smaller."""
-        return self.count * float(self.chances[: max(size - self.least, 0)].sum())
-
-    def place(self, sizes: Whole) -> Whole:
-        """Where sizes lie in the table; those beyond an end of it count as that end."""
-        return np.clip(sizes - self.least, 0, len(self.chances) - 1)
-
-
-def find_size_law(sizes: Whole, records: int) -> SizeLaw:
-    """The law of one of these sizes given their sum, by ratios of neighbours.
-
-    P(x + 1) / P(x) = (S - x) (n - x) / ((x + 1) (n B - S - n + x + 1)).
-    """
-    n, count, total = records, len(sizes), int(sizes.sum())
-    mean = total / count
-    far = REACH * math.sqrt(mean * (1 - mean / n) + 1) + REACH
-    least = max(0, total - n * (count - 1), math.floor(mean - far))
-    most = min(n, total, math.ceil(mean + far))
-    x = np.arange(least, most, dtype=float)
-    misses = float(n * count - total - n)  # as one number: n B alone may be beyond 2^53
-    steps = np.log((total - x) * (n - x)) - np.log((x + 1) * (misses + x + 1))
-    logs = np.concatenate([[0.0], np.cumsum(steps)])
-    weights = np.exp(logs - logs.max())
-    return SizeLaw(least=least, chances=weights / weights.sum(), count=count)
 
 
 def weigh_whole_law(sizes: Whole, law: SizeLaw) -> Clue:
@@ -103,49 +54,10 @@ def _merge(law: SizeLaw) -> Whole:
 
 def _tell_range(first: int, last: int, *, is_first: bool, is_last: bool) -> str:
     if is_first:
-        return f"{last:,} records or fewer"
+        return f"{tell(last, 'record')} or fewer"
     if is_last:
-        return f"{first:,} records or more"
-    return f"{first:,} records" if first == last else f"{first:,} to {last:,} records"
-
-
-def weigh_largest(sizes: Whole, law: SizeLaw) -> Clue:
-    """Sizes are not capped: the largest is large enough, and not too many batches share it."""
-    largest = int(sizes.max())
-    times = int((sizes == largest).sum())
-    p_value = _weigh_end(law.chances, int(law.place(np.array(largest))), times, law.count)
-    saw = f"the largest size is {largest:,}, and {_tell_times(times, law.count)} it"
-    return Clue(p_value=p_value, saw=saw, share=LARGEST_SHARE)
-
-
-def weigh_smallest(sizes: Whole, law: SizeLaw) -> Clue:
-    """Sizes are not padded, and no small batch is dropped: the same from the other end."""
-    smallest = int(sizes.min())
-    times = int((sizes == smallest).sum())
-    place = len(law.chances) - 1 - int(law.place(np.array(smallest)))
-    p_value = _weigh_end(law.chances[::-1], place, times, law.count)
-    saw = f"the smallest size is {smallest:,}, and {_tell_times(times, law.count)} it"
-    return Clue(p_value=p_value, saw=saw, share=SMALLEST_SHARE)
-
-
-def _tell_times(times: int, count: int) -> str:
-    return f"{times:,} of {count:,} batch{'es have' if times > 1 else 'es has'}"
-
-
-def _weigh_end(chances: Floats, place: int, times: int, count: int) -> float:
-    """The p-value of the pair (M, K): the largest size, and how many batches have it.
-
-    With f and F the chances of size m and of at most m, t(m, k) = P(none beyond m, at least k at m) =
-    F^B P(Bin(B, f/F) >= k). What is small is t(M, K) / w(M), with weight w = 1 where P(M <= m) is at most
-    CLEARLY, and SELDOM elsewhere. It is at most s with probability at most the sum over m of the smaller of
-    P(M = m) and s w(m).
-    """
-    up_to = np.minimum(np.cumsum(chances), 1.0)
-    none_beyond = up_to**count
-    weight = np.where(none_beyond <= CLEARLY, 1.0, SELDOM)
-    at = min(float(chances[place] / up_to[place]), 1.0) if up_to[place] > 0 else 1.0
-    score = float(none_beyond[place] * special.bdtrc(times - 1.0, count, at) / weight[place])
-    return min(1.0, float(np.minimum(np.diff(none_beyond, prepend=0.0), score * weight).sum()))
+        return f"{tell(first, 'record')} or more"
+    return tell(first, "record") if first == last else f"{first:,} to {last:,} records"
 
 
 def weigh_remainders(sizes: Whole, law: SizeLaw) -> Clue:
@@ -174,7 +86,9 @@ def weigh_order(sizes: Whole) -> Clue:
     """
     lags = min(MOST_LAGS, len(sizes) - FEWEST_PAIRS)
     if lags < 1 or sizes.min() == sizes.max():
-        return Clue(p_value=1.0, saw="batches are too few, or sizes do not vary")
+        return Clue(
+            p_value=1.0, saw="batches are too few to compare sizes in their order, or all of one size"
+        )
     roots = np.sqrt(sizes)
     off = roots - roots.mean()
     at = np.arange(1, lags + 1)
@@ -185,7 +99,8 @@ def weigh_order(sizes: Whole) -> Clue:
     student = np.abs(values) * np.sqrt(freedom / np.maximum(1 - values**2, 1e-300))
     tails = 2 * special.stdtr(freedom, -student)
     worst = int(np.argmin(tails))
-    saw = f"the roots of sizes {worst + 1} batches apart have the correlation {values[worst]:.2f}"
+    apart = f"{worst + 1} batches apart" if worst else "of neighbouring batches"
+    saw = f"the square roots of sizes {apart} have the correlation {values[worst]:.2f}"
     return Clue(p_value=min(1.0, 4 * lags * float(tails[worst])), saw=saw)
 
 
@@ -194,7 +109,7 @@ def weigh_equal_sizes(sizes: Whole, log_mode: float, log_given: float) -> Clue:
     size, most = Counter(sizes.tolist()).most_common(1)[0]
     log_chance = log_choose(len(sizes), most) + (most - 1) * log_mode - log_given
     how_many = f"all {most:,}" if most == len(sizes) else f"{most:,} of {len(sizes):,}"
-    return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"{how_many} batches hold {size:,} records")
+    return Clue(p_value=math.exp(min(log_chance, 0.0)), saw=f"{how_many} batches hold {tell(size, 'record')}")
 
 
 def log_choose(n: float, k: float) -> float:

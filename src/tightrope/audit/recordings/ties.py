@@ -27,18 +27,19 @@ class SharedRecords:
     """Entry k says that the pair of batches `pair[k]` shares record `record[k]`; sorted by pair.
 
     Both are numbers of their own. Where there would be too many entries, they are about some of the records
-    only, in every batch: what batches hold of these are again independent uniform subsets, of these sizes.
+    only, or about the first batches, and `where` says so: what batches hold of these are again independent
+    uniform subsets, of these sizes.
     """
 
     sizes: Whole
     records: int
     pair: Whole
     record: Whole
-    is_part: bool
+    where: str
 
     def tell(self, saw: str) -> str:
-        """What was seen, with the records it is about."""
-        return f"among {self.records:,} of the records, {saw}" if self.is_part else saw
+        """What was seen, with the records and batches it is about where these are not all."""
+        return f"{self.where}, {saw}" if self.where else saw
 
     @cached_property
     def widths(self) -> Whole:
@@ -75,8 +76,14 @@ def list_shared(batches: Batches) -> SharedRecords:
         records=part.records,
         pair=pair[order],
         record=record[order],
-        is_part=part is not batches,
+        where=_tell_part(part, batches),
     )
+
+
+def _tell_part(part: Batches, whole: Batches) -> str:
+    some = f"among {part.records:,} of the records" if part.records < whole.records else ""
+    first = f"in the first {part.count:,} batches" if part.count < whole.count else ""
+    return " and ".join(filter(None, (some, first)))
 
 
 def _pair_up(groups: Whole) -> tuple[Whole, Whole]:
@@ -151,7 +158,7 @@ def weigh_closest_batches(shared: SharedRecords) -> Clue:
     scale = float(logs.max())
     log_all = float(_log_choose(np.array([float(shared.records)]), widest)[0])
     chance = sum_over_pairs(np.exp(logs - scale)) * math.exp(min(2 * scale - log_all, 700.0))
-    return Clue(p_value=min(1.0, chance), saw=shared.tell(f"two batches share {widest:,} records"))
+    return Clue(p_value=min(1.0, chance), saw=shared.tell(f"two batches have {widest:,} records in common"))
 
 
 def _log_choose(n: Floats, k: int) -> Floats:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from tightrope.audit.finding import Finding, HypothesisTest, Scheme
+from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings.batches import Batches, read_batches
 from tightrope.audit.recordings.clues import LARGEST_SHARE, LEVEL, SHARE, SchemeTest
 from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
 from tightrope.audit.recordings.naming import make_finding, name_scheme
-from tightrope.audit.recordings.reasons import explain_none
+from tightrope.audit.recordings.reasons import NOUNS, explain_none
 from tightrope.audit.recordings.recording import read_recording
 from tightrope.audit.recordings.schemes import weigh_schemes
 from tightrope.errors import InvalidSetting
@@ -92,8 +93,13 @@ def _find(batches: Batches) -> Finding:
     if batches.total == 0:
         sentence = "All batches are empty, so they do not tell how batches are drawn."
         return make_finding(batches, Scheme.UNKNOWN, sentence)
-    if batches.count < FEWEST or batches.records < FEWEST:
-        few = f"{_count(batches)} of {batches.records:,} records are too few to tell how batches are drawn"
+    if batches.records < FEWEST:
+        small = f"A dataset of {tell(batches.records, 'record')} is too small to tell how batches are drawn."
+        return make_finding(batches, Scheme.UNKNOWN, small)
+    if batches.count < FEWEST:
+        few = (
+            f"{_count(batches)} {'are' if batches.count > 1 else 'is'} too few to tell how batches are drawn"
+        )
         return make_finding(batches, Scheme.UNKNOWN, f"{few}{_enough(batches)}.")
     stats = BatchStatistics(batches)
     tested = weigh_schemes(stats)
@@ -105,7 +111,7 @@ def _find(batches: Batches) -> Finding:
 
 
 def _find_every_record(batches: Batches) -> Finding:
-    saw = f"{_count(batches)} hold all {batches.records:,} records"
+    saw = f"{_count(batches)} hold{'' if batches.count > 1 else 's'} all {batches.records:,} records"
     p_value = math.exp(batches.total * math.log1p(-LEFT_OUT))
     hypothesis = f"records are left out {LEFT_OUT:.0%} of the time"
     tests = (HypothesisTest(hypothesis=hypothesis, p_value=p_value, saw=saw),)
@@ -123,7 +129,7 @@ def _tell_doubt(stats: BatchStatistics, tested: Sequence[SchemeTest], fitting: S
         return explain_none(stats, tested, "No scheme that is known here fits these batches")
     if len(fitting) > 1:
         return _tell_several(stats.batches, fitting)
-    only, few = fitting[0].scheme, f"These {_count(stats.batches)} agree with {fitting[0].scheme.value}, but"
+    only, few = fitting[0].scheme, f"These {_count(stats.batches)} agree with {NOUNS[fitting[0].scheme]}, but"
     unsupported = (only is Scheme.WEIGHTED and not stats.is_uneven) or (
         only is Scheme.WITH_REPLACEMENT and not stats.within
     )
@@ -138,14 +144,14 @@ def _tell_doubt(stats: BatchStatistics, tested: Sequence[SchemeTest], fitting: S
 
 
 def _tell_several(batches: Batches, fitting: Sequence[SchemeTest]) -> str:
-    names = [test.scheme.value for test in fitting]
+    names = [NOUNS[test.scheme] for test in fitting]
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     enough = _enough(batches) or ": a longer recording may"
     return f"These {_count(batches)} are too few to tell {listed} apart{enough}."
 
 
 def _count(batches: Batches) -> str:
-    return f"{batches.count:,} batch{'es' if batches.count > 1 else ''}"
+    return tell(batches.count, "batch")
 
 
 def _enough(batches: Batches) -> str:
