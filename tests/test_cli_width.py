@@ -57,6 +57,12 @@ COMMANDS = {
         f"delta is at most 5.320e-07 at epsilon 1 (and at least 5.319e-07): {ASSUMED}",
         "5.31960e-07",
     ),
+    "shuffle": (
+        "epsilon --noise 1 --sampling shuffle --records 6000 --batch 256 --epochs 3 --relation substitute "
+        "--delta 1e-5",
+        "epsilon is at most 20.13 and at least 10.9* at delta 1e-05: shuffled batches, exchange one record*",
+        "20.1251",
+    ),
     "renyi": (
         f"epsilon {RUN} --relation remove --delta 1e-6 --accountant renyi",
         "epsilon is at most 1.704 at delta 1e-06, by the Rényi bound of order *, which has no lower end: *",
@@ -198,20 +204,13 @@ def test_json_holds_the_sentence_too(shell: Shell, name: str, kept: Path) -> Non
     assert found["answer"].startswith(first)
 
 
-def test_a_mapping_from_records_and_epochs_is_told_under_the_answer_and_in_json(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tightrope.cli.calibrate import NoiseOptions
-    from tightrope.cli.options import RunOptions
-
-    mapping = "10,000 steps: 10 epochs of 1,000 batches."
-    for options in (NoiseOptions, RunOptions):
-        monkeypatch.setattr(options, "mapping", mapping, raising=False)
-    for name in ("epsilon", "noise"):
-        words = COMMANDS[name][0]
-        assert f".\n\n{mapping}\nRun: " in printed(shell, words)
-        assert re.search(f"^training +{mapping}$", printed(shell, f"{words} --why"), re.M)
-        assert json.loads(printed(shell, f"{words} --json"))["question"]["training"] == mapping
+def test_how_records_and_epochs_were_read_is_told_under_the_answer_and_in_json(shell: Shell) -> None:
+    read = "1,000 steps: 10 epochs of 100 batches; each record joins a batch with probability 10/1000."
+    plan = "--sampling poisson --records 1000 --batch 10 --epochs 10 --relation remove --delta 1e-6"
+    for words in (f"epsilon --noise 1 {plan}", f"noise --epsilon 3 {plan}"):
+        assert f".\n\n{read}\nRun: " in printed(shell, words)
+        assert re.search(f"^training +{read}$", printed(shell, f"{words} --why"), re.M)
+        assert json.loads(printed(shell, f"{words} --json"))["question"]["training"] == read
 
 
 # sentences at their limits

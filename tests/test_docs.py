@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from shell import Shell
-
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(?:python|pycon|py)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -83,25 +81,6 @@ def test_code_without_a_prompt_runs_as_it_stands(page: Path) -> None:
     for first, block in python_blocks(page.read_text()):
         if ">>>" not in block:
             exec(compile("\n" * first + block, str(page), "exec"), names)
-
-
-COMMANDS = re.compile(r"^\$ tightrope ([^\n]*)\n(.*?)^(?=\$ |```)", re.MULTILINE | re.DOTALL)
-QUOTED = [
-    (page.name, words, extract)
-    for page in PAGES[1:]  # the README shortens what it quotes
-    for words, extract in COMMANDS.findall(page.read_text())
-]
-
-
-@pytest.mark.parametrize(("page", "words", "extract"), QUOTED, ids=[f"{p}: {w[:20]}" for p, w, _ in QUOTED])
-def test_what_a_page_quotes_of_a_command_is_what_the_command_prints(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, page: str, words: str, extract: str
-) -> None:
-    monkeypatch.chdir(ROOT)
-    _, out, err = shell(words)
-    assert err == ""
-    for paragraph in extract.split("\n\n"):
-        assert " ".join(paragraph.split()) in " ".join(out.split()), page
 
 
 def test_the_way_in_is_short() -> None:

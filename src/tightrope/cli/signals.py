@@ -32,7 +32,7 @@ def heed_signals(*numbers: int, leave: Callable[[int], object] = int) -> Iterato
         raise KeyboardInterrupt
 
     def hear_again(lost: Any) -> None:
-        """Python only prints what is raised in a callback, and every import ends with one."""
+        """Python only prints what is raised in a destructor or a callback, and goes on."""
         if not isinstance(lost.exc_value, KeyboardInterrupt) or not heard:
             report(lost)
             return
