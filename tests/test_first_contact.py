@@ -288,5 +288,38 @@ def test_a_shuffle_may_be_stated_in_steps_that_are_whole_epochs(shell: Shell) ->
     assert "no whole number of epochs of 4 batches" in err
 
 
+def test_a_bare_command_prints_the_help(shell: Shell) -> None:
+    code, out, err = shell("")
+    assert (code, err) == (0, "")
+    assert "Usage: tightrope COMMAND" in out
+
+
+def test_a_point_in_a_whole_number_is_not_guessed_about(shell: Shell) -> None:
+    """10.000 steps are ten thousand in half of Europe: read as ten, they led to epsilon 17.5 instead of 3."""
+    code, _, err = shell(f"epsilon {RUN.replace('--steps 100', '--steps 10.000')}")
+    assert code == 2
+    assert "leave out the point" in err
+
+
+def test_a_standard_deviation_is_not_taken_for_the_scale_of_laplace_noise(shell: Shell) -> None:
+    code, _, err = shell(f"epsilon --mechanism laplace {RUN.replace('--noise', '--sigma')}")
+    assert code == 2
+    assert "stated by its scale" in err
+
+
+def test_epochs_beside_steps_in_a_grid_are_not_simply_to_be_left_out() -> None:
+    asked = {
+        "ask": "epsilon",
+        "delta": 1e-5,
+        "relation": "remove",
+        "mechanism": "gaussian",
+        "noise_multiplier": 1,
+    }
+    with pytest.raises(tr.UnusableFile, match="Leave out the one that is not meant"):
+        tr.Grid.of(
+            {**asked, "noise_multiplier": 1, "sampling": "poisson", "rate": 0.01, "steps": 30, "epochs": 3}
+        )
+
+
 def test_thousands_may_be_separated() -> None:
     assert shlex.join(understand(["epsilon", "--n", "60,000"])[0]) == "epsilon --records 60,000"

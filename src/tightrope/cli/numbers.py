@@ -38,6 +38,11 @@ def read_whole(_: Any, words: Sequence[Word]) -> int:
         value = Decimal(text.replace(",", "_") if _THOUSANDS.fullmatch(text) else text)
     except InvalidOperation:
         raise not_whole from None
+    if value.is_finite() and "." in text and "e" not in text.lower() and value == value.to_integral_value():
+        # 10.000 is ten to some and ten thousand to others
+        raise ValueError(
+            f"{text!r} may be {value.to_integral_value():f} or a number of thousands; leave out the point."
+        )
     if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # before it is written out: 1e999999999
         raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
     if not value.is_finite() or value != value.to_integral_value():

@@ -147,6 +147,10 @@ def understand(words: list[str]) -> tuple[list[str], list[str]]:
         else:
             read.append(_read_value(asks, word, notes))
             asks = ""
+    if "laplace" in read and any(word.partition("=")[0].lower() == "--sigma" for word in words):
+        raise Misused(
+            "--sigma is a standard deviation, and Laplace noise is stated by its scale: use --noise"
+        )
     return read, notes
 
 
@@ -208,7 +212,7 @@ _WHY = {
     "--sampling": "the guarantee depends on how batches are drawn: "
     "pass poisson, without-replacement, every-record or shuffle",
     "--relation": "the guarantee depends on who counts as a neighbour: "
-    "pass add, remove, add-or-remove or substitute",
+    "pass add-or-remove or substitute (add and remove are one direction each)",
     "--noise": "pass the noise multiplier, noise scale / clipping norm, for example --noise 0.8",
     "--truth": "--mechanism randomized-response needs it, for example --truth 0.75",
     "--steps": "pass how many times the mechanism is run, for example --steps 10000, "
@@ -243,7 +247,8 @@ def find_missing(words: list[str]) -> list[str]:
 
 def _pair(words: list[str]) -> Iterator[tuple[str, str]]:
     """Every option with the word after it."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for place, word in enumerate(words):
+        following = "".join(words[place + 1 : place + 2])
         if word.startswith("-"):
             name, equals, value = word.partition("=")
             yield name, value if equals else following

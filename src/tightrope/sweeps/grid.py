@@ -118,7 +118,10 @@ def _read_values(table: Table, known: Sequence[str], problems: Problems) -> dict
 
 def _refuse_unused(block: Table, key: str) -> None:
     problem = f"= {block.entries[key]!r} contradicts the rest: no question here takes it"
-    raise UnusableFile(f"{block.where}{key}", problem, "Leave it out.")
+    remedy = "Leave it out."
+    if key in ("steps", "epochs"):
+        problem, remedy = "and steps say the same thing twice", "Leave out the one that is not meant."
+    raise UnusableFile(f"{block.where}{key}", problem, remedy)
 
 
 def _make_spans(block: Table, values: Values) -> list[Span]:
