@@ -146,12 +146,12 @@ def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
 
 
 def _tell_unnoticed_ends(batches: Batches) -> str:
-    """How rarely a cap or a floor may be met and go unnoticed: one that k batches would pass weighs e^-k.
+    """How few sizes a cap or a floor may hold back and go unnoticed: k of them weigh e^-k.
 
     A factor of a hundred is for the unknown rate, and for any size being the cap.
     """
     share = min(1.0, -math.log(LEVEL * CROWDED_SHARE / 100) / batches.count)
-    return f"A cap or a floor on sizes that at most {share:.1%} of the batches meet may go unnoticed."
+    return f"A cap or a floor that at most {share:.1%} of the sizes would lie beyond may go unnoticed."
 
 
 def find_interval(successes: int, trials: int) -> tuple[float, float]:
