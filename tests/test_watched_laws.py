@@ -245,7 +245,7 @@ def test_what_was_tested_and_what_may_go_unnoticed_is_said() -> None:
         "All tests share an error level of 0.0007.",
         "one record that comes up to 7 times as often as the others, may go unnoticed",
         "A few records that always come together may go unnoticed if they came fewer than 6 times.",
-        "A cap or a floor on sizes that at most 3.8% of the batches meet may go unnoticed.",
+        "A cap or a floor that at most 3.8% of the sizes would lie beyond may go unnoticed.",
     ):
         assert said in notes
     assert "Tested: how often single records come" in " ".join(watch(draw_400(subsets, 1), records=N).notes)

@@ -146,13 +146,13 @@ def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
 
 
 def _tell_unnoticed_ends(batches: Batches) -> str:
-    """How rarely a cap or a floor may be met and go unnoticed: one that k batches would pass weighs e^-k.
+    """How few sizes a cap or a floor may hold back and go unnoticed: k of them weigh e^-k.
 
     A factor of a hundred is for the unknown rate, and for any size being the cap.
     """
     share = min(1.0, -math.log(LEVEL * CROWDED_SHARE / 100) / batches.count)
     most = round_outwards(100 * share, 2, up=True)
-    return f"A cap or a floor on sizes that at most {most}% of the batches meet may go unnoticed."
+    return f"A cap or a floor that at most {most}% of the sizes would lie beyond may go unnoticed."
 
 
 def find_interval(successes: int, trials: int) -> tuple[float, float]:
