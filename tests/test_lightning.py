@@ -2,6 +2,8 @@
 
 import csv
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,15 @@ def test_settings_that_change_what_is_run_are_refused(options: Any, others: Any,
         with pytest.raises(tr.InvalidSetting, match=name):
             trainer.fit(Model(), shuffled())
     assert private.spent.steps == 0
+
+
+def test_two_processes_are_refused_in_both_before_a_step(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("two_devices.py")
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert ran.returncode != 0
+    assert ran.stderr.count("strategy must train in one process on one device, got a DDPStrategy with 2") >= 2
+    assert "trained" not in ran.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_passes_that_are_broken_off_cost_what_was_run() -> None:
