@@ -180,13 +180,9 @@ def test_what_one_record_may_do_unnoticed_is_said() -> None:
     rng = np.random.default_rng(3)
     finding = watch([np.flatnonzero(rng.random(10_000) < 0.0064) for _ in range(200)], records=10_000)
     assert finding.scheme is Scheme.POISSON
-<<<<<<< HEAD
-    assert "one record that comes 12 times as often as the others may go unnoticed" in " ".join(finding.notes)
-=======
-    assert "one record that comes up to 11 times as often as the others, may go unnoticed" in " ".join(
+    assert "one record that comes up to 12 times as often as the others, may go unnoticed" in " ".join(
         finding.notes
     )
->>>>>>> watch
 
 
 def test_empty_batches_alone_say_nothing() -> None:
