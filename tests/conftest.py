@@ -17,8 +17,13 @@ settings.load_profile("tightrope")
 
 
 @pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Run `tightrope WORDS` in this process: exit code, standard output, standard error."""
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Run `tightrope WORDS` in this process: exit code, standard output, standard error.
+
+    How busy the machine is makes no difference to what is announced.
+    """
+    for module in ("long_work", "sweep"):
+        monkeypatch.setattr(f"tightrope.cli.{module}.measure_slowness", lambda: 1.0)
     return typed_into(main, capsys)
 
 

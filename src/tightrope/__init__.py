@@ -42,7 +42,8 @@ _HOMES = {
     "curve.limit_curve": "Approximation GaussianLimitCurve",
     "curve.simulated_curve": "Estimate SimulatedCurve",
     "theorems.evidence": "Standing PROVED CONJECTURED REFUTED",
-    "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough WorkerDied",
+    "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough "
+    "StopWork WorkerDied",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -25,6 +25,7 @@ from tightrope.errors import (
     NoSuchValue,
     NoTheorem,
     NotPreciseEnough,
+    StopWork,
     TightropeError,
     UnusableFile,
     WorkerDied,
@@ -63,5 +64,5 @@ __all__ = [  # noqa: RUF022
     "Calibration", "Contrast", "Comparison", "SupportMatrix",
     "Standing", "PROVED", "CONJECTURED", "REFUTED",
     "TightropeError", "InvalidSetting",
-    "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough", "WorkerDied",
+    "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough", "StopWork", "WorkerDied",
 ]

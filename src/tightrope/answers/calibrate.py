@@ -12,7 +12,7 @@ from tightrope.answers.target import NOTHING, OutOfReach, Target
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
+from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.setting.effort import QUICK, TIGHT
@@ -38,7 +38,8 @@ class Calibration(Generic[V]):
     `beyond` is None where `value` is the limit of what can be set. `curve` is the certified curve of `run`,
     the run at `value`: its epsilon at the target's delta is at most the target's. For short runs a finer
     accuracy brings `value` closer to `beyond`. For batches without replacement under SUBSTITUTE theory leaves
-    a gap: both values are as certain as ever but further apart, less so with effort=TIGHT.
+    a gap: both values are as certain as ever but further apart, less so with effort=TIGHT. They are also
+    further apart if the search was `interrupted` by `StopWork`.
     """
 
     parameter: str
@@ -47,6 +48,7 @@ class Calibration(Generic[V]):
     target: Target
     run: Run
     curve: PrivacyCurve
+    interrupted: bool = False
 
     @property
     def gap(self) -> float:
@@ -81,7 +83,7 @@ def smallest_noise(
 
     For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
     ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
-    `privacy_curve`.
+    `privacy_curve`; if it raises `StopWork`, the best value so far is verified without a further game.
 
     >>> import tightrope as tr
     >>> target = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
@@ -243,12 +245,13 @@ def _calibrate(
         return None
     # First at the accuracy asked for, so that whoever asks again finds the target met; else at the finer one.
     for accuracy in dict.fromkeys((target.by.accuracy, trials.accuracy)):
-        found = _verify(target, run, frontier, accuracy)
+        found = trials.verify(frontier, accuracy)
         if found is not None:
             value, curve = found
             if frontier.beyond is None and value != riskiest:
                 break  # it is safe, but nobody knows how far from the best
-            return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
+            best = parameter, value, frontier.beyond, target, run(value) + target.besides, curve
+            return Calibration(*best, trials.interrupted)
     raise trials.refusal
 
 
@@ -260,16 +263,39 @@ class _Trials(Generic[V]):
         self.run: Callable[[V], Run] = run
         self.accuracy = target.by.accuracy
         self.failures = 0
+        self.interrupted = False
+        self.quick: Frontier[V] | None = None  # what was found before the first game
 
     def excess(self, value: V) -> Bracket:
-        """ln delta - ln target at `value`."""
+        """ln delta - ln target at `value`; StopWork if it is open because a game was stopped."""
         try:
-            return self.target.excess(self.run(value), self.accuracy)
+            found = self.target.excess(self.run(value), self.accuracy)
         except OutOfReach:
             self.failures += 1
             if self.failures > MOST_FAILURES:
                 raise self.refusal from None
             return self.target.nothing_known
+        if found.interrupted and found.lower <= 0 < found.upper:
+            raise StopWork
+        return found
+
+    def verify(self, frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
+        """The safe value, or one a little safer, with the curve that verifies it.
+
+        After an interrupt, the best value that what was played verifies.
+        """
+        if not self.interrupted:
+            try:
+                return _verify(self, frontier, accuracy)
+            except StopWork:
+                self.interrupted = True
+        for known in (frontier, self.quick):
+            with contextlib.suppress(StopWork):
+                if known is not None and known.safe is not None:
+                    curve = self.target.verify(self.run(known.safe), accuracy)
+                    if curve is not None:
+                        return known.safe, curve
+        return None
 
     def quick_excess(self, value: V) -> Bracket:
         """The same without a game: as certain, but wider."""
@@ -301,8 +327,12 @@ def _search_a_gap(trials: _Trials[V], start: V, *, safest: V, riskiest: V, slope
     quick.search(start)
     if effort is QUICK:
         return quick
+    trials.quick = quick
     tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
-    tight.search_within(quick)
+    try:
+        tight.search_within(quick)
+    except StopWork:
+        trials.interrupted = True
     return tight
 
 
@@ -316,10 +346,8 @@ def _narrow(trials: _Trials[V], frontier: Frontier[V]) -> None:
             break
 
 
-def _verify(
-    target: Target, run: Callable[[V], Run], frontier: Frontier[V], accuracy: float
-) -> tuple[V, PrivacyCurve] | None:
-    """The safe value, or one a little safer, with the curve that verifies it."""
+def _verify(trials: _Trials[V], frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
+    target, run = trials.target, trials.run
     value, unverified, curve = frontier.safe, frontier.safe, None
     for tries in range(MOST_TRIES):
         curve = None if value is None else target.verify(run(value), accuracy)
@@ -332,7 +360,11 @@ def _verify(
         middle = frontier.between(value, unverified)
         if middle is None:
             break
-        finer = target.verify(run(middle), accuracy)
+        try:
+            finer = target.verify(run(middle), accuracy)
+        except StopWork:
+            trials.interrupted = True
+            break
         if finer is None:
             unverified = middle
         else:

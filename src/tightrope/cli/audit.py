@@ -9,8 +9,9 @@ from tightrope.audit import audit as judge_batches
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
+from tightrope.cli.long_work import long_work
 from tightrope.cli.refusals import WORDS
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.terminal import Page
 from tightrope.errors import NotPreciseEnough, UnusableFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
@@ -152,16 +153,20 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
     from tightrope.statements.verify import verify as compute_anew
 
     stated = parse_statement(read_text(as_path(file), most=PEOPLE_SEND.size), where=str(file))
-    found, refusal = compute_anew(stated), None
-    if exact:
+    found = in_floats = compute_anew(stated)
+    refusal = None
+    with long_work() as work:
         try:
-            with watch_rounds("Multiplying, part") as progress:
-                found = verify_in_integers(found, progress)
+            if exact:
+                found = work.finish(lambda: verify_in_integers(in_floats, work))
         except NotPreciseEnough as refused:  # what is known is said first
             refusal = refused
+    if work.interrupted:
+        found = in_floats
     if json:
         show.print_json(
             {
+                **work.mark,
                 "outcome": found.outcome.name.lower(),
                 "holds": found.holds,
                 "problems": list(found.problems),
@@ -179,6 +184,7 @@ def verify(file: Stated, *, exact: InIntegers = False, json: opt.Json = False) -
         )
     else:
         print(found.in_words(WORDS))
+    work.end()
     if found.outcome is Outcome.HOLDS and refusal is not None:
         raise refusal
     codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}

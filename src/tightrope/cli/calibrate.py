@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, Literal
 
@@ -13,10 +14,12 @@ from tightrope.answers.frontier import V
 from tightrope.answers.target import Target
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.long_work import LongWork, long_work
+from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.errors import StopWork
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.effort import Effort
@@ -112,7 +115,9 @@ class TypedValue(Generic[V]):
         """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
         text, target = round_outwards(calibration.value, show.DIGITS, up=up), calibration.target
         value = float(text)
-        curve = target.verify(run(value), calibration.curve.accuracy)
+        curve = None
+        with suppress(StopWork):
+            curve = target.verify(run(value), calibration.curve.accuracy)
         if curve is None:
             return TypedValue.exact(calibration)
         return TypedValue(calibration=calibration, text=text, value=value, **_read(curve, target))
@@ -124,6 +129,11 @@ class TypedValue(Generic[V]):
         if beyond is None or isinstance(beyond, int):
             return beyond if beyond is None else str(beyond)
         return round_outwards(beyond, show.DIGITS, up=beyond > self.calibration.value)
+
+    def in_short(self, option: str) -> str:
+        """What is known while the search goes on."""
+        misses = "" if self.missing is None else f", and {self.missing} misses the target"
+        return f"{option} {self.text} is safe{misses} (quick)."
 
     @property
     def how_close(self) -> str:
@@ -162,14 +172,18 @@ def noise(question: NoiseOptions, target: TargetOptions, *, json: opt.Json = Fal
         sampling=_say_sampling(sampling),
         steps=(str(question.steps), question.steps),
     )
-    with watch_rounds() as progress:
-        calibration = smallest_noise(
-            sampling, steps=question.steps, mechanism=kind, progress=progress, **target.asked
-        )
-        typed = TypedValue.rounded(
-            calibration, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
-        )
-    _print_answer(typed, asked, target, json=json)
+    with long_work() as work:
+
+        def answer() -> TypedValue[float]:
+            found = smallest_noise(
+                sampling, steps=question.steps, mechanism=kind, progress=work, **target.asked
+            )
+            return TypedValue.rounded(
+                found, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
+            )
+
+        typed = work.finish(answer, lambda quick: quick.in_short(asked.option))
+    _print_answer(typed, asked, target, work, json=json)
 
 
 def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = False) -> None:
@@ -177,9 +191,12 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, json: opt.Json = 
     step = question.step
     mechanism, sampling = _say_mechanism(step.mechanism), _say_sampling(step.sampling)
     asked = OpenQuestion("--steps", "most steps", mechanism, sampling, steps=(TO_BE_FOUND, None))
-    with watch_rounds() as progress:
-        typed = TypedValue.exact(most_steps(step, progress=progress, **target.asked))
-    _print_answer(typed, asked, target, json=json)
+    with long_work() as work:
+        typed = work.finish(
+            lambda: TypedValue.exact(most_steps(step, progress=work, **target.asked)),
+            lambda quick: quick.in_short(asked.option),
+        )
+    _print_answer(typed, asked, target, work, json=json)
 
 
 @Parameter(name="*", group=opt.QUESTION)
@@ -213,32 +230,36 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, json: bool) -> N
         "--sampling poisson", "draws from any population: leave it out", population=question.population
     )
     mechanism = question.stated_mechanism
-    calibration = largest_rate(mechanism, steps=question.steps, **target.asked)
-    typed = TypedValue.rounded(
-        calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False
-    )
+    with long_work() as work:
+        calibration = largest_rate(mechanism, steps=question.steps, progress=work, **target.asked)
+        typed = TypedValue.rounded(
+            calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * question.steps, up=False
+        )
     words = "the probability with which each record joins each batch"
-    _print_answer(typed, question.open("--rate", "largest rate", words, rate=None), target, json=json)
+    _print_answer(typed, question.open("--rate", "largest rate", words, rate=None), target, work, json=json)
 
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, json: bool) -> None:
     of, example = "--sampling without-replacement", "for example --population 60000"
     population = opt.require(of, example, population=question.population)
     mechanism = question.stated_mechanism
-    with watch_rounds() as progress:
-        calibration = largest_batch(
-            mechanism, population=population, steps=question.steps, progress=progress, **target.asked
-        )
-        typed = TypedValue.exact(calibration)
     words = f"the size of a batch out of {population} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=population)
-    _print_answer(typed, asked, target, also={"rate": calibration.value / population}, json=json)
+    with long_work() as work:
+
+        def answer() -> TypedValue[int]:
+            how: Any = {"population": population, "steps": question.steps, "progress": work}
+            return TypedValue.exact(largest_batch(mechanism, **how, **target.asked))
+
+        typed = work.finish(answer, lambda quick: quick.in_short(asked.option))
+    _print_answer(typed, asked, target, work, also={"rate": typed.value / population}, json=json)
 
 
 def _print_answer(
     typed: TypedValue[V],
     asked: OpenQuestion,
     target: TargetOptions,
+    work: LongWork,
     *,
     also: Mapping[str, float] | None = None,
     json: bool,
@@ -246,7 +267,8 @@ def _print_answer(
     """Print the question, the value with what it spends, how close the other side is, and why."""
     meanings = also or {}
     if json:
-        show.print_json(_answer_object(typed, asked, target, meanings))
+        show.print_json({**_answer_object(typed, asked, target, meanings), **work.mark})
+        work.end()
         return
     at = write_number(target.epsilon), write_number(target.delta)
     delta = show.answer_cells(typed.delta, typed.curve.log_delta(target.epsilon))
@@ -260,6 +282,7 @@ def _print_answer(
     by = replace(target.by, accuracy=typed.curve.accuracy)
     facts += show.effort_facts(by, [(typed.calibration.run, target.neighbours)])
     page = Page()
+    work.show_on(page)
     page.facts(facts)
     page.table([["", asked.name, f"epsilon at delta {at[1]}", f"delta at epsilon {at[0]}"], *rows])
     meant = "".join(f" ({key} {value:.6g})" for key, value in meanings.items())
@@ -268,6 +291,7 @@ def _print_answer(
     brackets = (typed.epsilon, typed.delta)
     page.line(show.width_in_words([typed.epsilon], "The ends of epsilon"), indent=2)
     show.show_why(page, show.find_theorems(brackets), show.find_datasets(brackets))
+    work.end()
 
 
 def _answer_object(

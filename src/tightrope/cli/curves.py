@@ -1,7 +1,7 @@
 """tightrope epsilon, delta and curve: what one run spends, by whichever accountant is asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,8 +14,9 @@ from tightrope.answers.compare import Answer, AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import MIXED, Misused, tell_missing
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.terminal import Page, say
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -163,7 +164,6 @@ _HEADINGS = {
     "gaussian-limit": ("{}, about",),
     "monte-carlo": ("{}, estimate", "lower limit", "upper limit"),
 }
-_DOING = {"certified": "Game, round", "exact": "Multiplying, part"}
 _BECAUSE = {
     "renyi": "The upper bound is guaranteed, because",
     "gaussian-limit": "Nothing is guaranteed. The approximation rests on",
@@ -181,14 +181,9 @@ def _answer(
 ) -> None:
     """Print what was asked, the answers, and what they are worth; draw them where there is a target."""
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
-    with watch_rounds(_DOING.get(asked.by.name, "Drawing, part")) as progress:
-        found = asked.curve(progress)
-        at = list(at or asked.usual_range(found))
-        answers: list[Answer] = list(getattr(found, ask)(at))
-        known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
-        logs = list(found.log_delta(at)) if known else [None] * len(at)
-        if target is not None:
-            asked.draw(found, at, target)
+    with long_work() as work:
+        asked, (found, at, answers, logs) = _find_answers(asked, ask, at, work)
+        is_drawn = target is not None and work.attempt(lambda: asked.draw(found, at, target))
     given = "delta" if ask == "epsilon" else "epsilon"
     brackets = [answer for answer in answers if isinstance(answer, Bracket)]
     if json:
@@ -196,9 +191,10 @@ def _answer(
             {given: x, ask: show.answer_object(answer), **_more(ask, answer, log)}
             for x, answer, log in zip(at, answers, logs, strict=True)
         ]
-        _print_object(asked, found, rows, brackets)
+        _print_object(asked, found, rows, brackets, work)
     else:
         page = Page()
+        work.show_on(page)
         page.facts(asked.facts(found, answers))
         table = [[given, *(heading.format(ask) for heading in _HEADINGS[asked.by.name])]]
         for x, answer, log in zip(at, answers, logs, strict=True):
@@ -206,8 +202,46 @@ def _answer(
         page.table(table)
         _show_worth(page, asked, found, brackets)
     if target is not None:
-        say(f"drew {target}")
+        say(f"drew {target}" if is_drawn else f"interrupted before {target} was drawn")
     show.refuse_to_hide_an_interrupt(answers)
+    work.end()
+
+
+Found = tuple[AnyCurve, list[float], list[Answer], list[Any]]  # the curve, where it was asked, what it says
+
+
+def _find_answers(
+    asked: CurveQuestion, ask: Literal["epsilon", "delta"], at: Sequence[float] | None, work: LongWork
+) -> tuple[CurveQuestion, Found]:
+    """The answers, and the question with who answered in the end.
+
+    An exact curve that was interrupted before it knew anything leaves the answer to the certified one.
+    """
+    # an exact curve keeps what it found; of others a new one is asked, so that the rehearsal changes no digit
+    kept = asked.curve(work) if isinstance(asked.by, Exact) else None
+
+    def answer() -> Found:
+        return _read(asked, asked.curve(work) if kept is None else kept, ask, at)
+
+    def tell(found: Found) -> str:
+        by = "quick"
+        if isinstance(asked.by, Exact):
+            found, by = _read(quick, quick.curve(None), ask, found[1]), quick.by.name
+        given = "delta" if ask == "epsilon" else "epsilon"
+        return show.answers_in_short(ask, given, found[1], found[2], by)
+
+    quick = replace(asked, by=Certified())
+    found = work.finish(answer, tell)
+    if work.interrupted and isinstance(asked.by, Exact) and not any(map(show.says_something, found[2])):
+        return quick, _read(quick, quick.curve(None), ask, found[1])
+    return asked, found
+
+
+def _read(asked: CurveQuestion, curve: AnyCurve, ask: str, at: Sequence[float] | None) -> Found:
+    points = list(at or asked.usual_range(curve))
+    answers: list[Answer] = list(getattr(curve, ask)(points))
+    known = ask == "delta" and isinstance(curve, PrivacyCurve | RenyiCurve)
+    return curve, points, answers, list(curve.log_delta(points)) if known else [None] * len(points)
 
 
 def _more(ask: str, answer: Answer, log: Answer | None) -> show.Object:
@@ -216,9 +250,10 @@ def _more(ask: str, answer: Answer, log: Answer | None) -> show.Object:
 
 
 def _print_object(
-    asked: CurveQuestion, curve: AnyCurve, rows: list[show.Object], brackets: list[Bracket]
+    asked: CurveQuestion, curve: AnyCurve, rows: list[show.Object], brackets: list[Bracket], work: LongWork
 ) -> None:
     stated: show.Object = {"question": show.question_object(asked.stated, asked.relation, asked.by)}
+    stated |= work.mark
     if not isinstance(asked.by, Certified):
         stated["accountant"] = asked.accountant_object()
     if brackets:

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from tightrope import __version__
 from tightrope.cli.exits import ExitCode
-from tightrope.errors import NotPreciseEnough, RefutedClaim, TightropeError
 
 _NEEDS = ("cyclopts", "rich")
 
@@ -15,7 +14,8 @@ _NEEDS = ("cyclopts", "rich")
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with an `ExitCode`.
 
-    Results go to standard output, everything else as one sentence to standard error.
+    Results go to standard output, everything else as one sentence to standard error. What takes long to load
+    is loaded in here, where an interrupt is such a sentence too.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _exit_code(words: list[str]) -> int:
+    from tightrope.errors import NotPreciseEnough, RefutedClaim, TightropeError
+
     if words == ["--version"]:  # answered before any library is loaded
         print(__version__)
         return ExitCode.FINE

@@ -7,8 +7,11 @@ from cyclopts import Parameter
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.long_work import long_work
+from tightrope.cli.terminal import Page
+from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
@@ -59,25 +62,34 @@ def risk(
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
     by, neighbours = question.certified(effort), as_relation(relation)
-    with watch_rounds() as progress:
-        curve = privacy_curve(question.run, relation=neighbours, by=by, progress=progress)
-        attack = curve.trade_off()
-        objects = _attack_object(attack, rates, priors) if json else {}
-        tables = [] if json else _attack_tables(attack, rates, priors)
+    with long_work() as work:
+
+        def answer() -> tuple[PrivacyCurve, Bracket, show.Object, list[list[list[str]]]]:
+            curve = privacy_curve(question.run, relation=neighbours, by=by, progress=work)
+            attack = curve.trade_off()
+            objects = _attack_object(attack, rates, priors) if json else {}
+            return curve, attack.advantage, objects, [] if json else _attack_tables(attack, rates, priors)
+
+        curve, _, objects, tables = work.finish(
+            answer, lambda quick: f"no attack's advantage exceeds {ends(quick[1])[1]} (quick)."
+        )
     # an attack depends on the curve at many epsilons: no single theorem or pair of datasets decides it
     theorems = curve.because
     datasets = list(dict.fromkeys(w.datasets for branch in curve.branches for w in branch.witnesses))
     if json:
         stated = show.question_object(question, neighbours, by)
-        show.print_json({"question": stated, **objects, **show.why_object(theorems, datasets)})
+        show.print_json({"question": stated, **work.mark, **objects, **show.why_object(theorems, datasets)})
+        work.end()
         return
     page = Page()
+    work.show_on(page)
     page.facts(show.question_facts(question, neighbours, by))
     page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
     for table, meaning in zip(tables, _MEANINGS, strict=True):
         page.table(table)
         page.line(meaning)
     show.show_why(page, theorems, datasets, "ends are")
+    work.end()
 
 
 def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> show.Object:

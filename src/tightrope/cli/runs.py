@@ -9,9 +9,11 @@ from typing import Any
 from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, say, watch_items
+from tightrope.cli.long_work import long_work
+from tightrope.cli.terminal import Page, say
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, UnusableFile, write_value
 from tightrope.files import read_toml
 from tightrope.numerics import check
@@ -156,31 +158,48 @@ def show_runs(
 ) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
     by = Certified(accuracy=file.accuracy, effort=Effort(effort))
-    curves: list[tuple[NamedRun, PrivacyCurve]] = []
-    for asked in file.runs:
-        with place_refusals(f"{file.path}: {asked.name}: "):
-            curves.append((asked, privacy_curve(asked.run, relation=asked.relation, by=by)))
-    at = list(epsilons or file.epsilons or _usual_range(curves))
-    answered: list[AnsweredRun] = []
-    for asked, curve in watch_items(curves, "Bracketing delta"):
-        with place_refusals(f"{file.path}: {asked.name}: "):
-            answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
-    if target is not None:
-        _draw(curves, at, target)
+    with long_work() as work:
+        curves, at, answered = work.finish(lambda: _answer_runs(file, epsilons, by, work), _in_short)
+        is_drawn = target is not None and work.attempt(lambda: _draw(curves, at, target))
     theorems = list(dict.fromkeys(theorem for run in answered for theorem in run.theorems))
     if json:
         shown = [show.theorem_object(theorem) for theorem in theorems]
         runs = [_run_object(run, at) for run in answered]
         how = {"accuracy": by.accuracy, "effort": str(by.effort)}
-        show.print_json({"runs": runs, **how, "theorems": shown})
+        show.print_json({"runs": runs, **work.mark, **how, "theorems": shown})
     else:
         page = Page()
+        work.show_on(page)
         page.facts([("runs", str(file.path)), *_effort_facts(by, file.runs)])
         _show(page, answered, at, theorems)
+    if target is not None:
+        say(f"drew {target}" if is_drawn else f"interrupted before {target} was drawn")
+    work.end()
 
 
-def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:
-    return show.usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
+Answered = tuple[list[tuple[NamedRun, PrivacyCurve]], list[float], list[AnsweredRun]]
+
+
+def _answer_runs(
+    file: RunsFile, epsilons: Sequence[float] | None, by: Certified, progress: Progress
+) -> Answered:
+    """Every run with its curve, the epsilons, and what each curve says there."""
+    curves: list[tuple[NamedRun, PrivacyCurve]] = []
+    for asked in file.runs:
+        with place_refusals(f"{file.path}: {asked.name}: "):
+            curve = privacy_curve(asked.run, relation=asked.relation, by=by, progress=progress)
+            curves.append((asked, curve))
+    at = list(epsilons or file.epsilons or show.usual_range(curve for _, curve in curves))
+    answered: list[AnsweredRun] = []
+    for asked, curve in curves:
+        with place_refusals(f"{file.path}: {asked.name}: "):
+            answered.append(AnsweredRun(asked, tuple(curve.delta(at)), tuple(curve.log_delta(at))))
+    return curves, at, answered
+
+
+def _in_short(quick: Answered) -> str:
+    _, at, (first, *_) = quick
+    return f"{first.asked.name}: {show.answers_in_short('delta', 'epsilon', at, first.deltas)}"
 
 
 def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
@@ -196,8 +215,7 @@ def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], 
     titles = {run_in_short(asked.run) for asked, _ in curves}
     title = titles.pop() if len(titles) == 1 else ""  # what tells runs apart is in their names
     named = [(asked.name, curve) for asked, curve in curves]
-    draw_curves(watch_items(named, "Drawing"), epsilons=show.fine_range(at), to=target, title=title)
-    say(f"drew {target}")
+    draw_curves(named, epsilons=show.fine_range(at), to=target, title=title)
 
 
 def _show(

@@ -6,7 +6,8 @@ from typing import Annotated
 from tightrope.answers.ledger import Ledger
 from tightrope.cli import options as opt
 from tightrope.cli import show
-from tightrope.cli.terminal import Page, watch_items
+from tightrope.cli.long_work import LongWork, long_work
+from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.numerics.text import write_number
@@ -19,15 +20,22 @@ LedgerPath = Annotated[Path, opt.about("The file that Ledger.save or Ledger.open
 def spent(ledger: LedgerPath, *, delta: opt.Deltas, json: opt.Json = False) -> None:
     """Bracket the epsilon of everything that a ledger has recorded so far."""
     kept, deltas = Ledger.load(ledger), [check_delta(each) for each in delta]
-    found = [kept.epsilon(each) for each in watch_items(deltas, "Bracketing epsilon")]
+    with long_work() as work:
+        found = work.finish(
+            lambda: [kept.epsilon(each, work) for each in deltas],
+            lambda quick: show.answers_in_short("epsilon", "delta", deltas, quick),
+        )
     answers = list(zip(deltas, found, strict=True))
     if json:
-        _print_object(ledger, kept, answers)
+        _print_object(ledger, kept, answers, work)
     else:
-        _show(Page(), ledger, kept, answers)
+        page = Page()
+        work.show_on(page)
+        _show(page, ledger, kept, answers)
+    work.end()
 
 
-def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]) -> None:
+def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]], work: LongWork) -> None:
     found = [bracket for _, bracket in answers]
     rows = [
         {"delta": delta, "epsilon": show.bracket_object(bracket), **show.width_object(bracket)}
@@ -36,6 +44,7 @@ def _print_object(path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]
     show.print_json(
         {
             "ledger": str(path),
+            **work.mark,
             "parts": plain_run(kept.run),
             "relation": show.relation_object(kept.relation),
             "accuracy": kept.by.accuracy,

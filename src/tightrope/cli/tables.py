@@ -10,8 +10,9 @@ from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.renyi import Renyi
 from tightrope.cli import options as opt
 from tightrope.cli import show
+from tightrope.cli.long_work import long_work
 from tightrope.cli.refusals import WORDS, Misused
-from tightrope.cli.terminal import Page, say, watch_rounds
+from tightrope.cli.terminal import Page, say
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
@@ -44,22 +45,34 @@ def contrast(
     """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
     claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
     by = question.certified(effort)
-    with watch_rounds() as progress:
-        table = contrasting.contrast(question.run, delta=delta, claimed=claimed, by=by, progress=progress)
+    with long_work() as work:
+        asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
+        table = work.finish(lambda: contrasting.contrast(question.run, **asked), _in_short)
     theorems = show.find_theorems(epsilon for row in table.rows for epsilon in row.epsilons)
     if json:
         answer = {
             "question": show.question_object(question, None, by),
+            **work.mark,
             "claimed": {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
             "rows": [_contrast_object(row, table.deltas) for row in table.rows],
             "verdict": table.verdict,
             "theorems": [show.theorem_object(theorem) for theorem in theorems],
         }
         show.print_json(answer)
+        work.end()
         return
     page = Page()
+    work.show_on(page)
     page.facts(show.question_facts(question, None, by))
     _show_contrast(page, table, theorems)
+    work.end()
+
+
+def _in_short(quick: contrasting.Contrast) -> str:
+    """The rows that take long, as they are known before."""
+    rows = [row for row in quick.rows if row.effort is not None]
+    said = (show.answers_in_short("epsilon", "delta", quick.deltas, row.epsilons) for row in rows)
+    return " ".join(f"{_name(row)}: {answer}" for row, answer in zip(rows, said, strict=True))
 
 
 def _show_contrast(page: Page, table: contrasting.Contrast, theorems: list[Evidence]) -> None:
@@ -144,20 +157,29 @@ def compare(
     if drawing is not None:
         others = comparing.BRIEFLY_EXACT, Renyi(), GaussianLimit()
         by = (certified, *others, drawing.monte_carlo)
-    with watch_rounds("Counting, part") as progress:
-        table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
-        if target is not None:
-            _draw(question, neighbours, table, target)
+    with long_work() as work:
+
+        def answer() -> comparing.Comparison:
+            return comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=work)
+
+        def tell(quick: comparing.Comparison) -> str:
+            return show.answers_in_short("epsilon", "delta", quick.deltas, quick.rows[0].epsilons)
+
+        table = work.finish(answer, tell)
+        is_drawn = target is not None and work.attempt(lambda: _draw(question, neighbours, table, target))
     if json:
         rows = [_comparison_object(row, table.deltas) for row in table.rows]
-        show.print_json({"question": show.question_object(question, neighbours, certified), "rows": rows})
+        stated = show.question_object(question, neighbours, certified)
+        show.print_json({"question": stated, **work.mark, "rows": rows})
     else:
         page = Page()
+        work.show_on(page)
         page.facts(show.question_facts(question, neighbours, certified))
         _show_comparison(page, table)
     if target is not None:
-        say(f"drew {target}")
+        say(f"drew {target}" if is_drawn else f"interrupted before {target} was drawn")
     show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
+    work.end()
 
 
 def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Comparison, target: Path) -> None:

@@ -1,16 +1,13 @@
 """What a person sees: text and tables on standard output, progress and remarks on standard error."""
 
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 from rich.progress import track as track_items
 from rich.table import Table
@@ -20,8 +17,6 @@ from tightrope.numerics.text import align
 
 T = TypeVar("T")
 
-PATIENCE = 1.0  # seconds before a bar appears
-_REDRAW_AFTER = 0.1  # seconds
 _UNWRAPPED = 100_000
 
 
@@ -119,60 +114,7 @@ def watch_items(items: Sequence[T], doing: str) -> Iterable[T]:
     return track_items(items, doing, console=Console(stderr=True), transient=True, disable=hidden)
 
 
-@contextmanager
-def watch_rounds(doing: str = "Game, round") -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what the library takes as `progress`: it counts the rounds of a long answer.
-
-    The bar appears after a second and is gone afterwards, also after an interrupt. Files and pipes get none.
-    Print nothing meanwhile.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    bar = _RoundsBar(doing)
-    try:
-        yield bar.count
-    finally:
-        bar.close()
-
-
 def make_bar(*more: ProgressColumn) -> Progress:
     """Make a bar on standard error that is gone when it stops."""
     columns = (TextColumn("{task.description}"), BarColumn(), *more, Elapsed())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-class _RoundsBar:
-    """One bar for several rounds; it pulses until something is counted."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        self._bar = make_bar(TaskProgressColumn())
-        self._task = self._bar.add_task("Preparing", total=None)
-        self._rounds, self._last, self._shown = 0, 0, 0.0
-        self._lock, self._closed = threading.Lock(), False
-        self._starter = threading.Timer(PATIENCE, self._start)
-        self._starter.daemon = True
-        self._starter.start()
-
-    def count(self, done: int, steps: int) -> None:
-        """Note that so many steps of this round are done; a round begins where the count falls back."""
-        if done <= self._last or not self._rounds:
-            self._rounds += 1
-        self._last, now = done, time.monotonic()
-        if now - self._shown >= _REDRAW_AFTER or done == steps:
-            self._shown = now
-            doing = f"{self._doing} {self._rounds}"
-            self._bar.update(self._task, description=doing, completed=done, total=steps)
-
-    def close(self) -> None:
-        """Take the bar away, or make sure that it never comes."""
-        self._starter.cancel()
-        with self._lock:
-            self._closed = True
-        self._bar.stop()
-
-    def _start(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._bar.start()

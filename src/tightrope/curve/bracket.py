@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from tightrope.errors import PYTHON, Words
-from tightrope.numerics.text import round_outwards, write_number
+from tightrope.numerics.text import round_outwards, write_duration, write_number
 from tightrope.theorems.evidence import Evidence
 
 
@@ -39,7 +39,7 @@ class Gap:
         said = f"The ends are {_percent(self.relative_width)} apart: {words.fill(self.why)}."
         if not self.remedy:
             return said
-        takes = "" if self.seconds is None else f", in about {_duration(self.seconds)}"
+        takes = "" if self.seconds is None else f", in about {write_duration(self.seconds)}"
         return f"{said} {words.fill(self.remedy)}{takes}."
 
     def __str__(self) -> str:
@@ -52,7 +52,8 @@ class Bracket:
 
     `decided_by` says what decided each end. `gap` says why the ends are further apart than the accuracy asked
     for; it is None if they are not. `conditions` must hold for the bracket to hold, and are printed with it;
-    mostly there are none. A bracket never turns itself into a float: say which end you mean.
+    mostly there are none. It is `interrupted` if work that could have narrowed it was stopped. A bracket
+    never turns itself into a float: say which end you mean.
 
     >>> b = Bracket(0.5, 0.75)
     >>> 0.6 in b, b.width
@@ -66,6 +67,7 @@ class Bracket:
     decided_by: Decision | None = field(default=None, repr=False, compare=False, kw_only=True)
     gap: Gap | None = field(default=None, repr=False, compare=False, kw_only=True)
     conditions: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+    interrupted: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
@@ -114,9 +116,3 @@ class Bracket:
 
 def _percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
