@@ -166,6 +166,7 @@ REFUSALS = (
     tr.NoTheorem("Laplace under {SUBSTITUTE}", "Ask under {ADD_OR_REMOVE}."),
     tr.NoSuchValue("no noise is enough", "Ask for more {epsilon}.", limit=math.inf),
     tr.NotPreciseEnough("{delta} is too small", "Ask for a larger one."),
+    tr.StopWork("the deadline has passed"),
     RefutedClaim("the claim is refuted", "Claim more."),
     tr.WorkerDied("the piece was killed", "Run it alone."),
 )

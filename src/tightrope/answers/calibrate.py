@@ -81,9 +81,9 @@ def smallest_noise(
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
-    ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
-    `privacy_curve`; if it raises `StopWork`, the best value so far is verified without a further game.
+    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays games in each of a few
+    trials. That takes up to minutes and brings `value` and `beyond` closer together. `progress` is called as
+    by `privacy_curve`; if it raises `StopWork`, the best value so far is verified without a further game.
 
     >>> import tightrope as tr
     >>> target = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}

@@ -183,6 +183,7 @@ def _answer(
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
     with long_work() as work:
         asked, (found, at, answers, logs) = _find_answers(asked, ask, at, work)
+        work.note_interrupts(answers)
         is_drawn = target is not None and work.attempt(lambda: asked.draw(found, at, target))
     given = "delta" if ask == "epsilon" else "epsilon"
     brackets = [answer for answer in answers if isinstance(answer, Bracket)]
@@ -203,7 +204,6 @@ def _answer(
         _show_worth(page, asked, found, brackets)
     if target is not None:
         say(f"drew {target}" if is_drawn else f"interrupted before {target} was drawn")
-    show.refuse_to_hide_an_interrupt(answers)
     work.end()
 
 

@@ -4,7 +4,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import TypeVar
@@ -74,6 +74,7 @@ class LongWork(Watcher):
         except NotPreciseEnough:
             if not self._rehearsal.noted:
                 raise
+        self._stage = Stage.WORKING
         if not self._rehearsal.noted:
             return rehearsed[0]
         try:
@@ -93,6 +94,10 @@ class LongWork(Watcher):
         except KeyboardInterrupt:
             self.interrupted = True
         return not self.interrupted
+
+    def note_interrupts(self, answers: Iterable[object]) -> None:
+        """Note that answers say so themselves, as estimates do, which keep what was drawn by then."""
+        self.interrupted |= any(getattr(answer, "interrupted", False) for answer in answers)
 
     @property
     def mark(self) -> dict[str, bool]:
@@ -138,7 +143,7 @@ class LongWork(Watcher):
 
     def _announce_plan(self) -> None:
         """Say how long what was rehearsed will take, if that is long; refuse what nobody can wait for."""
-        self._stage, self._slowness = Stage.WORKING, measure_slowness()
+        self._slowness = measure_slowness()
         self._forecast = Forecast(map(self._foresee, self._works))
         memory = max(work.memory for work in self._works)
         if memory > free_memory():
@@ -172,7 +177,8 @@ class LongWork(Watcher):
     def _longest(self) -> Workload:
         if self._current is not None and self._current.seconds is None:
             return self._current
-        return max(self._works, key=lambda work: work.seconds or 0.0)
+        works = self._works + ([self._current] if self._current is not None else [])
+        return max(works, key=lambda work: work.seconds or 0.0)
 
     @property
     def _works(self) -> list[Workload]:

@@ -19,7 +19,6 @@ from tightrope.curve.digits import ends, ends_from_logs
 from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
-from tightrope.curve.simulated_curve import Estimate
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words, spell
 from tightrope.setting.plain import plain_setting
@@ -154,12 +153,6 @@ def answers_in_short(
 def says_something(answer: Answer) -> bool:
     """Whether a bracket excludes anything."""
     return not isinstance(answer, Bracket) or answer.lower > 0 or answer.upper < 1
-
-
-def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
-    """Say by the exit code that a simulation was stopped early; what it had is printed."""
-    if any(isinstance(answer, Estimate) and answer.interrupted for answer in answers):
-        raise KeyboardInterrupt
 
 
 # How wide they are, and why they hold

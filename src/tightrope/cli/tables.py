@@ -166,6 +166,7 @@ def compare(
             return show.answers_in_short("epsilon", "delta", quick.deltas, quick.rows[0].epsilons)
 
         table = work.finish(answer, tell)
+        work.note_interrupts(answer for row in table.rows for answer in row.epsilons)
         is_drawn = target is not None and work.attempt(lambda: _draw(question, neighbours, table, target))
     if json:
         rows = [_comparison_object(row, table.deltas) for row in table.rows]
@@ -178,7 +179,6 @@ def compare(
         _show_comparison(page, table)
     if target is not None:
         say(f"drew {target}" if is_drawn else f"interrupted before {target} was drawn")
-    show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
     work.end()
 
 
