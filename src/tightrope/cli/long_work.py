@@ -136,8 +136,8 @@ class LongWork(Watcher):
         what = self._current.what if self._current is not None else "Working"
         if self._bar is not None:
             self._bar.show(what, self._forecast)
-        if self._forecast.is_measured and self._forecast.elapsed >= PATIENCE:
-            self._correct_estimate()
+        if self._forecast.elapsed >= PATIENCE:
+            self._report()
 
     # Telling
 
@@ -161,7 +161,7 @@ class LongWork(Watcher):
         times = f", about {count} times" if count > 2 else ""  # both ends of one answer are one game
         instead = " and ".join(filter(None, (self._instead(seconds), "Ctrl-C leaves what is known by then")))
         say(f"this will {takes}: {longest.what}{times}. {instead}.")
-        self._announced = seconds
+        self._announced, self._reported = seconds, time.monotonic()
 
     def _instead(self, seconds: float) -> str:
         """What answers sooner, in the words of the command line."""
@@ -187,22 +187,21 @@ class LongWork(Watcher):
     def _foresee(self, work: Workload) -> float:
         return (work.seconds or 0.0) * self._slowness
 
-    def _correct_estimate(self) -> None:
+    def _report(self) -> None:
         """Say what the first steps tell; where there is no bar, also from time to time how far it is."""
         elapsed, left = self._forecast.elapsed, self._forecast.left
-        total = elapsed + left
-        now = time.monotonic()
+        total, is_measured = elapsed + left, self._forecast.is_measured
         if self._announced is None:
-            if total >= ANNOUNCED_FROM and left >= PATIENCE:
+            if is_measured and total >= ANNOUNCED_FROM and left >= PATIENCE:
                 self._announce(total)
-        elif self._bar is None and not self._announced / OFF_BY <= total <= self._announced * OFF_BY:
-            say(f"this will rather take about {write_duration(total)} in all.")
-            self._announced = total
-        elif self._bar is None and now - self._reported >= REPORTED_EVERY:
-            say(f"{elapsed / total:.0%} done, about {write_duration(left)} left.")
-        else:
+        elif self._bar is not None:
             return
-        self._reported = now
+        elif is_measured and not self._announced / OFF_BY <= total <= self._announced * OFF_BY:
+            say(f"this will rather take about {write_duration(total)} in all.")
+            self._announced, self._reported = total, time.monotonic()
+        elif time.monotonic() - self._reported >= REPORTED_EVERY:
+            say(f"{elapsed / total:.0%} done, about {write_duration(left)} left.")
+            self._reported = time.monotonic()
 
     def _answer_so_far(self, answer: Callable[[], T], rehearsed: list[T]) -> T:
         """The answer from what was finished; else the quick one; an interrupt where there is none."""
