@@ -48,6 +48,8 @@ def interrupt(words: str, after: str) -> tuple[str, list[str]]:
     with subprocess.Popen(command, **pipes) as process:
         said = []
         try:
+            assert process.stdout is not None
+            assert process.stderr is not None
             for line in process.stderr:
                 said.append(line.rstrip("\n"))
                 if after in line:
