@@ -20,8 +20,12 @@ settings.load_profile("tightrope")
 def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Run `tightrope WORDS` in this process: exit code, standard output, standard error.
 
-    Nobody sets COLUMNS, so that paragraphs are one line each.
+    Nobody sets COLUMNS, so that paragraphs are one line each. How busy the machine is makes no
+    difference to what is announced: estimates are those of an idle machine, and nobody extrapolates.
     """
+    monkeypatch.setattr("tightrope.cli.long_work.PATIENCE", 3600.0)
+    for module in ("long_work", "sweep"):
+        monkeypatch.setattr(f"tightrope.cli.{module}.measure_slowness", lambda: 1.0)
     monkeypatch.delenv("COLUMNS", raising=False)
     return typed_into(main, capsys)
 

@@ -205,17 +205,6 @@ def test_what_exact_integers_cannot_do_is_refused_on_the_command_line(shell: She
         assert said in err
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_ends_a_long_exact_answer_at_once(shell: Shell, tmp_path: Path) -> None:
-    target = tmp_path / "curve.png"
-    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    code, out, err = shell(f"curve {ASKED} --accountant exact --width 1e-5 --plot {target}")
-    timer.join()
-    assert (code, out, err) == (130, "", "tightrope: interrupted.\n")
-    assert not target.exists()
-
-
 def test_a_statement_is_verified_in_exact_integers(shell: Shell) -> None:
     statement = Path(__file__).parent.parent / "docs" / "statements" / "digits.json"
     assert "In exact integers it is [0.94" in answered(shell, f"verify --exact {statement}")

@@ -1,5 +1,6 @@
 """--effort on every command, the bar that shows a long game, and Ctrl-C while it is played."""
 
+import math
 import os
 import pty
 import select
@@ -7,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 
@@ -15,7 +17,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, MAIN, answered, last_row, loaded
-from tightrope.cli import terminal
+from tightrope.cli import long_work
 
 EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
 TARGET = "--relation substitute --epsilon 0.35 --delta 1e-5"
@@ -86,7 +88,8 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
 
 
 def test_no_bar_where_standard_error_is_no_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
+    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
+    monkeypatch.setattr(long_work, "ANNOUNCED_FROM", math.inf)  # on a slow machine it would be
     assert TIGHTLY in answered(
         shell, f"epsilon {EXCHANGED} --steps 5 --delta 1e-5 --effort tight --why"
     )  # nothing on standard error
@@ -122,7 +125,8 @@ def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None
     return code, out.decode(), shown.decode()
 
 
-SOON = "import tightrope.cli.terminal as p; p.PATIENCE = 0.0"
+SOON = "import tightrope.cli.long_work as p; p.PATIENCE = p.REDRAWN_AFTER = 0.0"
+PATIENTLY = "import tightrope.cli.long_work as p; p.PATIENCE = 60.0"  # however busy the machine is
 
 
 def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
@@ -131,22 +135,25 @@ def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:
     assert "answered with --effort tight" in out
     assert "\x1b" not in out
     assert "Preparing" in shown
-    assert "Game, round 2" in shown
+    assert "20 rounds of the substitution game" in shown
+    assert "s left" in shown
     assert shown.endswith("\x1b[2K")  # the line is erased
 
 
 def test_a_quick_answer_shows_no_bar() -> None:
-    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 5 --delta 1e-5")
+    code, _, shown = at_a_terminal(f"epsilon {EXCHANGED} --steps 5 --delta 1e-5", PATIENTLY)
     assert (code, shown) == (0, "")
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_during_the_game_ends_cleanly() -> None:
+def test_an_interrupt_during_the_game_takes_the_bar_away() -> None:
     long = "--noise 4 --sampling without-replacement --batch 50 --population 1000 --steps 10000"
     code, out, shown = at_a_terminal(
-        f"epsilon {long} --relation substitute --delta 1e-5 --effort tight", SOON, interrupt_at=b"Preparing"
+        f"epsilon {long} --relation substitute --delta 1e-5 --effort tight", SOON, interrupt_at=b"meanwhile"
     )
-    assert (code, out) == (130, "")
+    assert code == 130
+    assert out.startswith("Interrupted. Known so far: epsilon is")
+    assert "this will take about" in shown
     assert shown.endswith("tightrope: interrupted.\r\n")
     assert "Traceback" not in shown
     assert "\x1b[?25h" in shown  # the cursor is back
@@ -154,11 +161,14 @@ def test_an_interrupt_during_the_game_ends_cleanly() -> None:
 
 def test_a_bar_that_never_came_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with terminal.watch_rounds() as count:
-        assert count is not None
-        count(1, 2)
-        count(2, 2)
-        count(1, 2)
+    before = threading.active_count()
+    with long_work.long_work() as work:
+        assert threading.active_count() == before + 1
+        assert work.finish(lambda: 7) == 7
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join()
+    assert threading.active_count() == before
 
 
 # the library's own callback

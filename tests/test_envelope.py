@@ -500,7 +500,7 @@ class StandIn:
 
     log_infinite_mass = -math.inf, 0.0
 
-    def __init__(self, game: Game, progress: object) -> None:
+    def __init__(self, game: Game, progress: object, sides: object) -> None:
         self.game = game
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:

@@ -8,8 +8,8 @@ import pytest
 from flint import acb, arb, ctx
 from scipy import fft
 
-from tightrope.numerics.floats import Floats
-from tightrope.numerics.fourier import convolution_rel_error, fast_size, fft_rel_error
+from tightrope.numerics.floats import Floats, gamma
+from tightrope.numerics.fourier import convolution_rel_error, fast_size, fft_rel_error, two_norm
 
 SIZES = [2, 3, 4, 5, 30, 64, 81, 125, 360, 2**10, 3**6, 5**4, 2**4 * 3**2 * 5]
 
@@ -62,3 +62,11 @@ def test_sizes_have_no_other_prime_factors() -> None:
         assert rest == 1
     with pytest.raises(ArithmeticError, match="no theorem"):
         fft_rel_error(7 * 1024)
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000, 20_000])
+def test_the_two_norm_is_as_good_as_a_sum_of_so_many_terms(size: int) -> None:
+    values = np.exp(np.random.default_rng(size).uniform(-30, 30, size))
+    truth = sum((arb(float(v)) ** 2 for v in values), arb(0)).sqrt()
+    assert abs(arb(two_norm(values)) - truth) <= truth * gamma(size)
+    assert two_norm(np.full(size, 1e200)) == math.inf

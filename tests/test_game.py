@@ -17,7 +17,7 @@ from tightrope.engines.game.below import GameBelow, LabelLaw, label_law, triangl
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
 from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
-from tightrope.engines.game.substitution import PlayedGame, _play, ignore_progress
+from tightrope.engines.game.substitution import PlayedGame, _play_above, _play_below, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.exchange import Exchange, Game
@@ -409,7 +409,8 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
     first = pure(0.3, 2.0, 2).epsilon_bounds(1e-3, 0.1)
     for accuracy, delta in ((1e-3, 1e-3), (0.1, 1e-6), (0.1, 1e-2)):
         pure(0.3, 2.0, 2).epsilon_bounds(delta, accuracy)
-    _play.cache_clear()
+    _play_above.cache_clear()
+    _play_below.cache_clear()
     cover_triangles.cache_clear()
     assert PlayedGame(Game(normal(0.3, 2.0), 2, Schedule([]))).epsilon_bounds(1e-3, 0.1) == first
 

@@ -18,7 +18,7 @@ from tightrope.engines.game.exchange_curve import both_orders, deviations, sprea
 from tightrope.engines.game.layout import SKETCH
 from tightrope.engines.game.outward import cell_masses, excess_below, mixture_masses
 from tightrope.engines.game.pooling import Quality, TriangleCover, curves_of, largest_loss
-from tightrope.engines.game.substitution import GameQuestion, ignore_progress
+from tightrope.engines.game.substitution import GameBounds, GameQuestion, ignore_progress
 from tightrope.engines.game.triangles import REMOVE_GRAM, RIGHT, Box, Gram, triangle
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
@@ -332,7 +332,8 @@ def test_ends_never_cross_and_are_never_below_remove(
     curve = compose(Schedule([(family.remove, steps)]))
     for rung in (-2, -25) if steps < 100 else (-12,):
         try:
-            found = GameQuestion(Game(family, steps, Schedule([])), rung, (SKETCH,), ignore_progress).answer()
+            asked = GameQuestion(Game(family, steps, Schedule([])), rung, (SKETCH,), ignore_progress)
+            found = GameBounds(asked, asked.above(), asked.below())
         except NotPreciseEnough:
             continue
         lower, upper = found.epsilons(math.exp(rung))

@@ -13,7 +13,7 @@ from catalogue import BRANCHES, CATALOGUE, EVERY, Entry, batch, curve, gaussian,
 from shell import Shell
 from test_cli import loaded
 from tightrope.audit import audit, prove_bound
-from tightrope.errors import Infeasible, RefutedClaim, SeveralProblems, UnusableFile
+from tightrope.errors import Infeasible, RefutedClaim, SeveralProblems, UnusableFile, UnwrittenFile
 from tightrope.setting.sampling import Sampling
 from tightrope.statements.make import declare_as_accounted
 
@@ -160,6 +160,7 @@ REFUSALS = (
     tr.TightropeError("{delta} is out of reach", "Ask for {accuracy=0.01}."),
     tr.InvalidSetting("rate", 7, "be in [0, 1]", "Pass a probability.", where="runs.toml, line 3: "),
     UnusableFile("runs.toml", "could not be read: no such file", "Pass a file that exists."),
+    UnwrittenFile("curve.png", "could not be written: no space left", "Free some space."),
     SeveralProblems(
         "runs.toml", (tr.InvalidSetting("rate", 7, "be in [0, 1]"), UnusableFile("steps", "is missing"))
     ),
@@ -168,6 +169,7 @@ REFUSALS = (
     Infeasible("no noise is enough", "Ask for more {epsilon}.", limit=math.inf),
     tr.NotPreciseEnough("{delta} is too small", "Ask for a larger one."),
     tr.UncertainComparison("whether it is below 1 is not certain", "Compare .upper."),
+    tr.StopWork("the deadline has passed"),
     RefutedClaim("the claim is refuted", "Claim more."),
     tr.WorkerDied("the piece was killed", "Run it alone."),
 )

@@ -359,16 +359,3 @@ def test_bad_figures_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(tr.NotPreciseEnough, match=r"^second run: epsilon 1 is out of reach\.$"):
         draw_curves([("second run", NORMAL)], epsilons=GRID, to=tmp_path / "out.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_terminal_shows_progress_on_standard_error_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tightrope.cli.terminal import watch_items
-
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    assert list(watch_items([1, 2, 3], "Counting")) == [1, 2, 3]
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "Counting" in err

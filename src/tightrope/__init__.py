@@ -49,7 +49,7 @@ _HOMES = {
     "curve.simulated_curve": "Estimate SimulatedCurve",
     "theorems.evidence": "Evidence Standing PROVED CONJECTURED REFUTED",
     "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough "
-    "UncertainComparison WorkerDied",
+    "UncertainComparison StopWork WorkerDied",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

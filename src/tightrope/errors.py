@@ -181,6 +181,28 @@ class UncertainComparison(TightropeError, ValueError):
     """What is known of an answer does not decide the comparison; names both ends and which one to compare."""
 
 
+class StopWork(NotPreciseEnough):
+    """Raised by a `progress` to end long work: the answer is then what is known by that time.
+
+    Where nothing is known yet, it is raised to the caller.
+
+    >>> import tightrope as tr
+    >>> def refuse_to_wait(done, of):
+    ...     raise tr.StopWork
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=1, population=20))
+    >>> question = {"delta": 1e-5, "relation": tr.SUBSTITUTE}
+    >>> tight = tr.Certified(effort=tr.TIGHT, accuracy=0.1)
+    >>> found = tr.epsilon(step * 30, by=tight, progress=refuse_to_wait, **question)
+    >>> found.interrupted, found == tr.epsilon(step * 30, by=tr.Certified(accuracy=0.1), **question)
+    (True, True)
+    """
+
+    def __init__(
+        self, what: str = "the work was stopped before anything was known", remedy: str = ""
+    ) -> None:
+        super().__init__(what, remedy)
+
+
 class RefutedClaim(TightropeError):
     """A claim that is certainly false, which is printed only where that is asked for."""
 

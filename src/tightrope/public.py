@@ -28,6 +28,7 @@ from tightrope.errors import (
     NoSuchValue,
     NoTheorem,
     NotPreciseEnough,
+    StopWork,
     TightropeError,
     UncertainComparison,
     UnusableFile,
@@ -77,5 +78,5 @@ __all__ = [  # noqa: RUF022
     "Evidence", "Standing", "PROVED", "CONJECTURED", "REFUTED",
     "TightropeError", "InvalidSetting",
     "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough",
-    "UncertainComparison", "WorkerDied",
+    "UncertainComparison", "StopWork", "WorkerDied",
 ]

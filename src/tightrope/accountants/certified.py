@@ -10,7 +10,7 @@ from tightrope.curve.bracket import Bracket, Gap
 from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
-from tightrope.engines.face import ComposedCurve, Progress
+from tightrope.engines.face import ComposedCurve, Progress, Side
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -30,8 +30,8 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     `accuracy` is the relative width in delta that a bracket may have. For batches without replacement under
     SUBSTITUTE theory leaves a gap, and `effort` says how hard to work on it. QUICK takes milliseconds. TIGHT
-    plays a game for seconds, or for minutes if there are 10,000 steps. A bracket that stays wider says so in
-    `Bracket.gap`.
+    plays a game for seconds, or for a minute or two if there are 10,000 steps. A bracket that stays wider
+    says so in `Bracket.gap`.
 
     >>> Certified(effort="tight")
     Certified(accuracy=0.001, effort=TIGHT)
@@ -56,16 +56,18 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         """Covers from above, witnesses from below, each schedule composed once.
 
         `progress(done, steps)` is called after each step of a game. A question takes several rounds (from
-        above, from below, at several epsilons), and each counts from 1 to `steps`.
+        above, from below, at several epsilons), and each counts from 1 to `steps`. If it raises `StopWork`,
+        that round is given up, and the bracket is `interrupted`: as certain as ever, but wider.
         """
         check_progress(progress)
         analyses = analyse(run, relation, self.effort)
-        compositions: dict[Schedule | Game, ComposedCurve] = {}
+        compositions: dict[Schedule | tuple[Game, Side], ComposedCurve] = {}
 
-        def compose(schedule: Schedule | Game) -> ComposedCurve:
-            if schedule not in compositions:
-                compositions[schedule] = _compose(schedule, progress)
-            return compositions[schedule]
+        def compose(schedule: Schedule | Game, side: Side) -> ComposedCurve:
+            key = schedule if isinstance(schedule, Schedule) else (schedule, side)
+            if key not in compositions:
+                compositions[key] = _compose(schedule, side, progress)
+            return compositions[key]
 
         def reverse() -> PrivacyCurve:
             opposite = relation.opposite
@@ -137,9 +139,9 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
     return [schedule for schedule in found if isinstance(schedule, Game)]
 
 
-def _compose(schedule: Schedule | Game, progress: Progress | None) -> ComposedCurve:
+def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
         return compose(schedule)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
-    return PlayedGame(schedule, progress)
+    return PlayedGame(schedule, progress, (side,))

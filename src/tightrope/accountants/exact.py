@@ -7,7 +7,7 @@ from tightrope.accountants.accountant import Accountant, check_progress
 from tightrope.accountants.certified import leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.branches import Branch, collect_evidence
-from tightrope.engines.face import Progress
+from tightrope.engines.face import Progress, Side
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -73,7 +73,7 @@ class Exact(Accountant["ExactCurve", Bracket]):
         analyses = analyse(run, relation, QUICK)
         compositions: dict[Schedule, ExactComposition] = {}
 
-        def compose(schedule: Schedule | Game) -> ExactComposition:
+        def compose(schedule: Schedule | Game, side: Side) -> ExactComposition:
             if isinstance(schedule, Game):
                 what = "a game chooses each step from what was seen, so its losses have no finite lattice"
                 raise NotPreciseEnough(what, "Ask {Certified} with {effort=TIGHT}.")

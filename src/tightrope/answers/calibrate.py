@@ -14,7 +14,6 @@ from tightrope.answers.search import (
     improve_start,
     narrow,
     search_a_gap,
-    verify_near,
 )
 from tightrope.answers.target import NOTHING, Target
 from tightrope.curve.bracket import Bracket
@@ -41,7 +40,8 @@ class Calibration(Generic[V]):
     `beyond` is None where `value` is the limit of what can be set. `curve` is the certified curve of `run`,
     the run at `value`: its epsilon at the target's delta is at most the target's. For short runs a finer
     accuracy brings `value` closer to `beyond`. For batches without replacement under SUBSTITUTE theory leaves
-    a gap: both values are as certain as ever but further apart, less so with effort=TIGHT.
+    a gap: both values are as certain as ever but further apart, less so with effort=TIGHT. They are also
+    further apart if the search was `interrupted` by `StopWork`.
     """
 
     parameter: str
@@ -50,6 +50,7 @@ class Calibration(Generic[V]):
     target: Target
     run: Run
     curve: PrivacyCurve
+    interrupted: bool = False
 
     @property
     def gap(self) -> float:
@@ -108,9 +109,9 @@ def smallest_noise(
 
     A `Training` in place of the sampling says how many steps there are.
 
-    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays a game in each of some
-    ten trials. That takes minutes and brings `value` and `beyond` closer together. `progress` is called as by
-    `privacy_curve`.
+    For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays games in each of a few
+    trials. That takes up to minutes and brings `value` and `beyond` closer together. `progress` is called as
+    by `privacy_curve`; if it raises `StopWork`, the best value so far is verified without a further game.
 
     >>> import tightrope as tr
     >>> target = {"epsilon": 1, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
@@ -305,12 +306,13 @@ def _calibrate(
         return None
     # First at the accuracy asked for, so that whoever asks again finds the target met; else at the finer one.
     for accuracy in dict.fromkeys((target.by.accuracy, trials.accuracy)):
-        found = verify_near(frontier, target, run, accuracy)
+        found = trials.verify(frontier, accuracy)
         if found is not None:
             value, curve = found
             if frontier.beyond is None and value != riskiest:
                 break  # it is safe, but nobody knows how far from the best
-            return Calibration(parameter, value, frontier.beyond, target, run(value) + target.besides, curve)
+            best = parameter, value, frontier.beyond, target, run(value) + target.besides, curve
+            return Calibration(*best, trials.interrupted)
     raise trials.refusal
 
 

@@ -21,7 +21,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NotPreciseEnough
+from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.relation import Relation, as_relation
@@ -180,12 +180,15 @@ def _refuse_few_draws(accountant: AnyAccountant) -> None:
 
 
 def _rows(by: AnyAccountant, curve: AnyCurve, deltas: tuple[float, ...]) -> Iterator[ComparisonRow]:
-    yield ComparisonRow(by, "", tuple(curve.epsilon(list(deltas))))
+    found = tuple(curve.epsilon(list(deltas)))
+    if any(isinstance(each, Bracket) and each.interrupted and math.isinf(each.upper) for each in found):
+        raise StopWork  # nothing is known that would be worth a row
+    yield ComparisonRow(by, "", found)
     if isinstance(curve, RenyiCurve) and len(curve.branches[0].covers) > 1:  # each published theorem alone
-        found = [curve.bounds(delta)[0] for delta in deltas]
-        for each in range(1, len(found[0])):
-            theorem = _theorem(found[0][each].because)
-            yield ComparisonRow(by, theorem, tuple(bounds[each] for bounds in found))
+        published = [curve.bounds(delta)[0] for delta in deltas]
+        for each in range(1, len(published[0])):
+            theorem = _theorem(published[0][each].because)
+            yield ComparisonRow(by, theorem, tuple(bounds[each] for bounds in published))
 
 
 def _theorem(because: tuple[object, ...]) -> str:

@@ -17,6 +17,7 @@ from tightrope.answers.ledger_file import (
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
 from tightrope.files import as_path, write_alone
 from tightrope.numerics import check, html
@@ -132,24 +133,27 @@ class Ledger:
         """What must be true for the answers to hold, and is not in the ledger."""
         return (PLANNED,) if len(self._times) > 1 else ()
 
-    def curve(self) -> PrivacyCurve:
-        """The privacy curve of everything recorded so far."""
-        return replace(self._by.curve(self.run, self._relation), conditions=self.conditions)
+    def curve(self, progress: Progress | None = None) -> PrivacyCurve:
+        """The privacy curve of everything recorded so far; `progress` is called during long work."""
+        return replace(self._by.curve(self.run, self._relation, progress), conditions=self.conditions)
 
-    def epsilon(self, delta: float) -> Bracket:
+    def epsilon(self, delta: float, progress: Progress | None = None) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("epsilon", check_delta(delta), lambda curve, at: curve.epsilon(at))
+        return self._answer("epsilon", check_delta(delta), lambda at: self.curve(progress).epsilon(at))
 
-    def delta(self, epsilon: float) -> Bracket:
+    def delta(self, epsilon: float, progress: Progress | None = None) -> Bracket:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("delta", check_epsilon(epsilon), lambda curve, at: curve.delta(at))
+        return self._answer("delta", check_epsilon(epsilon), lambda at: self.curve(progress).delta(at))
 
-    def _answer(self, of: str, at: float, ask: Callable[[PrivacyCurve, float], Bracket]) -> Bracket:
+    def _answer(self, of: str, at: float, ask: Callable[[float], Bracket]) -> Bracket:
         # Each question gets a new curve: a curve refines itself when asked, so that its last digits depend on
         # what it was asked before.
-        if (of, at) not in self._answers:
-            self._answers[of, at] = ask(self.curve(), at)
-        return self._answers[of, at]
+        if (of, at) in self._answers:
+            return self._answers[of, at]
+        found = ask(at)
+        if not found.interrupted:
+            self._answers[of, at] = found
+        return found
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
         """How many more times `step` fits into the budget; by default the step recorded last."""

@@ -8,7 +8,7 @@ from tightrope.accountants.certified import FINEST_ACCURACY
 from tightrope.answers.frontier import Frontier, OutOfReach, V
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import NotPreciseEnough
+from tightrope.errors import NotPreciseEnough, StopWork
 from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.run import Run
 
@@ -31,16 +31,39 @@ class Trials(Generic[V]):
         self.run: Callable[[V], Run] = run
         self.accuracy = target.by.accuracy
         self.failures = 0
+        self.interrupted = False
+        self.quick: Frontier[V] | None = None  # what was found before the first game
 
     def excess(self, value: V) -> Bracket:
-        """ln delta - ln target at `value`."""
+        """ln delta - ln target at `value`; StopWork if it is open because a game was stopped."""
         try:
-            return self.target.excess(self.run(value), self.accuracy)
+            found = self.target.excess(self.run(value), self.accuracy)
         except OutOfReach:
             self.failures += 1
             if self.failures > MOST_FAILURES:
                 raise self.refusal from None
             return self.target.nothing_known
+        if found.interrupted and found.lower <= 0 < found.upper:
+            raise StopWork
+        return found
+
+    def verify(self, frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
+        """The safe value, or one a little safer, with the curve that verifies it.
+
+        After an interrupt, the best value that what was played verifies.
+        """
+        if not self.interrupted:
+            try:
+                return verify_near(self, frontier, accuracy)
+            except StopWork:
+                self.interrupted = True
+        for known in (frontier, self.quick):
+            with contextlib.suppress(StopWork):
+                if known is not None and known.safe is not None:
+                    curve = self.target.verify(self.run(known.safe), accuracy)
+                    if curve is not None:
+                        return known.safe, curve
+        return None
 
     def quick_excess(self, value: V) -> Bracket:
         """The same without a game: as certain, but wider."""
@@ -72,8 +95,12 @@ def search_a_gap(trials: Trials[V], start: V, *, safest: V, riskiest: V, slope: 
     quick.search(start)
     if effort is QUICK:
         return quick
+    trials.quick = quick
     tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
-    tight.search_within(quick)
+    try:
+        tight.search_within(quick)
+    except StopWork:
+        trials.interrupted = True
     return tight
 
 
@@ -87,10 +114,9 @@ def narrow(trials: Trials[V], frontier: Frontier[V]) -> None:
             break
 
 
-def verify_near(
-    frontier: Frontier[V], target: "Target", run: Callable[[V], Run], accuracy: float
-) -> tuple[V, PrivacyCurve] | None:
+def verify_near(trials: Trials[V], frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
     """The safe value, or one a little safer, with the curve that verifies it."""
+    target, run = trials.target, trials.run
     value, unverified, curve = frontier.safe, frontier.safe, None
     for tries in range(MOST_TRIES):
         curve = None if value is None else target.verify(run(value), accuracy)
@@ -103,7 +129,11 @@ def verify_near(
         middle = frontier.between(value, unverified)
         if middle is None:
             break
-        finer = target.verify(run(middle), accuracy)
+        try:
+            finer = target.verify(run(middle), accuracy)
+        except StopWork:
+            trials.interrupted = True
+            break
         if finer is None:
             unverified = middle
         else:

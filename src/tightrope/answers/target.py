@@ -10,7 +10,7 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.engines.planning import log_delta_guess
-from tightrope.errors import PYTHON, Infeasible, InvalidSetting, NotPreciseEnough
+from tightrope.errors import PYTHON, Infeasible, InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import floor_fraction
 from tightrope.numerics.text import write_number
@@ -120,7 +120,8 @@ class Target:
     def _excess(self, curve: PrivacyCurve) -> Bracket:
         found, log_delta = curve.log_delta(self.epsilon), math.log(self.delta)
         error = 2 * ELEMENTARY_REL_ERROR * abs(log_delta)  # twice: rounding error and sums changes no sign
-        return Bracket(found.lower - (log_delta + error), found.upper - (log_delta - error))
+        lower, upper = found.lower - (log_delta + error), found.upper - (log_delta - error)
+        return Bracket(lower, upper, interrupted=found.interrupted)
 
     def estimate(self, run: Run) -> Bracket:
         """About the same, by the saddle-point approximation."""
@@ -135,14 +136,30 @@ class Target:
         return Bracket(about, about)  # NaN is refused here
 
     def verify(self, run: Run, accuracy: float) -> PrivacyCurve | None:
-        """The curve of the run if its epsilon and its delta, asked separately, are within the target."""
+        """The curve of the run if its epsilon and its delta, asked separately, are within the target.
+
+        None if they are not; StopWork if the work that might have shown it was stopped.
+        """
         curve = self.curve(run, accuracy)
         try:
-            if curve.epsilon(self.delta).upper > self.epsilon:
+            if not _is_within(curve.epsilon(self.delta), self.epsilon):
                 return None
+        except StopWork:
+            raise
         except NotPreciseEnough:
             return None
         # the epsilon is proof enough where delta at the target's epsilon is too small to be certified
-        with contextlib.suppress(NotPreciseEnough):
-            return curve if self.curve(run, accuracy).delta(self.epsilon).upper <= self.delta else None
-        return curve
+        try:
+            asked_anew = self.curve(run, accuracy)
+            return curve if _is_within(asked_anew.delta(self.epsilon), self.delta) else None
+        except StopWork:
+            raise
+        except NotPreciseEnough:
+            return curve
+
+
+def _is_within(found: Bracket, most: float) -> bool:
+    """Whether the upper end is within the target; StopWork if it is not, but might have been."""
+    if found.upper > most and found.interrupted:
+        raise StopWork
+    return found.upper <= most

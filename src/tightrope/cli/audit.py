@@ -10,9 +10,10 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.sentences import tell_why
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.terminal import Page
 from tightrope.errors import NotPreciseEnough, UnusableFile, UnwrittenFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation
@@ -162,24 +163,27 @@ def verify(file: Stated, *, exact: InIntegers = False, form: Form = IN_WORDS) ->
     from tightrope.statements.verify import verify as compute_anew
 
     stated = parse_statement(read_text(as_path(file), most=PEOPLE_SEND.size), where=str(file))
-    found, refusal = compute_anew(stated), None
-    if exact:
+    found = in_floats = compute_anew(stated)
+    refusal = None
+    with long_work() as work:
         try:
-            with watch_rounds("Multiplying, part") as progress:
-                found = verify_in_integers(found, progress)
+            if exact:
+                found = work.finish(lambda: verify_in_integers(in_floats, work))
         except NotPreciseEnough as refused:  # what is known is said first
             refusal = refused
-    _show_verification(found, form)
+    _show_verification(in_floats if work.interrupted else found, work, form)
+    work.end()
     if found.outcome is Outcome.HOLDS and refusal is not None:
         raise refusal
     codes = {Outcome.HOLDS: ExitCode.FINE, Outcome.UNKNOWN: ExitCode.NOT_KNOWN}
     return codes.get(found.outcome, ExitCode.NOT_MET)
 
 
-def _show_verification(found: "Verification", form: Form) -> None:
+def _show_verification(found: "Verification", work: LongWork, form: Form) -> None:
     if form.json:
         show.print_json(
             {
+                **work.mark,
                 "outcome": found.outcome.name.lower(),
                 "holds": found.holds,
                 "problems": list(found.problems),
@@ -201,7 +205,7 @@ def _show_verification(found: "Verification", form: Form) -> None:
         return
     page = Page()
     outcome, *lines = found.in_words(WORDS).splitlines()
-    page.opening(outcome)
+    page.opening(work.tell(outcome))
     for line in lines:
         page.line(line.strip(), indent=len(line) - len(line.lstrip()))
     if form.why:

@@ -14,8 +14,8 @@ from tightrope.cli import show
 from tightrope.cli.calibrated import OpenQuestion, Said, TypedValue, print_calibration
 from tightrope.cli.exits import ExitCode
 from tightrope.cli.form import IN_WORDS, Form
+from tightrope.cli.long_work import long_work
 from tightrope.cli.sentences import short
-from tightrope.cli.terminal import watch_rounds
 from tightrope.errors import Infeasible, NotPreciseEnough
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import (
@@ -102,14 +102,19 @@ def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORD
         sampling=_say_sampling(sampling),
         steps=(str(question.steps), question.steps),
     )
-    with watch_rounds() as progress:
-        calibration = smallest_noise(
-            sampling, steps=question.steps, mechanism=kind, progress=progress, **target.asked
-        )
-        typed = TypedValue.rounded(
-            calibration, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
-        )
-    print_calibration(typed, asked, form=form)
+    with long_work() as work:
+
+        def answer() -> TypedValue[float]:
+            found = smallest_noise(
+                sampling, steps=question.steps, mechanism=kind, progress=work, **target.asked
+            )
+            return TypedValue.rounded(
+                found, lambda noise: Step(kind(noise_multiplier=noise), sampling) * question.steps, up=True
+            )
+
+        typed = work.finish(answer, lambda quick: quick.in_short(asked.option))
+    print_calibration(typed, asked, work, form=form)
+    work.end()
 
 
 def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> int:
@@ -124,13 +129,17 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
         sampling=_say_sampling(step.sampling),
         steps=(TO_BE_FOUND, None),
     )
-    with watch_rounds() as progress:
-        typed = TypedValue.exact(most_steps(step, progress=progress, **target.asked))
+    with long_work() as work:
+        typed = work.finish(
+            lambda: TypedValue.exact(most_steps(step, progress=work, **target.asked)),
+            lambda quick: quick.in_short(asked.option),
+        )
         if not typed.value and not form.json:
-            raise _refuse_one_step(step, typed.calibration.target)
+            raise work.finish(lambda: _refuse_one_step(step, typed.calibration.target))
     epochs = round_outwards(typed.value * step.sampling.rate, 4, up=False)
     more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"
-    print_calibration(typed, asked, more=more, form=form)
+    print_calibration(typed, asked, work, more=more, form=form)
+    work.end()
     return ExitCode.FINE if typed.value else ExitCode.NOT_MET
 
 
@@ -176,12 +185,13 @@ def rate(question: RateOptions, target: TargetOptions, *, form: Form = IN_WORDS)
 def _find_rate(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
     mechanism = question.stated_mechanism
     steps = opt.require("a run", "for example --steps 10000", steps=question.stated_steps)
-    calibration = largest_rate(mechanism, steps=steps, **target.asked)
-    typed = TypedValue.rounded(
-        calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * steps, up=False
-    )
+    with long_work() as work:
+        calibration = largest_rate(mechanism, steps=steps, progress=work, **target.asked)
+        typed = TypedValue.rounded(
+            calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * steps, up=False
+        )
     words = "the probability with which each record joins each batch"
-    print_calibration(typed, question.open("--rate", "largest rate", words, rate=None), form=form)
+    print_calibration(typed, question.open("--rate", "largest rate", words, rate=None), work, form=form)
 
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
@@ -192,21 +202,20 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
         advice = "says how long the training is: leave out one of them"
         opt.refuse(stated, advice, steps=question.stated_steps)
     mechanism = question.stated_mechanism
-    with watch_rounds() as progress:
-        calibration = largest_batch(
-            mechanism,
-            population=records,
-            steps=question.stated_steps,
-            epochs=question.epochs,
-            sampling=question.sampling,
-            progress=progress,
-            **target.asked,
-        )
-        typed = TypedValue.exact(calibration)
     on_average = " on average" if question.sampling == "poisson" else ""
     words = f"the size of a batch{on_average} out of {records} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=records)
-    rate = calibration.value / records
+    length: Any = {"steps": question.stated_steps, "epochs": question.epochs}
+    drawn: Any = {"population": records, "sampling": question.sampling}
+    with long_work() as work:
+        typed = work.finish(
+            lambda: TypedValue.exact(
+                largest_batch(mechanism, progress=work, **drawn, **length, **target.asked)
+            ),
+            lambda quick: quick.in_short(asked.option),
+        )
+    rate = typed.value / records
     # a larger rate is less private
     more = f"{on_average} out of {records:,} records (rate {round_outwards(rate, show.DIGITS, up=False)})"
-    print_calibration(typed, asked, more=more, also={"rate": rate}, form=form)
+    print_calibration(typed, asked, work, more=more, also={"rate": rate}, form=form)
+    work.end()

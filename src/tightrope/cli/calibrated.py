@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
@@ -10,11 +11,13 @@ from tightrope.answers.frontier import V
 from tightrope.answers.target import Target
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
+from tightrope.cli.long_work import LongWork
 from tightrope.cli.sentences import tell_calibration, tell_worth
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.errors import StopWork
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import assumed_in_words, relation_in_words
 from tightrope.setting.run import Run
@@ -74,7 +77,9 @@ class TypedValue(Generic[V]):
         """The value to six digits, rounded `up` or down; with all digits where that misses the target."""
         text, target = round_outwards(calibration.value, show.DIGITS, up=up), calibration.target
         value = float(text)
-        curve = target.verify(run(value), calibration.curve.accuracy)
+        curve = None
+        with suppress(StopWork):
+            curve = target.verify(run(value), calibration.curve.accuracy)
         if curve is None:
             return TypedValue.exact(calibration)
         return TypedValue(calibration=calibration, text=text, value=value, **_read(curve, target))
@@ -86,6 +91,11 @@ class TypedValue(Generic[V]):
         if beyond is None or isinstance(beyond, int):
             return beyond if beyond is None else str(beyond)
         return round_outwards(beyond, show.DIGITS, up=beyond > self.calibration.value)
+
+    def in_short(self, option: str) -> str:
+        """What is known while the search goes on."""
+        misses = "" if self.missing is None else f", and {self.missing} misses the target"
+        return f"{option} {self.text} is safe{misses} (quick)."
 
     @property
     def how_close(self) -> str:
@@ -107,6 +117,7 @@ def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
 def print_calibration(
     typed: TypedValue[V],
     asked: OpenQuestion,
+    work: LongWork,
     *,
     more: str = "",
     also: Mapping[str, float] | None = None,
@@ -117,9 +128,9 @@ def print_calibration(
     at = f"epsilon {write_number(target.epsilon)} at delta {write_number(target.delta)}"
     assumed = assumed_in_words([step.sampling for step, _ in run], target.relation)
     value = tell_calibration(typed.calibration.parameter, typed.text, typed.missing, at, more)
-    said = f"{value}: {assumed}."
+    said = work.tell(f"{value}: {assumed}.")
     if form.json:
-        show.print_json({"answer": said, **_calibration_object(typed, asked, also or {})})
+        show.print_json({"answer": said, **work.mark, **_calibration_object(typed, asked, also or {})})
         return
     if form.brief:
         print_brief([typed.text])

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import tightrope.answers.contrast as contrasting
+from tightrope.accountants.certified import Certified
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.sentences import short
-from tightrope.cli.terminal import Page, watch_rounds
+from tightrope.cli.terminal import Page
 from tightrope.numerics.text import write_number
 from tightrope.report.words import spell
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, as_relation
@@ -36,18 +38,38 @@ def contrast(
     run = question.run  # refuses what is no sampling
     claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
     by = question.certified(effort)
-    with watch_rounds() as progress:
-        table = contrasting.contrast(run, delta=delta, claimed=claimed, by=by, progress=progress)
+    with long_work() as work:
+        asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
+        table = work.finish(lambda: contrasting.contrast(run, **asked), _in_short)
     if form.brief:
         print_brief([table.verdict])
-        return
+    else:
+        _print(question, by, table, work, form)
+    work.end()
+
+
+def _in_short(quick: contrasting.Contrast) -> str:
+    """The rows that take long, as they are known before."""
+    rows = [row for row in quick.rows if row.effort is not None]
+    said = (show.answers_in_short("epsilon", "delta", quick.deltas, row.epsilons) for row in rows)
+    return " ".join(f"{_name(row)}: {answer}" for row, answer in zip(rows, said, strict=True))
+
+
+def _print(
+    question: opt.RunOptions, by: Certified, table: contrasting.Contrast, work: LongWork, form: Form
+) -> None:
+    """Print the verdict with the table, in words or as JSON."""
+    claimed = table.claimed
     shown = table.rows if form.why or form.json else _pick_rows(table)
     theorems = show.find_theorems(epsilon for row in shown for epsilon in row.epsilons)
     if form.json:
         answer = {
-            "answer": table.verdict,
+            "answer": work.tell(table.verdict),
+            **work.mark,
             "question": show.question_object(question, None, by),
-            "claimed": {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
+            "claimed": None
+            if claimed is None
+            else {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
             "rows": [_contrast_object(row, table.deltas) for row in table.rows],
             "verdict": table.verdict,
             "theorems": [show.theorem_object(theorem) for theorem in theorems],
@@ -55,7 +77,7 @@ def contrast(
         show.print_json(answer)
         return
     page = show.open_page(
-        [table.verdict],
+        [work.tell(table.verdict)],
         question=show.question_in_short(question, None, by),
         facts=show.question_facts(question, None, by),
         why=form.why,

@@ -1,7 +1,7 @@
 """tightrope epsilon, delta and curve: what one run spends, by whichever accountant is asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,9 +16,9 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import MIXED, Misused
 from tightrope.cli.sentences import safe_number, tell, tell_why, tell_worth
-from tightrope.cli.terminal import tell_picture, try_to_draw, watch_rounds
 from tightrope.cli.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -173,7 +173,6 @@ _HEADINGS = {
     "gaussian-limit": ("{}, about",),
     "monte-carlo": ("{}, estimate", "lower limit", "upper limit"),
 }
-_DOING = {"certified": "Game, round", "exact": "Multiplying, part"}
 _BECAUSE = {
     "renyi": "The upper bound is guaranteed, because",
     "gaussian-limit": "Nothing is guaranteed. The approximation rests on",
@@ -194,22 +193,44 @@ def _answer(
         wrong = f"--brief prints what is safe to use, and {asked.by.name} guarantees nothing"
         raise Misused(f"{wrong}: leave one of them out")
     # everything is asked before anything is printed: a refusal comes alone, and no bar stands between lines
-    with watch_rounds(_DOING.get(asked.by.name, "Drawing, part")) as progress:
-        found = asked.curve(progress)
-        at = list(at or asked.usual_range(found))
-        answers: list[Answer] = list(getattr(found, ask)(at))
-        known = ask == "delta" and isinstance(found, PrivacyCurve | RenyiCurve)
-        logs = list(found.log_delta(at)) if known else [None] * len(at)
-        failed = None if target is None else try_to_draw(lambda: asked.draw(found, at, target))
-    answered = AnsweredCurve(asked, found, ask, at, answers, logs)
+    with long_work() as work:
+        answered = _find_answers(asked, ask, at, work)
+        work.note_interrupts(answered.answers)
     if form.json:
-        answered.print_object()
+        answered.print_object(work)
     elif form.brief:
-        print_brief(map(safe_number, answers, logs))
+        print_brief(map(safe_number, answered.answers, answered.logs))
     else:
-        answered.show(form)
-    tell_picture(target, failed)
-    show.refuse_to_hide_an_interrupt(answers)
+        answered.show(form, work)
+    if target is not None:
+        work.draw(target, lambda: answered.draw(target))
+    work.end()
+
+
+def _find_answers(
+    asked: CurveQuestion, ask: Literal["epsilon", "delta"], at: Sequence[float] | None, work: LongWork
+) -> "AnsweredCurve":
+    """The answers, and the question with who answered in the end.
+
+    An exact curve that was interrupted before it knew anything leaves the answer to the certified one.
+    """
+    # an exact curve keeps what it found; of others a new one is asked, so that the rehearsal changes no digit
+    kept = asked.curve(work) if isinstance(asked.by, Exact) else None
+    quick = replace(asked, by=Certified())
+
+    def answer() -> AnsweredCurve:
+        return AnsweredCurve.read(asked, asked.curve(work) if kept is None else kept, ask, at)
+
+    def tell_quickly(found: AnsweredCurve) -> str:
+        by = "quick"
+        if kept is not None:
+            found, by = AnsweredCurve.read(quick, quick.curve(None), ask, found.at), quick.by.name
+        return show.answers_in_short(ask, found.given, found.at, found.answers, by)
+
+    found = work.finish(answer, tell_quickly)
+    if work.interrupted and kept is not None and not any(map(show.says_something, found.answers)):
+        return AnsweredCurve.read(quick, quick.curve(None), ask, found.at)
+    return found
 
 
 @dataclass(frozen=True)
@@ -222,6 +243,24 @@ class AnsweredCurve:
     at: Sequence[float]
     answers: Sequence[Answer]
     logs: Sequence[Answer | None]
+
+    @staticmethod
+    def read(
+        question: CurveQuestion,
+        curve: AnyCurve,
+        ask: Literal["epsilon", "delta"],
+        at: Sequence[float] | None,
+    ) -> "AnsweredCurve":
+        """Ask the curve at these values, or over its usual range."""
+        points = list(at or question.usual_range(curve))
+        answers: list[Answer] = list(getattr(curve, ask)(points))
+        known = ask == "delta" and isinstance(curve, PrivacyCurve | RenyiCurve)
+        logs = list(curve.log_delta(points)) if known else [None] * len(points)
+        return AnsweredCurve(question, curve, ask, points, answers, logs)
+
+    def draw(self, target: Path) -> None:
+        """Draw the curve around these values."""
+        self.question.draw(self.curve, self.at, target)
 
     @property
     def given(self) -> str:
@@ -244,11 +283,11 @@ class AnsweredCurve:
         """What the answers rest on."""
         return show.find_theorems(self.brackets) if self.brackets else list(self.curve.because)
 
-    def show(self, form: Form) -> None:
+    def show(self, form: Form, work: LongWork) -> None:
         """Print a page; a table only where it says more than the sentence."""
         asked = self.question
         page = show.open_page(
-            [self.sentence, tell_worth(self.answers)],
+            [work.tell(self.sentence), tell_worth(self.answers)],
             question=show.question_in_short(asked.stated, asked.relation, asked.by),
             facts=asked.facts(self.curve, self.answers),
             why=form.why,
@@ -270,13 +309,14 @@ class AnsweredCurve:
             page.line("")
             page.line(f"{warning}{tell_why(self.theorems, 'what they state')}")
 
-    def print_object(self) -> None:
+    def print_object(self, work: LongWork) -> None:
         """Print everything as JSON."""
         asked, rows = self.question, []
         for x, answer, log in zip(self.at, self.answers, self.logs, strict=True):
             rows.append({self.given: x, self.ask: show.answer_object(answer), **_more(self.ask, answer, log)})
         stated: show.Object = {
-            "answer": self.sentence,
+            "answer": work.tell(self.sentence),
+            **work.mark,
             "question": show.question_object(asked.stated, asked.relation, asked.by),
         }
         if not isinstance(asked.by, Certified):

@@ -13,7 +13,8 @@ _INTERRUPTED = 130  # ExitCode.INTERRUPTED, which may not be loaded yet
 def main(argv: "Sequence[str] | None" = None) -> "NoReturn":
     """Run one command and exit with an `ExitCode`.
 
-    Results go to standard output, everything else as one sentence to standard error.
+    Results go to standard output, everything else as one sentence to standard error. What takes long to load
+    is loaded in here, where an interrupt is such a sentence too.
     """
     lost: list[Any] = []
     report, sys.unraisablehook = sys.unraisablehook, lost.append

@@ -1,5 +1,7 @@
 """tightrope risk: what the best attack on the run achieves."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -8,14 +10,18 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import long_work
 from tightrope.cli.sentences import safe_number, short_ends, tell_attack, tell_worth
-from tightrope.cli.terminal import watch_rounds
+from tightrope.cli.terminal import Page
+from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
+from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_words
 from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
+from tightrope.theorems.evidence import Evidence
 
 _RATES, _PRIORS = (1e-4, 1e-3, 0.01, 0.1), (0.5,)
 
@@ -66,36 +72,66 @@ def risk(
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
     by, neighbours = question.certified(effort), as_relation(relation)
-    with watch_rounds() as progress:
-        curve = privacy_curve(question.run, relation=neighbours, by=by, progress=progress)
-        attack = curve.trade_off()
-        successes = [attack.attack_success(p) for p in priors]
-        objects = _attack_object(attack, rates, priors) if form.json else {}
-        tables = _attack_tables(attack, rates, priors, form)
-    # an attack depends on the curve at many epsilons: no single theorem or pair of datasets decides it
-    theorems = curve.because
-    datasets = list(dict.fromkeys(w.datasets for branch in curve.branches for w in branch.witnesses))
+    with long_work() as work:
+
+        def answer() -> AnsweredAttack:
+            curve = privacy_curve(question.run, relation=neighbours, by=by, progress=work)
+            return AnsweredAttack.ask(curve, rates, priors, form)
+
+        found = work.finish(
+            answer, lambda quick: f"{tell_attack(priors, quick.successes, neighbours)} (quick)."
+        )
     assumed = assumed_in_words([question.stated_sampling], neighbours)
-    said = f"{tell_attack(priors, successes, neighbours)}: {assumed}."
+    said = work.tell(f"{tell_attack(priors, found.successes, neighbours)}: {assumed}.")
     if form.json:
-        stated = {"answer": said, "question": show.question_object(question, neighbours, by)}
-        show.print_json({**stated, **objects, **show.why_object(theorems, datasets)})
-        return
-    if form.brief:
-        print_brief(map(safe_number, successes))
-        return
-    page = show.open_page(
-        [said, tell_worth(successes)],
-        question=show.question_in_short(question, neighbours, by),
-        facts=show.question_facts(question, neighbours, by),
-        why=form.why,
-    )
-    if form.why:
-        page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(neighbours)}")
-    for table, meaning in zip(tables, _MEANINGS if form.why else [_AT_MOST], strict=True):
-        page.table(table)
-        page.line(meaning)
-    show.close_page(page, theorems, datasets, why=form.why, ends="ends are")
+        stated = {"answer": said, **work.mark, "question": show.question_object(question, neighbours, by)}
+        show.print_json({**stated, **found.objects, **show.why_object(found.theorems, found.datasets)})
+    elif form.brief:
+        print_brief(map(safe_number, found.successes))
+    else:
+        page = show.open_page(
+            [said, tell_worth(found.successes)],
+            question=show.question_in_short(question, neighbours, by),
+            facts=show.question_facts(question, neighbours, by),
+            why=form.why,
+        )
+        found.show_on(page, neighbours, form)
+    work.end()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredAttack:
+    """What the best attack achieves: how often it is right at each prior, and as JSON or in tables.
+
+    It depends on the curve at many epsilons, so that no single theorem or pair of datasets decides it.
+    """
+
+    successes: list[Bracket]
+    objects: show.Object
+    tables: list[list[list[str]]]
+    theorems: Sequence[Evidence]
+    datasets: list[str]
+
+    @staticmethod
+    def ask(curve: PrivacyCurve, rates: list[float], priors: list[float], form: Form) -> "AnsweredAttack":
+        """Ask the curve for everything that this form prints."""
+        attack = curve.trade_off()
+        return AnsweredAttack(
+            successes=[attack.attack_success(prior) for prior in priors],
+            objects=_attack_object(attack, rates, priors) if form.json else {},
+            tables=_attack_tables(attack, rates, priors, form),
+            theorems=curve.because,
+            datasets=list(dict.fromkeys(w.datasets for branch in curve.branches for w in branch.witnesses)),
+        )
+
+    def show_on(self, page: Page, relation: Relation, form: Form) -> None:
+        """Print the tables with what they mean, and why they hold."""
+        if form.why:
+            page.heading(f"An attack sees everything the run releases and says D or D'. {_meaning(relation)}")
+        for table, meaning in zip(self.tables, _MEANINGS if form.why else [_AT_MOST], strict=True):
+            page.table(table)
+            page.line(meaning)
+        show.close_page(page, self.theorems, self.datasets, why=form.why, ends="ends are")
 
 
 def _attack_object(attack: TradeOff, rates: list[float], priors: list[float]) -> show.Object:

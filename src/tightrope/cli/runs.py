@@ -10,10 +10,12 @@ from tightrope.accountants.certified import Certified, find_games
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.sentences import SHORT, safe_number, tell
-from tightrope.cli.terminal import Page, say, watch_items
+from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, UnusableFile, write_value
 from tightrope.files import read_toml
 from tightrope.numerics import check
@@ -174,43 +176,60 @@ def show_runs(
 ) -> None:
     """Answer every run of the file, or refuse the whole and name the run that cannot be answered."""
     by = Certified(accuracy=file.accuracy, effort=Effort(effort))
+    with long_work() as work:
+        curves, at, answered = work.finish(lambda: _answer_runs(file, epsilons, by, work), _in_short)
+    _print(file, by, answered, work, form)
+    if target is not None:
+        work.draw(target, lambda: _draw(curves, at, target))
+    work.end()
+
+
+Answered = tuple[list[tuple[NamedRun, PrivacyCurve]], list[float], list[AnsweredRun]]
+
+
+def _answer_runs(
+    file: RunsFile, epsilons: Sequence[float] | None, by: Certified, progress: Progress
+) -> Answered:
+    """Every run with its curve, the epsilons, and what each curve says there."""
     curves: list[tuple[NamedRun, PrivacyCurve]] = []
     for asked in file.runs:
         with place_refusals(f"{file.path}: {asked.name}: "):
-            curves.append((asked, privacy_curve(asked.run, relation=asked.relation, by=by)))
-    at = list(epsilons or file.epsilons or _usual_range(curves))
+            curve = privacy_curve(asked.run, relation=asked.relation, by=by, progress=progress)
+            curves.append((asked, curve))
+    at = list(epsilons or file.epsilons or show.usual_range(curve for _, curve in curves))
     answered: list[AnsweredRun] = []
-    for asked, curve in watch_items(curves, "Bracketing delta"):
+    for asked, curve in curves:
         with place_refusals(f"{file.path}: {asked.name}: "):
             found = tuple(curve.delta(at)), tuple(curve.log_delta(at))
             answered.append(AnsweredRun(len(answered) + 1, asked, at, *found))
-    _print(file, by, answered, form)
-    if target is not None:  # last: a full disk loses no numbers
-        _draw(curves, at, target)
+    return curves, at, answered
 
 
-def _print(file: RunsFile, by: Certified, answered: Sequence[AnsweredRun], form: Form) -> None:
+def _in_short(quick: Answered) -> str:
+    _, at, (first, *_) = quick
+    return f"{first.asked.name}: {show.answers_in_short('delta', 'epsilon', at, first.deltas)}"
+
+
+def _print(
+    file: RunsFile, by: Certified, answered: Sequence[AnsweredRun], work: LongWork, form: Form
+) -> None:
     theorems = list(dict.fromkeys(theorem for run in answered for theorem in run.theorems))
     if form.json:
-        said = " ".join(run.sentence for run in answered)
+        said = work.tell(" ".join(run.sentence for run in answered))
         shown = [show.theorem_object(theorem) for theorem in theorems]
         runs = [_run_object(run) for run in answered]
         how = {"accuracy": by.accuracy, "effort": str(by.effort)}
-        show.print_json({"answer": said, "runs": runs, **how, "theorems": shown})
+        show.print_json({"answer": said, **work.mark, "runs": runs, **how, "theorems": shown})
     elif form.brief:
         print_brief(safe_number(*ends) for run in answered for ends in zip(run.deltas, run.logs, strict=True))
     else:
         page = show.open_page(
-            [run.sentence for run in answered],
+            [work.tell("").strip(), *(run.sentence for run in answered)],
             question=[run.question for run in answered],
             facts=[("runs", str(file.path)), *_effort_facts(by, file.runs)],
             why=form.why,
         )
         _show(page, answered, theorems, form)
-
-
-def _usual_range(curves: Sequence[tuple[NamedRun, PrivacyCurve]]) -> list[float]:
-    return show.usual_range(curve for _, curve in watch_items(curves, "Choosing a range"))
 
 
 def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
@@ -226,8 +245,7 @@ def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], 
     titles = {run_in_short(asked.run) for asked, _ in curves}
     title = titles.pop() if len(titles) == 1 else ""  # what tells runs apart is in their names
     named = [(asked.name, curve) for asked, curve in curves]
-    draw_curves(watch_items(named, "Drawing"), epsilons=show.fine_range(at), to=target, title=title)
-    say(f"drew {target}")
+    draw_curves(named, epsilons=show.fine_range(at), to=target, title=title)
 
 
 def _show(page: Page, answered: Sequence[AnsweredRun], theorems: Sequence[Evidence], form: Form) -> None:

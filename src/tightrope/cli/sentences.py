@@ -98,8 +98,8 @@ def _tell_one(ask: str, place: str, answer: "Answer", log: object) -> str:
 
 
 def _sure(answer: Estimate) -> str:
-    """How sure simulation is of all its answers together, and whether it could finish."""
-    stopped = f", interrupted after {answer.draws:,} draws" if answer.interrupted else ""
+    """How sure simulation is of all its answers together, and after how many draws if it was stopped."""
+    stopped = f" after {answer.draws:,} draws" if answer.interrupted else ""
     return f" with confidence {answer.confidence:g}{stopped}"
 
 
@@ -147,6 +147,15 @@ def tell_worth(answers: "Iterable[Answer]") -> str:
     said = [] if widest is None or widest.gap is None else [widest.gap.in_words(WORDS)]
     rests = dict.fromkeys(condition for bracket in brackets for condition in bracket.conditions)
     return " ".join([*said, *(f"This holds if {condition}." for condition in rests)])
+
+
+def tell_so_far(said: str) -> str:
+    """An answer whose work was interrupted.
+
+    >>> tell_so_far("epsilon is at most 2 at delta 1e-05.")
+    'Interrupted. Known so far: epsilon is at most 2 at delta 1e-05.'
+    """
+    return f"Interrupted. Known so far: {said}"
 
 
 # calibrations

@@ -20,9 +20,8 @@ from tightrope.curve.digits import ends, ends_from_logs
 from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
-from tightrope.curve.simulated_curve import Estimate
 from tightrope.errors import TightropeError
-from tightrope.numerics.text import round_outwards
+from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import (
     mechanism_in_words,
     relation_in_words,
@@ -38,6 +37,7 @@ from tightrope.theorems.evidence import Evidence
 
 DIGITS = 6
 
+MOST_SAID = 3  # brackets while work goes on
 FAR_ENOUGH = 1e-10
 POINTS = 21
 _DRAWN = 241
@@ -119,7 +119,8 @@ def number_object(value: float) -> float | str:
 
 def bracket_object(bracket: Bracket) -> Object:
     """A bracket for JSON: both ends."""
-    return {"lower": number_object(bracket.lower), "upper": number_object(bracket.upper)}
+    stopped = {"interrupted": True} if bracket.interrupted else {}
+    return {"lower": number_object(bracket.lower), "upper": number_object(bracket.upper), **stopped}
 
 
 def answer_object(answer: Answer) -> Object:
@@ -157,10 +158,22 @@ def answer_in_short(answer: Answer) -> str:
     return f"{answer.value:.6g} ({low} to {high})"
 
 
-def refuse_to_hide_an_interrupt(answers: Iterable[Answer]) -> None:
-    """Say by the exit code that a simulation was stopped early; what it had is printed."""
-    if any(isinstance(answer, Estimate) and answer.interrupted for answer in answers):
-        raise KeyboardInterrupt
+def answers_in_short(
+    ask: str, given: str, at: Sequence[float], answers: Iterable[Answer], by: str = "quick"
+) -> str:
+    """The first few brackets in one sentence: what is known while work goes on."""
+    known = [(x, answer) for x, answer in zip(at, answers, strict=True) if isinstance(answer, Bracket)]
+    said = [
+        f"{ask} is between {' and '.join(ends(bracket))} at {given} {write_number(x)}"
+        for x, bracket in known[:MOST_SAID]
+    ]
+    more = f" and so on for {len(known) - MOST_SAID} more" if len(known) > MOST_SAID else ""
+    return f"{', '.join(said)}{more} ({by})."
+
+
+def says_something(answer: Answer) -> bool:
+    """Whether a bracket excludes anything."""
+    return not isinstance(answer, Bracket) or answer.lower > 0 or answer.upper < 1
 
 
 # A page: the answer in words, the question, tables, and why

@@ -7,8 +7,8 @@ from tightrope.answers.ledger import Ledger
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.sentences import safe_number, tell, tell_worth
-from tightrope.cli.terminal import watch_items
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.numerics.text import write_number
@@ -27,19 +27,26 @@ LedgerPath = Annotated[Path, opt.about("The file that Ledger.save or Ledger.open
 def spent(ledger: LedgerPath, *, delta: opt.Deltas, form: Form = IN_WORDS) -> None:
     """Bracket the epsilon of everything that a ledger has recorded so far."""
     kept, deltas = Ledger.load(ledger), [check_delta(each) for each in delta]
-    found = [kept.epsilon(each) for each in watch_items(deltas, "Bracketing epsilon")]
+    with long_work() as work:
+        found = work.finish(
+            lambda: [kept.epsilon(each, work) for each in deltas],
+            lambda quick: show.answers_in_short("epsilon", "delta", deltas, quick),
+        )
     answers = list(zip(deltas, found, strict=True))
     assumed = assumed_in_words([step.sampling for step, _ in kept.run], kept.relation)
-    said = f"{tell('epsilon', 'delta', deltas, found)}: everything in {ledger}, {assumed}."
+    said = work.tell(f"{tell('epsilon', 'delta', deltas, found)}: everything in {ledger}, {assumed}.")
     if form.json:
-        _print_object(said, ledger, kept, answers)
+        _print_object(said, ledger, kept, answers, work)
     elif form.brief:
         print_brief(map(safe_number, found))
     else:
         _show(said, ledger, kept, answers, form)
+    work.end()
 
 
-def _print_object(said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracket]]) -> None:
+def _print_object(
+    said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracket]], work: LongWork
+) -> None:
     found = [bracket for _, bracket in answers]
     rows = [
         {"delta": delta, "epsilon": show.bracket_object(bracket), **show.width_object(bracket)}
@@ -48,6 +55,7 @@ def _print_object(said: str, path: Path, kept: Ledger, answers: list[tuple[float
     show.print_json(
         {
             "answer": said,
+            **work.mark,
             "ledger": str(path),
             "parts": plain_run(kept.run),
             "relation": show.relation_object(kept.relation),

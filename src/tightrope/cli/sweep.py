@@ -1,22 +1,33 @@
 """tightrope sweep: every cell of a grid, streamed into a file that a killed sweep can go on with."""
 
+import math
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from tightrope.accountants.exact import Exact
 from tightrope.cli import options as opt
+from tightrope.cli.long_work import ANNOUNCED_FROM, REPORTED_EVERY
 from tightrope.cli.refusals import Misused
 from tightrope.cli.terminal import make_bar, say
 from tightrope.extras import install_command
 from tightrope.numerics import check
+from tightrope.numerics.pace import measure_slowness
+from tightrope.numerics.text import write_duration
+from tightrope.setting.effort import Effort
+from tightrope.sweeps.answer import foresee
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied
 from tightrope.sweeps.sweep import sweep as answer_cells
 
+_SAMPLE = 8  # cells that are asked how long they take
 _CONNECT_WITHIN = "10s"  # a scheduler that is there answers long before
 
 GridFile = Annotated[
@@ -43,7 +54,7 @@ def sweep(
     asked = Grid.read(grid)
     last: list[SweepProgress] = []
     try:
-        with _connect(dask), _show_bar(last) as tell:
+        with _connect(dask), _show_bar(last, Announcer(asked, workers)) as tell:
             answer_cells(asked, out=out, resume=resume, workers=workers, progress=tell)
     except (KeyboardInterrupt, WorkerDied):
         for tally in last:
@@ -55,9 +66,50 @@ def sweep(
         say(f"wrote {out}: {tally.cells} cells{kept}, {errors if tally.errors else 'no errors'}.")
 
 
+@dataclass
+class Announcer:
+    """Says how long the cells will take before the first, and where there is no bar how far they are."""
+
+    grid: Grid
+    workers: int | None
+    _began: float | None = None
+    _reported: float = 0.0
+
+    def hear(self, tally: SweepProgress, *, has_bar: bool) -> None:
+        """Say something if it is time to."""
+        now, left = time.monotonic(), tally.cells - tally.done
+        if self._began is None:
+            self._began = self._reported = now
+            self._announce(left)
+        elif left and not has_bar and now - self._reported >= REPORTED_EVERY:
+            seconds = (now - self._began) / max(tally.done - tally.kept, 1) * left
+            say(f"{tally.done} of {tally.cells} rows, about {write_duration(seconds)} left.")
+            self._reported = now
+
+    def _announce(self, left: int) -> None:
+        """Of the cells that may take long, ask a few how long they take."""
+        cells = list(self.grid)
+        slow = [
+            cell for cell in cells if cell["effort"] == Effort.TIGHT.value or cell["accountant"] == Exact.name
+        ]
+        asked = slow[:: max(math.ceil(len(slow) / _SAMPLE), 1)]
+        works = [work for cell in asked for work in foresee(cell)]
+        if not works:
+            return
+        each = sum(work.seconds or 0.0 for work in works) / len(asked) * measure_slowness()
+        at_once = min(self.workers or os.cpu_count() or 1, left or 1)
+        seconds = each * left * len(slow) / len(cells) / at_once
+        if seconds >= ANNOUNCED_FROM:
+            longest = max(works, key=lambda work: work.seconds or 0.0)
+            say(
+                f"this will take about {write_duration(seconds)}: {left} cells, each with work such as "
+                f"{longest.what}. Ctrl-C keeps the rows that are done, and --resume goes on."
+            )
+
+
 @contextmanager
-def _show_bar(last: list[SweepProgress]) -> Iterator[Callable[[SweepProgress], None]]:
-    """Yield what takes tallies and keeps the last one: a bar on a terminal, nothing elsewhere."""
+def _show_bar(last: list[SweepProgress], announcer: Announcer) -> Iterator[Callable[[SweepProgress], None]]:
+    """Yield what takes tallies and keeps the last one: a bar on a terminal, now and then a line elsewhere."""
     bar = make_bar(MofNCompleteColumn(), TextColumn("{task.fields[errors]}"), TimeRemainingColumn())
     bar.disable = not sys.stderr.isatty()
     with bar:
@@ -65,6 +117,7 @@ def _show_bar(last: list[SweepProgress]) -> Iterator[Callable[[SweepProgress], N
 
         def tell(tally: SweepProgress) -> None:
             last[:] = [tally]
+            announcer.hear(tally, has_bar=not bar.disable)
             errors = f"{tally.errors} errors" if tally.errors else ""
             bar.update(task, total=tally.cells, completed=tally.done, errors=errors)
 

@@ -10,9 +10,10 @@ from tightrope.accountants.renyi import Renyi
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
+from tightrope.cli.long_work import long_work
 from tightrope.cli.refusals import WORDS, Misused
 from tightrope.cli.sentences import safe_number, tell, tell_worth
-from tightrope.cli.terminal import Page, tell_picture, try_to_draw, watch_rounds
+from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve
@@ -46,20 +47,23 @@ def compare(
     if drawing is not None:
         others = comparing.BRIEFLY_EXACT, Renyi(), GaussianLimit()
         by = (certified, *others, drawing.monte_carlo)
-    with watch_rounds("Counting, part") as progress:
-        table = comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=progress)
-        failed = None if target is None else try_to_draw(lambda: _draw(question, neighbours, table, target))
+    with long_work() as work:
+        table = work.finish(
+            lambda: comparing.compare(run, relation=neighbours, delta=delta, by=by, progress=work), _in_short
+        )
+        work.note_interrupts(answer for row in table.rows for answer in row.epsilons)
     certain = table.rows[0]
     if form.brief and certain.refusal is not None:
         raise certain.refusal
     assumed = assumed_in_words([question.stated_sampling], neighbours)
-    said = (
+    said = work.tell(
         f"{tell('epsilon', 'delta', table.deltas, certain.epsilons)}: {assumed}."
         if certain.refusal is None
         else f"No epsilon is certified: {certain.refusal.in_words(WORDS)}"
     )
     if form.json:
-        stated = {"answer": said, "question": show.question_object(question, neighbours, certified)}
+        stated = {"answer": said, **work.mark}
+        stated["question"] = show.question_object(question, neighbours, certified)
         show.print_json({**stated, "rows": [_comparison_object(row, table.deltas) for row in table.rows]})
     elif form.brief:
         print_brief(map(safe_number, certain.epsilons))
@@ -71,8 +75,14 @@ def compare(
             why=form.why,
         )
         _show_comparison(page, table, form)
-    tell_picture(target, failed)
-    show.refuse_to_hide_an_interrupt(answer for row in table.rows for answer in row.epsilons)
+    if target is not None:
+        work.draw(target, lambda: _draw(question, neighbours, table, target))
+    work.end()
+
+
+def _in_short(quick: comparing.Comparison) -> str:
+    """What the certified accountant knows while others count."""
+    return show.answers_in_short("epsilon", "delta", quick.deltas, quick.rows[0].epsilons)
 
 
 def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Comparison, target: Path) -> None:

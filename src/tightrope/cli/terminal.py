@@ -2,26 +2,15 @@
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.progress import TimeElapsedColumn as Elapsed
-from rich.progress import track as track_items
 from rich.text import Text
 
-from tightrope.errors import UnwrittenFile
 from tightrope.numerics.text import align, stack, wrap
 
-T = TypeVar("T")
-
-PATIENCE = 1.0  # seconds before a bar appears
-_REDRAW_AFTER = 0.1  # seconds
 _UNWRAPPED = 100_000
 
 
@@ -107,83 +96,7 @@ def say(sentence: str) -> None:
     print(f"tightrope: {sentence}", file=sys.stderr)
 
 
-def try_to_draw(draw: Callable[[], object]) -> UnwrittenFile | None:
-    """Draw a picture; why it could not be written is for `tell_picture`, after the numbers are printed."""
-    try:
-        draw()
-    except UnwrittenFile as refused:
-        return refused
-    return None
-
-
-def tell_picture(target: Path | None, failed: UnwrittenFile | None) -> None:
-    """Say what was drawn, or refuse now that nothing else can be lost."""
-    if failed is not None:
-        raise failed
-    if target is not None:
-        say(f"drew {target}")
-
-
-def watch_items(items: Sequence[T], doing: str) -> Iterable[T]:
-    """Go through the items with a bar that is gone when they are; files and pipes get none."""
-    hidden = not sys.stderr.isatty()
-    return track_items(items, doing, console=Console(stderr=True), transient=True, disable=hidden)
-
-
-@contextmanager
-def watch_rounds(doing: str = "Game, round") -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what the library takes as `progress`: it counts the rounds of a long answer.
-
-    The bar appears after a second and is gone afterwards, also after an interrupt. Files and pipes get none.
-    Print nothing meanwhile.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    bar = _RoundsBar(doing)
-    try:
-        yield bar.count
-    finally:
-        bar.close()
-
-
 def make_bar(*more: ProgressColumn) -> Progress:
     """Make a bar on standard error that is gone when it stops."""
     columns = (TextColumn("{task.description}"), BarColumn(), *more, Elapsed())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-class _RoundsBar:
-    """One bar for several rounds; it pulses until something is counted."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        self._bar = make_bar(TaskProgressColumn())
-        self._task = self._bar.add_task("Preparing", total=None)
-        self._rounds, self._last, self._shown = 0, 0, 0.0
-        self._lock, self._closed = threading.Lock(), False
-        self._starter = threading.Timer(PATIENCE, self._start)
-        self._starter.daemon = True
-        self._starter.start()
-
-    def count(self, done: int, steps: int) -> None:
-        """Note that so many steps of this round are done; a round begins where the count falls back."""
-        if done <= self._last or not self._rounds:
-            self._rounds += 1
-        self._last, now = done, time.monotonic()
-        if now - self._shown >= _REDRAW_AFTER or done == steps:
-            self._shown = now
-            doing = f"{self._doing} {self._rounds}"
-            self._bar.update(self._task, description=doing, completed=done, total=steps)
-
-    def close(self) -> None:
-        """Take the bar away, or make sure that it never comes."""
-        self._starter.cancel()
-        with self._lock:
-            self._closed = True
-        self._bar.stop()
-
-    def _start(self) -> None:
-        with self._lock:
-            if not self._closed:
-                self._bar.start()

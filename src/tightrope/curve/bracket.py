@@ -8,7 +8,7 @@ from typing import ClassVar
 from tightrope.curve.answer import AnyAnswer
 from tightrope.errors import PYTHON, Words
 from tightrope.numerics.formats import NumberFormat
-from tightrope.numerics.text import Flat, round_outwards, write_call, write_number
+from tightrope.numerics.text import Flat, round_outwards, write_call, write_duration, write_number
 from tightrope.theorems.evidence import Evidence
 
 
@@ -43,7 +43,7 @@ class Gap:
         said = f"The ends are {_percent(self.relative_width)} apart: {words.fill(self.why)}."
         if not self.remedy:
             return said
-        takes = "" if self.seconds is None else f", in about {_duration(self.seconds)}"
+        takes = "" if self.seconds is None else f", in about {write_duration(self.seconds)}"
         return f"{said} {words.fill(self.remedy)}{takes}."
 
     def __str__(self) -> str:
@@ -59,7 +59,8 @@ class Bracket(AnyAnswer):
 
     `decided_by` says what decided each end. `gap` says why the ends are further apart than the accuracy asked
     for; it is None if they are not. `conditions` must hold for the bracket to hold, and are printed with it;
-    mostly there are none. A bracket never turns itself into a float: say which end you mean.
+    mostly there are none. It is `interrupted` if work that could have narrowed it was stopped. A bracket
+    never turns itself into a float: say which end you mean.
 
     A format is that of both ends, rounded outwards. Comparisons are certain or raise; they take the
     conditions for granted.
@@ -86,6 +87,7 @@ class Bracket(AnyAnswer):
     decided_by: Decision | None = field(default=None, repr=False, compare=False, kw_only=True)
     gap: Gap | None = field(default=None, repr=False, compare=False, kw_only=True)
     conditions: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+    interrupted: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
@@ -177,9 +179,3 @@ class Bracket(AnyAnswer):
 
 def _percent(share: float) -> str:
     return f"{float(f'{100 * share:.2g}'):g} %"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"

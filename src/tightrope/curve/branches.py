@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tightrope.curve.bracket import Decision
-from tightrope.engines.face import End, check_order
+from tightrope.engines.face import ABOVE, BELOW, End, Side, check_order
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.evidence import Evidence
@@ -39,12 +39,18 @@ class Branch(Generic[Composed]):
     witnesses: tuple[ComposedWitness[Composed], ...]
 
     @staticmethod
-    def of(analysis: Analysis, compose: Callable[[Schedule | Game], Composed]) -> "Branch[Composed]":
-        """The branch with its schedules composed."""
+    def of(analysis: Analysis, compose: Callable[[Schedule | Game, Side], Composed]) -> "Branch[Composed]":
+        """The branch with its schedules composed: a cover needs only the upper end, a witness the lower."""
         return Branch(
             analysis.branch.name,
-            tuple(ComposedCover(tuple(map(compose, c.schedules)), c.because) for c in analysis.covers),
-            tuple(ComposedWitness((compose(w.schedule),), w.datasets) for w in analysis.witnesses),
+            tuple(
+                ComposedCover(tuple(compose(schedule, ABOVE) for schedule in cover.schedules), cover.because)
+                for cover in analysis.covers
+            ),
+            tuple(
+                ComposedWitness((compose(witness.schedule, BELOW),), witness.datasets)
+                for witness in analysis.witnesses
+            ),
         )
 
 
@@ -55,11 +61,12 @@ def collect_evidence(analyses: Iterable[Analysis]) -> tuple[Evidence, ...]:
 
 @dataclass(frozen=True)
 class DecidedEnds(Generic[End]):
-    """A lower and an upper bound, and what decided them."""
+    """A lower and an upper bound, what decided them, and whether work that could narrow them was stopped."""
 
     lower: End
     upper: End
     decision: Decision
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         check_order(self.lower, self.upper)

@@ -3,8 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from operator import itemgetter
 from typing import ClassVar, Generic
 
@@ -16,6 +17,8 @@ from tightrope.curve.curve import Curve
 from tightrope.engines.face import ABOVE, BELOW, End, Progress, Side
 from tightrope.engines.integers.engine import ExactComposition
 from tightrope.engines.integers.planning import LEAST_LOG_DELTA, Settings, Whereabouts
+from tightrope.engines.watching import Workload, begin_work
+from tightrope.errors import StopWork
 from tightrope.numerics.balls import FIRST_BITS, ball, ceil_float, floor_float, log_ends_of_ball
 from tightrope.theorems.evidence import Evidence
 
@@ -23,6 +26,7 @@ MOST_ROUNDS = 6  # finer lattices, until the bracket is as narrow as asked
 ROUGH = 30  # times the width: what the first round aims at
 LEAST_SHARE, USUAL_SHARE = 0.02, 0.5  # of the width: what the next round aims at
 CLEARLY = 4  # times what a round aimed at: what is so far behind is not composed more finely
+FIRST_ROUND = 1.2  # times the last round: what all of them take
 CLOSE = 1e-9  # relative in delta: as good as equal
 TINY = arb(0.9 * LEAST_LOG_DELTA).exp()  # a delta that is bounded, and not told closely
 
@@ -150,7 +154,7 @@ class ExactCurve(Curve[Bracket]):
         found = []
         for delta in deltas:
             ends, width = self._narrow(EpsilonAt(delta))
-            found.append(self._bracket(ends.lower, ends.upper, ends.decision, width))
+            found.append(self._bracket(ends.lower, ends.upper, ends, width))
         return found
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -158,7 +162,7 @@ class ExactCurve(Curve[Bracket]):
         for epsilon in epsilons:
             ends, width = self._delta(epsilon)
             low, high = max(floor_float(ends.lower), 0.0), min(ceil_float(ends.upper), 1.0)
-            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
+            found.append(self._bracket(low, high, ends, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -167,7 +171,7 @@ class ExactCurve(Curve[Bracket]):
             ends, width = self._delta(epsilon)
             low = log_ends_of_ball(ends.lower)[0] if ends.lower > 0 else -math.inf
             high = min(log_ends_of_ball(ends.upper)[1], 0.0) if ends.upper > 0 else -math.inf
-            found.append(self._bracket(low, high, ends.decision, width, is_tiny=bool(ends.upper < TINY)))
+            found.append(self._bracket(low, high, ends, width, is_tiny=bool(ends.upper < TINY)))
         return found
 
     def _delta(self, epsilon: float) -> tuple[DecidedEnds[arb], float]:
@@ -179,20 +183,28 @@ class ExactCurve(Curve[Bracket]):
         with ctx.workprec(FIRST_BITS):
             base, factor = -ball(epsilon).expm1(), ball(epsilon).exp()
             lower, upper = (base + factor * end for end in (ends.lower, ends.upper))
-            return DecidedEnds(lower.lower(), upper.upper(), ends.decision), width
+            return replace(ends, lower=lower.lower(), upper=upper.upper()), width
 
     def _narrow(self, sought: Sought[End]) -> tuple[DecidedEnds[End], float]:
         """The ends by the bounds that are kept, or else by ever finer ones until they are as close as asked.
 
-        The first are rough: they show where on the curve to look more closely, and who may decide.
+        The first are rough: they show where on the curve to look more closely, and who may decide. If the
+        work is stopped, the bounds that are there count.
         """
+        ends, width = self._measure(sought)
+        if width <= self.width or sought.is_tiny(ends):
+            return ends, width
+        try:
+            begin_work(self.progress, partial(self._foresee, sought))
+            return self._improve(sought, ends, width)
+        except StopWork:
+            ends, width = self._measure(sought)
+            return replace(ends, interrupted=True), width
 
-        def reach(further: float) -> End:
-            witnesses = (w for branch in self.branches for w in branch.witnesses)
-            return max(sought.below(c, further) for w in witnesses for c in w.curves)
-
-        ends = self._ends(sought)
-        width = sought.width(ends, reach)
+    def _improve(
+        self, sought: Sought[End], ends: DecidedEnds[End], width: float
+    ) -> tuple[DecidedEnds[End], float]:
+        """The ends by ever finer bounds."""
         known, aim = sought.first_guess, min(ROUGH * self.width, 1.0)
         contenders = self._sides
         for _ in range(MOST_ROUNDS):
@@ -202,8 +214,7 @@ class ExactCurve(Curve[Bracket]):
                 composition.improve(sides, known, aim, self.settings, self.progress)
                 for composition, sides in contenders.items()
             ]
-            ends = self._ends(sought)
-            width = sought.width(ends, reach)
+            ends, width = self._measure(sought)
             known = sought.locate(ends, width)
             contenders = self._contenders(sought, ends, CLEARLY * aim)
             if aim <= self.width:
@@ -212,6 +223,31 @@ class ExactCurve(Curve[Bracket]):
                 aim *= max(min(self.width / max(width, self.width), USUAL_SHARE), LEAST_SHARE)
             aim = min(aim, self.width)
         return ends, width
+
+    def _measure(self, sought: Sought[End]) -> tuple[DecidedEnds[End], float]:
+        """The ends by the bounds that are there, and how far apart in epsilon they are."""
+
+        def reach(further: float) -> End:
+            witnesses = (w for branch in self.branches for w in branch.witnesses)
+            return max(sought.below(c, further) for w in witnesses for c in w.curves)
+
+        ends = self._ends(sought)
+        return ends, sought.width(ends, reach)
+
+    def _foresee(self, sought: Sought[End]) -> Workload:
+        """What narrowing takes, if one round after the first rough one is enough and everyone may decide."""
+        found = [
+            composition.foresee(sides, sought.first_guess, self.width, self.settings)
+            for composition, sides in self._sides.items()
+        ]
+        return Workload(
+            piece=(self.question, sought),
+            what="products of polynomials in exact integers",
+            seconds=FIRST_ROUND * sum(seconds for seconds, _ in found),
+            instead="{by=Certified} answers at once",
+            rounds=True,
+            memory=max((memory for _, memory in found), default=0.0),
+        )
 
     @property
     def _sides(self) -> dict[ExactComposition, tuple[Side, ...]]:
@@ -258,16 +294,18 @@ class ExactCurve(Curve[Bracket]):
         return DecidedEnds(lower, upper, Decision(tuple(theorems), datasets, name))
 
     def _bracket(
-        self, lower: float, upper: float, decision: Decision, width: float, *, is_tiny: bool = False
+        self, lower: float, upper: float, ends: DecidedEnds[End], width: float, *, is_tiny: bool = False
     ) -> Bracket:
         gap = None
         if width > self.width:
             why = "the lattice is too coarse to bring them closer"
             remedy = "More {cells} narrow the bracket and take longer"
-            if is_tiny:
+            if ends.interrupted:
+                why, remedy = "the work on them was interrupted", ""
+            elif is_tiny:
                 why, remedy = "so small a delta is bounded, and not told closely", ""
             elif self.has_theory_gap:
                 why = "the cover and the datasets that come closest to it do not meet"
                 remedy = "{Certified} with {effort=TIGHT} may narrow the bracket"
             gap = Gap(Bracket(lower, upper).relative_width, self.width, why, remedy)
-        return Bracket(lower, upper, decided_by=decision, gap=gap)
+        return Bracket(lower, upper, decided_by=ends.decision, gap=gap, interrupted=ends.interrupted)

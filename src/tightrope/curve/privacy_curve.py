@@ -15,7 +15,7 @@ from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, Dec
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import ComposedCurve, Errors
-from tightrope.errors import InvalidSetting, NotPreciseEnough
+from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import next_down, next_up
 
@@ -111,7 +111,7 @@ class PrivacyCurve(Curve[Bracket]):
         for delta in deltas:
             ask = methodcaller("epsilon_bounds", delta, self.accuracy)
             ends = self._ends(ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0)
-            found.append(self._bracket(ends.lower, ends.upper, ends.decision, delta))
+            found.append(self._bracket(ends.lower, ends.upper, ends, delta))
         return found
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
@@ -121,7 +121,7 @@ class PrivacyCurve(Curve[Bracket]):
         found = []
         for ends in map(self._log_ends, epsilons):
             width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
-            found.append(self._state(ends.lower, ends.upper, ends.decision, self._gap(width, None)))
+            found.append(self._state(ends.lower, ends.upper, ends, self._gap(width, None, ends)))
         return found
 
     def _log_ends(self, epsilon: float) -> DecidedEnds[float]:
@@ -129,11 +129,11 @@ class PrivacyCurve(Curve[Bracket]):
         if epsilon >= 0:
             ask = partial(_log_ends, epsilon, self.accuracy)
             ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
-            return DecidedEnds(ends.lower, min(ends.upper, 0.0), ends.decision)  # delta is at most 1
+            return replace(ends, upper=min(ends.upper, 0.0))  # delta is at most 1
         ends = self.reverse()._log_ends(-epsilon)  # what the reversed pair loses at the opposite epsilon
         lower, _ = log_delta_from_reverse(epsilon, ends.lower)
         _, upper = log_delta_from_reverse(epsilon, ends.upper)
-        return DecidedEnds(lower, upper, ends.decision)
+        return replace(ends, lower=lower, upper=upper)
 
     def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds[float]:
         """What the best witness attains and the best cover allows, in the worst branch.
@@ -142,19 +142,20 @@ class PrivacyCurve(Curve[Bracket]):
         """
         uppers: list[tuple[ComposedCover[ComposedCurve], float, str]] = []
         lowers: list[tuple[str, float]] = [("", least)]
+        stops: list[StopWork] = []
         for branch in self.branches:
             allowed = _ask(branch.covers[:1], ask, UPPER, needed=False)
             attained = _ask(branch.witnesses[:1], ask, LOWER, needed=False)
             if not (allowed and attained and attained[0][1] >= enough(allowed[0][1])):
-                allowed = _ask(branch.covers, ask, UPPER)
+                allowed = _ask(branch.covers, ask, UPPER, stops=stops)
                 least_upper = enough(min(upper for _, upper in allowed))
-                attained = _ask(branch.witnesses, ask, LOWER, least_upper)
+                attained = _ask(branch.witnesses, ask, LOWER, least_upper, stops=stops)
             uppers.append((*min(allowed, key=itemgetter(1)), branch.name))
             lowers += [(witness.datasets, lower) for witness, lower in attained]
         _, upper, name = max(uppers, key=itemgetter(1))
         datasets, lower = max(reversed(lowers), key=itemgetter(1))
         because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
-        return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name))
+        return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name), interrupted=bool(stops))
 
     def _exponential(self, logs: DecidedEnds[float]) -> Bracket:
         """Probabilities from their logarithms, one float outwards: math.exp is right to an ulp.
@@ -165,23 +166,34 @@ class PrivacyCurve(Curve[Bracket]):
         low = max(next_down(math.exp(logs.lower)), 0.0)
         if logs.lower == 0:  # P and Q share no output: e^0 is 1 exactly
             low = 1.0
-        found = self._bracket(low, high, logs.decision)
+        found = self._bracket(low, high, logs)
         if found.gap is not None and -math.expm1(logs.lower - logs.upper) <= self.accuracy:
             why = "so small a delta is not told more closely by floats"
             gap = Gap(found.relative_width, self.accuracy, why, "Its logarithm is known as closely as asked")
             return replace(found, gap=gap)
         return found
 
-    def _bracket(self, lower: float, upper: float, decision: Decision, delta: float | None = None) -> Bracket:
-        gap = self._gap(Bracket(lower, upper).relative_width, delta)
-        return self._state(lower, upper, decision, gap)
+    def _bracket(
+        self, lower: float, upper: float, ends: DecidedEnds[float], delta: float | None = None
+    ) -> Bracket:
+        gap = self._gap(Bracket(lower, upper).relative_width, delta, ends)
+        return self._state(lower, upper, ends, gap)
 
-    def _state(self, lower: float, upper: float, decision: Decision, gap: Gap | None) -> Bracket:
-        return Bracket(lower, upper, decided_by=decision, gap=gap, conditions=self.conditions)
+    def _state(self, lower: float, upper: float, ends: DecidedEnds[float], gap: Gap | None) -> Bracket:
+        return Bracket(
+            lower,
+            upper,
+            decided_by=ends.decision,
+            gap=gap,
+            conditions=self.conditions,
+            interrupted=ends.interrupted,
+        )
 
-    def _gap(self, relative_width: float, delta: float | None) -> Gap | None:
+    def _gap(self, relative_width: float, delta: float | None, ends: DecidedEnds[float]) -> Gap | None:
         if relative_width <= self.accuracy:
             return None
+        if ends.interrupted:
+            return Gap(relative_width, self.accuracy, "the work on them was interrupted")
         if self.explain_gap is not None:
             return self.explain_gap(relative_width, delta)
         if delta is None:
@@ -196,12 +208,19 @@ def _log_ends(epsilon: float, accuracy: float, curve: ComposedCurve) -> tuple[fl
 
 
 def _ask(
-    sources: Sequence[Source], ask: Ask, end: int, enough: float = math.inf, *, needed: bool = True
+    sources: Sequence[Source],
+    ask: Ask,
+    end: int,
+    enough: float = math.inf,
+    *,
+    needed: bool = True,
+    stops: list[StopWork] | None = None,
 ) -> list[tuple[Source, float]]:
     """One end of the largest curve of each source that can answer, up to the first that is `enough`.
 
     One cover fewer leaves the upper end higher, one witness fewer the lower end lower: the bracket stays
-    certain. If an answer is needed and no source has one, the first refusal is raised.
+    certain. If an answer is needed and no source has one, the first refusal is raised. `stops` receives those
+    of sources whose work was stopped.
     """
     answers: list[tuple[Source, float]] = []
     refusal: NotPreciseEnough | None = None
@@ -210,6 +229,8 @@ def _ask(
             answers.append((source, max(map(itemgetter(end), map(ask, source.curves)))))
         except NotPreciseEnough as refused:
             refusal = refusal or refused
+            if stops is not None and isinstance(refused, StopWork):
+                stops.append(refused)
             continue
         if answers[-1][1] >= enough:
             break

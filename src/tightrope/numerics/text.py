@@ -67,6 +67,20 @@ def _write_argument(given: object) -> str:
     return number if math.isfinite(given) else f"float({number!r})"
 
 
+def write_duration(seconds: float) -> str:
+    """About how long something takes.
+
+    >>> [write_duration(t) for t in (0.2, 80, 200, 9000, 300_000, 1e9)]
+    ['1 s', '80 s', '3 min', '2 h', '3 days', '32 years']
+    """
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    for unit, most, name in ((60, 90, "min"), (3600, 48, "h"), (86_400, 700, "days")):
+        if seconds < most * unit:
+            return f"{round(seconds / unit)} {name}"
+    return f"{round(seconds / 31_557_600):,} years"
+
+
 def align(rows: Sequence[Sequence[str]]) -> str:
     """Write rows in left-aligned columns, the first row underlined as a heading.
 

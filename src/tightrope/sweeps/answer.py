@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from tightrope.accountants.accountant import Accountant
@@ -11,6 +12,8 @@ from tightrope.accountants.names import find_accountant
 from tightrope.answers.calibrate import most_steps, smallest_noise
 from tightrope.answers.spend import privacy_curve
 from tightrope.curve.simulated_curve import Estimate
+from tightrope.engines.face import Progress
+from tightrope.engines.watching import Rehearsal, Workload
 from tightrope.errors import InvalidSetting
 from tightrope.setting.parts import part_of
 from tightrope.setting.relation import RELATION_SPELLINGS
@@ -37,6 +40,14 @@ def answer(cell: Cell) -> Row:
     return {**found, "seconds": round(time.perf_counter() - began, 6)}
 
 
+def foresee(cell: Cell) -> list[Workload]:
+    """The long work that the answer to a cell takes; asking takes as long as the quick answer."""
+    rehearsal = Rehearsal()
+    with suppress(Exception):  # which the row will tell
+        _answer(cell, rehearsal)
+    return list(rehearsal.noted.values())
+
+
 def report_failure(problem: Exception) -> Row:
     """The answer to a cell that has none: the problem on one line, after its class."""
     error = " ".join(f"{type(problem).__name__}: {problem}".split())
@@ -48,11 +59,11 @@ def _find_version() -> str:
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
-def _answer(cell: Cell) -> Row:
+def _answer(cell: Cell, progress: Progress | None = None) -> Row:
     values: Any = dict(cell)
     ask, by = values["ask"], _accountant(values)
     target = {key: values[key] for key in ASKS[ask]}
-    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by}
+    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by, "progress": progress}
     if ask in ("epsilon", "delta"):
         curve = privacy_curve(_run(values), **how)
         return {**_ends(getattr(curve, ask)(*target.values())), "because": _names(curve.because)}

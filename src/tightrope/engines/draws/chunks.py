@@ -18,6 +18,7 @@ import numpy as np
 
 from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.face import Progress
+from tightrope.errors import StopWork
 from tightrope.numerics.confidence import Sample
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 from tightrope.pairs.schedule import Schedule
@@ -183,9 +184,9 @@ def draw_all(
 ) -> list[DrawTotals]:
     """The totals of all tasks, their chunks taken in turn; of each chunk only its sums are kept.
 
-    An interrupt ends the simulation. The answer is then what there is: the chunks from the first up to the
-    first missing one. It is raised again only if some task has none. Whoever interrupts has seen how many
-    draws are done, not what they were.
+    An interrupt ends the simulation, and so does `StopWork`. The answer is then what there is: the chunks
+    from the first up to the first missing one. It is raised again only if some task has none. Whoever
+    interrupts has seen how many draws are done, not what they were.
     """
     chunks = _take_in_turn(tasks)
     found: dict[int, ChunkSums] = {}
@@ -199,7 +200,7 @@ def draw_all(
                 done += result.draws
                 if progress is not None:
                     progress(done, planned)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StopWork):
         if not all(place in found for place in range(len(tasks))):  # the first chunk of each task
             raise
     return [add_up_chunks(task, _before_the_first_gap(task, chunks, found)) for task in tasks]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from tightrope.engines.draws.tilts import Drawing, choose_tilts
 from tightrope.engines.face import EngineDeclines, Progress
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import epsilon_estimate
+from tightrope.engines.watching import Workload, begin_work
+from tightrope.errors import StopWork
 from tightrope.numerics.confidence import Interval, find_limits
 from tightrope.numerics.floats import Floats, next_down
 from tightrope.pairs.schedule import Schedule
@@ -86,7 +89,7 @@ class Simulator:
         for schedule in self.schedules:
             unknown = tuple(epsilon for epsilon in asked if (schedule, epsilon) not in found)
             tasks += self._tasks(schedule, unknown, len(tasks))
-        for totals in draw_all(tasks, self.spread, self.progress):
+        for totals in self._draw(tasks):
             columns = zip(totals.task.epsilons, *self._limits(totals, beta), strict=True)
             for epsilon, value, low, high in columns:
                 bounds = _bounds(value, low, high, totals.draws, totals.interrupted)
@@ -118,8 +121,8 @@ class Simulator:
             (tilt,) = choose_tilts(search.schedule, (aim,), self.plan.drawing)
             tasks.append(self._task(search.schedule, tilt, grid, number))
         try:
-            all_totals = draw_all(tasks, self.spread, self.progress)
-        except KeyboardInterrupt:
+            all_totals = self._draw(tasks)
+        except (KeyboardInterrupt, StopWork):
             if not all(search.rounds for search in searches):
                 raise
             for search in searches:
@@ -129,6 +132,20 @@ class Simulator:
             search.learn(totals.task.epsilons, *self._limits(totals, beta), totals.draws)
             if totals.interrupted:
                 search.interrupt()
+
+    def _draw(self, tasks: list[DrawTask]) -> list[DrawTotals]:
+        if tasks:
+            begin_work(self.progress, partial(self._foresee, tasks))
+        return draw_all(tasks, self.spread, self.progress)
+
+    def _foresee(self, tasks: list[DrawTask]) -> Workload:
+        """What is drawn; how long it takes differs a hundredfold between runs, and the first draws tell."""
+        return Workload(
+            piece=tuple(tasks),
+            what=f"{sum(task.draws for task in tasks):,} draws",
+            seconds=None,
+            scales_with=("draws", self.plan.draws),
+        )
 
     def _tasks(self, schedule: Schedule, epsilons: tuple[float, ...], index: int) -> list[DrawTask]:
         """One task per tilt."""

@@ -30,7 +30,7 @@ from tightrope.engines.game.triangles import REMOVE_GRAM
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_up
-from tightrope.numerics.fourier import convolution_rel_error, fast_size
+from tightrope.numerics.fourier import convolution_rel_error, fast_size, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
 Complexes = NDArray[np.complex128]
@@ -199,7 +199,7 @@ class GameAbove:
             right = beyond_window(j, float(values[-1]) + values_abs_error, log_scale)
             all_right = np.concatenate([values, right])
             full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
-            norm_of_full = math.sqrt(float(full @ full))
+            norm_of_full = two_norm(full)
             values = self._best(spectra, fft.rfft(full, w.size), gains)
             top = float(values.max())
             values_abs_error = norm * values_abs_error + step_rel_error * norm_of_full

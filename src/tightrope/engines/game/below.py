@@ -27,7 +27,7 @@ from tightrope.engines.game.outward import cell_masses, mixture_masses
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
-from tightrope.numerics.fourier import convolution_rel_error
+from tightrope.numerics.fourier import convolution_rel_error, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 from tightrope.pairs.exchange import Exchange
 from tightrope.pairs.mixture import Noise
@@ -235,7 +235,7 @@ class GameBelow:
     def _next_error(self, which: int, error: float, values: Floats) -> float:
         """How far off A or B is after one more step."""
         norm, kernel_abs_error = self.norms[which], self.kernel_abs_errors[which]
-        convolved = self.step_rel_error * norm * math.sqrt(float(values @ values))
+        convolved = self.step_rel_error * norm * two_norm(values)
         kernel = kernel_abs_error * float(values.max())
         return (norm * error + kernel + convolved + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
 

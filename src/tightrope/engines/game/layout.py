@@ -27,10 +27,11 @@ TELLABLE = 12.0  # how much larger than at epsilon, as a logarithm, the tilted c
 USUAL_LOG_DELTA = math.log(1e-5)
 
 # What a game costs, measured by `python benchmarks/game.py` in CPU seconds.
-COVER_SECONDS = 6.0  # a cover of the usual quality; 2 to 13
-SECONDS_PER_POINT = 3e-8  # for a lattice point of one curve, in one step
-POLICY_CURVES = 6  # the lower end costs about as much as so many curves
-STEPS_TO_PREPARE = 20  # putting the curves on the lattice costs about as much as so many steps
+COVER_SECONDS = 3.0  # a cover of the usual quality; 1 to 10
+SECONDS_PER_POINT = 8e-9  # for a lattice point of one curve, in one step
+POLICY_CURVES = 16  # the lower end costs about as much as so many curves
+STEPS_TO_PREPARE = 120  # putting the curves on the lattice costs about as much as so many steps
+BYTES_PER_POINT = 40.0  # of one curve: its masses, its spectrum, its gains
 
 CurveCount = Callable[[Quality], int]
 
@@ -231,8 +232,44 @@ class Planner:
         return few_bits(min(found))  # so that multiples are exact
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlayingTime:
+    """About how many CPU seconds each part of a game takes, and how much memory it needs."""
+
+    cover: float
+    above: float
+    below: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.cover + self.above + self.below
+
+
+def foresee_game(game: Game, rung: int, grains: Sequence[Grain]) -> PlayingTime:
+    """About what a game takes at one rung, told in milliseconds; it is refused where the game would be.
+
+    The cover is not made: it is taken to have the usual number of curves.
+    """
+    planner = Planner(game)
+    try:
+        layout = planner.layout(rung, grains, lambda quality: quality.usual_size)
+    except NotPreciseEnough:
+        layout = planner.layout(rung, grains, lambda quality: 1)  # perhaps the cover is smaller than usual
+    cover = COVER_SECONDS * math.sqrt(USUAL.quality.box / layout.quality.box)
+    per_curve = layout.points * (layout.block + STEPS_TO_PREPARE) * SECONDS_PER_POINT
+    is_played_below = layout.block == game.times and not game.others
+    return PlayingTime(
+        cover=cover if game.exchange.is_covered else 0.0,
+        above=layout.quality.usual_size * per_curve if game.exchange.is_covered else 0.0,
+        below=POLICY_CURVES * per_curve if is_played_below else 0.0,
+        memory=BYTES_PER_POINT * layout.points * layout.quality.usual_size,
+    )
+
+
 def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) -> float:
-    """About how long TIGHT takes for one answer, within a factor of 4 on two cores; milliseconds to ask.
+    """About how many CPU seconds TIGHT takes for one answer, within a factor of 4; milliseconds to ask.
 
     Infinity where the game is refused, or bounds nothing from above because no cover is certified. Without a
     delta it is the time at 1e-5.
@@ -240,18 +277,14 @@ def seconds_to_play(game: Game, *, accuracy: float, delta: float | None = None) 
     >>> from fractions import Fraction
     >>> from tightrope.pairs.exchange import Exchange
     >>> game = Game(Exchange(Noise.NORMAL, Fraction(1, 20), Fraction(1, 2)), times=1000, others=Schedule([]))
-    >>> 3 < seconds_to_play(game, accuracy=1e-3) < 50
+    >>> 2 < seconds_to_play(game, accuracy=1e-3) < 20
     True
     """
     if not game.exchange.is_covered or (delta is not None and delta <= 0):
         return math.inf
-    planner = Planner(game)
     log_delta = USUAL_LOG_DELTA if delta is None else math.log(delta)
     try:
-        rung = planner.rung_for_delta(log_delta)
-        layout = planner.layout(rung, grains_for(accuracy), lambda quality: quality.usual_size)
+        rung = Planner(game).rung_for_delta(log_delta)
+        return foresee_game(game, rung, grains_for(accuracy)).seconds
     except NotPreciseEnough:
         return math.inf
-    cover = COVER_SECONDS * math.sqrt(USUAL.quality.box / layout.quality.box)
-    curves = layout.quality.usual_size + POLICY_CURVES
-    return cover + curves * layout.points * (layout.block + STEPS_TO_PREPARE) * SECONDS_PER_POINT

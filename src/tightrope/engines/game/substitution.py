@@ -6,30 +6,40 @@ advance is worst when it comes first.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from tightrope.engines.atoms import LossAtoms, spread
 from tightrope.engines.cells import cut
 from tightrope.engines.enclosures import log_sum_above
-from tightrope.engines.face import LogBounds, Progress, check_order
+from tightrope.engines.face import ABOVE, BELOW, LogBounds, Progress, Side, check_order
 from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
-from tightrope.engines.game.layout import LARGEST_EXPONENT, TELLABLE, Grain, Layout, Planner, grains_for
+from tightrope.engines.game.layout import (
+    LARGEST_EXPONENT,
+    TELLABLE,
+    Grain,
+    Layout,
+    Planner,
+    foresee_game,
+    grains_for,
+)
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place_contour
+from tightrope.engines.watching import Workload, begin_work
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.fourier import fast_size
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.exchange import Game
 
-# a megabyte or so each; a curve's neighbouring questions, and those of the next curve, share them
-KEPT_GAMES = 32
+# a megabyte or so each; a curve's neighbouring questions, those of the next curve, and who was interrupted
+# and asks again, share them
+KEPT_GAMES = 64
 MOST_CELLS = 2_000_000  # of one of the other steps
 
 
@@ -65,11 +75,16 @@ class BlockProfile:
 
 @dataclass(frozen=True)
 class GameBounds:
-    """Both ends of the curve near one epsilon."""
+    """Both ends of the curve near one epsilon; a side that was not played is None."""
 
-    layout: Layout
+    question: "GameQuestion"
     upper: Profile | BlockProfile | None
     lower: PolicyValue | None
+
+    @property
+    def layout(self) -> Layout:
+        """The window and the lattice on which it was played."""
+        return self.question.layout
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -91,11 +106,14 @@ class PlayedGame:
 
     Each question is answered on the first rung of a ladder of deltas that is at or below its own, so that
     questions that are close share what was played, and an answer never depends on what was asked before it.
-    Where no list of triples is certified to cover all (`Exchange.is_covered`), the upper end is 1.
+    Where no list of triples is certified to cover all (`Exchange.is_covered`), the upper end is 1. On a side
+    that is not among `sides` nothing is played and nothing is known.
     """
 
-    def __init__(self, game: Game, progress: Progress | None = None) -> None:
-        self.game, self.progress = game, progress or ignore_progress
+    def __init__(
+        self, game: Game, progress: Progress | None = None, sides: Collection[Side] = (ABOVE, BELOW)
+    ) -> None:
+        self.game, self.progress, self.sides = game, progress or ignore_progress, sides
         self.planner = Planner(game)
 
     @property
@@ -112,8 +130,13 @@ class PlayedGame:
         return self.play(self.planner.rung_for_delta(math.log(delta)), accuracy).epsilons(delta)
 
     def play(self, rung: int, accuracy: float) -> GameBounds:
-        """Both ends at one rung of the ladder."""
-        return _play(GameQuestion(self.game, rung, grains_for(accuracy), self.progress))
+        """The ends at one rung of the ladder."""
+        question = GameQuestion(self.game, rung, grains_for(accuracy), self.progress)
+        return GameBounds(
+            question,
+            _play_above(question) if ABOVE in self.sides else None,
+            _play_below(question) if BELOW in self.sides else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -135,10 +158,15 @@ class GameQuestion:
         """The window and the lattice of this rung."""
         return self.planner.layout(self.rung, self.grains, self._count_curves)
 
-    def answer(self) -> GameBounds:
-        """The cover's value above, if there is a cover, and the policy's below."""
-        return GameBounds(
-            self.layout, self._above() if self.game.exchange.is_covered else None, self._below()
+    def foresee(self, side: Side) -> Workload:
+        """About what it takes to play on one side."""
+        found = foresee_game(self.game, self.rung, self.grains)
+        return Workload(
+            piece=(self, side),
+            what=f"{self.game.times:,} rounds of the substitution game",
+            seconds=found.cover + found.above if side is ABOVE else found.below,
+            instead="{effort=QUICK} answers at once",
+            memory=found.memory,
         )
 
     def _cover(self, quality: Quality) -> TriangleCover:
@@ -147,7 +175,8 @@ class GameQuestion:
     def _count_curves(self, quality: Quality) -> int:
         return self._cover(quality).size if self.game.exchange.is_covered else 1
 
-    def _above(self) -> Profile | BlockProfile:
+    def above(self) -> Profile | BlockProfile:
+        """The cover's value."""
         layout, times = self.layout, self.game.times
         blocks, rest = divmod(times, layout.block)
         alone = blocks == 1 and not rest and not self.game.others
@@ -186,8 +215,8 @@ class GameQuestion:
         side = LatticeSide.of(steps, spot.tilt, size)
         return BlockProfile(side, spot.tilt, layout.spacing, _log_infinite(atoms))
 
-    def _below(self) -> PolicyValue | None:
-        """The policy's value. Runs with blocks or other steps are left to fixed directions."""
+    def below(self) -> PolicyValue | None:
+        """The policy's value, or None: runs with blocks or other steps are left to fixed directions."""
         layout = self.layout
         if layout.block < self.game.times or self.game.others:
             return None
@@ -228,7 +257,21 @@ def _log_infinite(atoms: Sequence[tuple[LossAtoms, int]]) -> float:
     return union + log_mass + 16 * UNIT_ROUNDOFF * (1 + most + abs(union) + log_mass)
 
 
+# Kept, because a game takes seconds and a curve's questions come one by one. If one side is interrupted, the
+# other is kept.
+
+
 @lru_cache(maxsize=KEPT_GAMES)
-def _play(question: GameQuestion) -> GameBounds:
-    """Both ends at one rung; kept, because a game takes seconds and a curve's questions come one by one."""
-    return question.answer()
+def _play_above(question: GameQuestion) -> Profile | BlockProfile | None:
+    """The upper end at one rung, if there is a cover."""
+    if not question.game.exchange.is_covered:
+        return None
+    begin_work(question.progress, partial(question.foresee, ABOVE))
+    return question.above()
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def _play_below(question: GameQuestion) -> PolicyValue | None:
+    """The lower end at one rung."""
+    begin_work(question.progress, partial(question.foresee, BELOW))
+    return question.below()

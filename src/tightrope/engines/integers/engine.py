@@ -80,13 +80,27 @@ class ExactComposition:
         False if finer bounds would take too long.
         """
         could_be_finer, kept = True, KeptCuts()
-        is_known = self._end[0] <= max(known.epsilon or 0.0, 0.0)  # what nothing is left to bound
-        for side in () if is_known else sides:
-            schedule = join_normals(self.schedule, side)
-            plan = make_plan(schedule, find_target(schedule, known), width, settings)
+        for side, plan in self._plans(sides, known, width, settings):
             self._bounds[side].append(_compose(plan, side, kept, progress))
             could_be_finer = could_be_finer and not plan.is_finest
         return could_be_finer
+
+    def foresee(
+        self, sides: Iterable[Side], known: Whereabouts, width: float, settings: Settings
+    ) -> tuple[float, float]:
+        """About how many seconds, and how many bytes, `improve` takes."""
+        plans = [plan for _, plan in self._plans(sides, known, width, settings)]
+        return sum(plan.seconds for plan in plans), max((plan.memory for plan in plans), default=0.0)
+
+    def _plans(
+        self, sides: Iterable[Side], known: Whereabouts, width: float, settings: Settings
+    ) -> Iterator[tuple[Side, ExactPlan]]:
+        """How each side is bounded, unless nothing is left to bound there."""
+        if self._end[0] <= max(known.epsilon or 0.0, 0.0):
+            return
+        for side in sides:
+            schedule = join_normals(self.schedule, side)
+            yield side, make_plan(schedule, find_target(schedule, known), width, settings)
 
     def above(self, epsilon: Fraction) -> arb:
         """A number that is not below delta(epsilon)."""

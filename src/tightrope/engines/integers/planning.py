@@ -33,6 +33,8 @@ LEAST_LENGTH = 1e-9  # of a window
 MARGIN = 8  # spacings by which windows are wider than planned
 FEWEST_CELLS, MOST_CELLS = 256, 1 << 18  # of a window, unless they are given
 MOST_WORK = 1 << 29  # cells times bits times products that take some 10 s
+WORK_PER_SECOND, SECONDS_PER_CELL = 4e7, 1e-5  # measured: products, and the law of one step
+BYTES_PER_BIT = 1.0  # that a product takes for each bit of a polynomial
 MOST_BITS = 1 << 31  # of a polynomial: a quarter of a gigabyte, and a product takes several
 
 
@@ -240,6 +242,18 @@ class ExactPlan:
     target: CurvePoint
     lattice: Lattice
     is_finest: bool  # whether more cells would take too long, help nothing, or are not what was asked for
+    cells: int  # of the longest window
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes, within a factor of 3 on a machine that is not busy."""
+        work = self.cells * self.lattice.bits * (1 + count_products(self.schedule))
+        return work / WORK_PER_SECOND + self.cells * SECONDS_PER_CELL
+
+    @property
+    def memory(self) -> float:
+        """About how many bytes a product takes."""
+        return self.cells * self.lattice.bits * BYTES_PER_BIT
 
     def window(self, counts: Sequence[int]) -> tuple[Fraction, Fraction]:
         """The losses, in spacings, that matter after so many steps of each pair."""
@@ -303,7 +317,8 @@ def make_plan(schedule: Schedule, target: CurvePoint, width: float, settings: Se
     spacing = length / count
     is_tiny = target.log_delta <= LEAST_LOG_DELTA
     exact = top / math.ceil(top / Fraction(spacing)) if top > spacing else Fraction(spacing)
-    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest=cells >= most or is_tiny)
+    is_finest = cells >= most or is_tiny
+    return ExactPlan(schedule, outline, target, Lattice(exact, bits), is_finest, cells=count)
 
 
 def count_products(schedule: Schedule) -> int:
