@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings import ends, sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, Clue
@@ -244,7 +245,7 @@ class BatchStatistics:
         chance = float((counts * (counts - 1) / 2 * np.exp(log_equal(each))).sum()) * len(
             np.unique(self.sizes)
         )
-        return Clue(p_value=min(1.0, chance), saw=f"a batch of {again:,} records came a second time")
+        return Clue(p_value=min(1.0, chance), saw=f"a batch of {tell(again, 'record')} came a second time")
 
     @cached_property
     def repeats(self) -> Clue:
