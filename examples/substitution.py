@@ -17,7 +17,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import tightrope as tr
-from tightrope.cli.terminal import watch_items
 from tightrope.curve.digits import ends
 from tightrope.engines.game.above import Window
 from tightrope.engines.game.below import GameBelow, label_law, triangle_law
@@ -109,7 +108,8 @@ def grid(path: Path) -> list[Case]:
     missing = sorted(
         (key for key in wanted if key not in known), key=lambda key: key[2]
     )  # the quick ones first
-    for key in watch_items(missing, "grid"):
+    for number, key in enumerate(missing, start=1):
+        print(f"{number} of {len(missing)}: {key}", file=sys.stderr)
         known[key] = solve(*key)
         with path.open("a", newline="") as file:
             csv.writer(file).writerow(asdict(known[key]).values())

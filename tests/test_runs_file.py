@@ -1,7 +1,6 @@
 """Several runs in one table and one figure, from a TOML file that is read to the last key or refused."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
