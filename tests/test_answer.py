@@ -1,5 +1,6 @@
 """Answers at home in Python: formats, comparisons, repr, rows and notebooks."""
 
+import decimal
 import json
 import math
 import re
@@ -414,3 +415,17 @@ def test_showing_a_curve_asks_it_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     for question in ("_deltas", "_log_deltas", "_epsilons"):
         monkeypatch.setattr(tr.PrivacyCurve, question, refuse)
     assert "under REMOVE" in curve._repr_html_()
+
+
+def test_a_format_rounds_outwards_whatever_the_context_of_decimals_is() -> None:
+    with decimal.localcontext(decimal.Context(prec=3)):
+        assert f"{tr.Bracket(1.2341, 1.2344):.4f}" == "[1.2341, 1.2344]"
+        assert f"{tr.UpperBound(1.703625, order=2.0):.6f}".endswith("1.703625")
+
+
+def test_a_number_of_numpy_is_inside_a_bracket_only_if_its_value_is() -> None:
+    single: Any = np.float32(0.1)  # 0.10000000149
+    half: Any = np.float16(0.1)  # 0.09998
+    assert single not in tr.Bracket(0.05, 0.1)
+    assert half not in tr.Bracket(0.1, 0.2)
+    assert np.float64(0.1) in tr.Bracket(0.05, 0.1)

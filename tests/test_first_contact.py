@@ -321,5 +321,14 @@ def test_epochs_beside_steps_in_a_grid_are_not_simply_to_be_left_out() -> None:
         )
 
 
+def test_epochs_that_are_told_can_be_typed(shell: Shell) -> None:
+    """Rounded to nearest, 1,000 steps at the float 0.03 were told as 30 epochs, which are 1,001 steps."""
+    target = "--noise 1.53229 --sampling poisson --rate 0.03 --relation add-or-remove --delta 1e-5"
+    out = shell(f"steps {target} --epsilon 3")[1]
+    steps, epochs = re.findall(r"^(\S+) steps \((\S+) epochs", out)[0]
+    typed = json.loads(shell(f"epsilon {target} --epochs {epochs} --json")[1])
+    assert typed["question"]["steps"] <= int(steps.replace(",", ""))
+
+
 def test_thousands_may_be_separated() -> None:
     assert shlex.join(understand(["epsilon", "--n", "60,000"])[0]) == "epsilon --records 60,000"

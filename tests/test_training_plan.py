@@ -45,6 +45,23 @@ def test_a_tenth_of_an_epoch_is_what_was_typed_and_not_the_float_above_it() -> N
     assert tr.Training(records=10, batch=1, epochs=np.float64(0.1), sampling=tr.Poisson).steps == 1
 
 
+@pytest.mark.parametrize("epochs", [np.int8(100), np.int16(100), np.int32(100), np.int64(100), np.uint8(100)])
+def test_whole_numbers_of_numpy_do_not_overflow(epochs: Any) -> None:
+    """Left as they were, 100 epochs of int16 wrapped around to 12,589 steps of 78,125."""
+    plan = tr.Training(records=50_000, batch=64, epochs=epochs, sampling=tr.Poisson)
+    assert plan.steps == 78_125
+    large = tr.Training(records=10**15, batch=10**13, epochs=epochs, sampling=tr.Poisson)
+    assert large.steps == 10_000
+
+
+def test_a_witness_with_little_noise_takes_no_minutes_and_tells_no_less() -> None:
+    plan = tr.Training(records=1000, batch=10, epochs=5, sampling=tr.Poisson)
+    asked: dict[str, Any] = {"delta": 1e-5, "relation": tr.SUBSTITUTE}
+    little, more = (tr.epsilon_if_shuffled(plan, noise_multiplier=s, **asked) for s in (1e-3, 0.05))
+    assert 0 < little.lower == more.lower
+    assert more.upper < little.upper
+
+
 @pytest.mark.parametrize("sampling", [tr.Poisson, tr.WithoutReplacement, "poisson", "without-replacement"])
 def test_the_smallest_noise_of_a_plan_is_that_of_its_sampling_and_steps(sampling: Any) -> None:
     plan = tr.Training(records=10_000, batch=100, epochs=2, sampling=sampling)

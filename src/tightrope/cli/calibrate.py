@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -136,7 +137,9 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
         )
         if not typed.value and not form.json:
             raise work.finish(lambda: _refuse_one_step(step, typed.calibration.target))
-    epochs = round_outwards(typed.value * step.sampling.rate, 4, up=False)
+    exact = typed.value * step.sampling.exact_rate
+    places = max(4 - len(str(int(exact))), 1)  # cut, not rounded: typed again, they take no more steps
+    epochs = f"{float(Fraction(int(exact * 10**places), 10**places)):g}"
     more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"
     print_calibration(typed, asked, work, more=more, form=form)
     work.end()

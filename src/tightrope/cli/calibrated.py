@@ -103,6 +103,11 @@ class TypedValue(Generic[V]):
         if self.missing is None:
             return "It is the limit of what can be set: nothing beyond it could miss the target."
         if isinstance(self.calibration.beyond, int) and self.calibration.beyond == self.calibration.value + 1:
+            if self.calibration.parameter == "batch":
+                return (
+                    "The next one misses the target. Where steps follow from epochs they are rounded up, and "
+                    "some larger batch may meet it again."
+                )
             return "It is the best possible value: the next one misses the target."
         away = abs(float(self.missing) - self.value) / self.value if self.value else math.inf
         away_text = round_outwards(away, 2, up=True)

@@ -25,7 +25,7 @@ from tightrope.report.words import (
     write_steps,
 )
 from tightrope.setting.plain import plain_setting
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.sampling import Poisson
 from tightrope.setting.training import Training
 
@@ -57,10 +57,10 @@ def show_shuffled(
     run = f"{write_steps(count_shuffled_steps(plan))} of {mechanism_in_short(mechanism)}"
     page = show.open_page(
         [said, _tell_way_out(plan, if_poisson), tell_worth(found)],
-        question=[_tell_epochs(plan), f"Run: {run}."],
+        question=[_tell_epochs(plan) + _tell_larger(relation), f"Run: {run}."],
         facts=[
             ("mechanism", mechanism_in_words(mechanism)),
-            ("sampling", f"shuffle, {_tell_epochs(plan)}"),
+            ("sampling", f"shuffle, {_tell_epochs(plan)}{_tell_larger(relation)}"),
             ("relation", relation_in_words(relation)),
         ],
         why=form.why,
@@ -103,6 +103,10 @@ def _plan(asked: opt.RunOptions) -> Training:
 def _tell_epochs(plan: Training) -> str:
     epochs = write_number(plan.epochs)
     return f"{epochs} epoch{'s' * (plan.epochs != 1)}: {declare_shuffle(plan).sentence}"
+
+
+def _tell_larger(relation: Relation) -> str:
+    return "" if relation is SUBSTITUTE else " The records are those of the larger neighbour."
 
 
 def _answer_object(

@@ -94,7 +94,10 @@ class Bracket(AnyAnswer):
             raise ArithmeticError(f"a bracket needs lower <= upper, got {self.lower!r} and {self.upper!r}")
 
     def __contains__(self, value: float) -> bool:
-        return self.lower <= value <= self.upper
+        exact = (
+            float(value) if hasattr(value, "dtype") else value
+        )  # numpy would round the ends to its own kind
+        return self.lower <= exact <= self.upper
 
     @property
     def width(self) -> float:

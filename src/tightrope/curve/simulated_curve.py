@@ -41,7 +41,10 @@ class Estimate(AnyAnswer):
             raise ArithmeticError(f"an estimate needs lower <= value <= upper, got {ends}")
 
     def __contains__(self, value: float) -> bool:
-        return self.lower <= value <= self.upper
+        exact = (
+            float(value) if hasattr(value, "dtype") else value
+        )  # numpy would round the ends to its own kind
+        return self.lower <= exact <= self.upper
 
     def __float__(self) -> float:
         raise TypeError("an Estimate is an interval with a confidence level: say .value, .lower or .upper")

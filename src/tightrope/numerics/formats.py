@@ -85,16 +85,16 @@ class NumberFormat:
             context.prec = 400 + precision
             scaled = exact.scaleb(2, context) if self.kind == "%" else exact
             rounded = context.quantize(scaled, Decimal(1).scaleb(-precision))
-            return self._sign(rounded) + self._group(f"{abs(rounded):f}") + "%" * (self.kind == "%")
+            return self._sign(rounded) + self._group(f"{rounded.copy_abs():f}") + "%" * (self.kind == "%")
         if self.kind in ("e", "E"):
             context.prec = precision + 1
             rounded = context.plus(exact)
-            text = _scientific(abs(rounded), precision)
+            text = _scientific(rounded.copy_abs(), precision)
         else:
             # without kind or precision all digits are written: at most 17
             context.prec = max(precision, 1) if self.kind or self.precision is not None else 17
             rounded = context.plus(exact)
-            text = self._general(abs(rounded), context.prec)
+            text = self._general(rounded.copy_abs(), context.prec)
         return self._sign(rounded) + (text.upper() if self.kind in ("E", "G") else text)
 
     def _general(self, rounded: Decimal, digits: int) -> str:

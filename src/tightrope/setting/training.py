@@ -152,7 +152,11 @@ def as_typed(value: Any) -> Fraction:
     >>> as_typed(0.1), as_typed(Fraction(1, 3))
     (Fraction(1, 10), Fraction(1, 3))
     """
-    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(repr(float(value)))
+    if isinstance(value, float):
+        return Fraction(repr(float(value)))
+    if isinstance(value, numbers.Rational):  # of plain ints: numpy's overflow
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(*map(int, value.as_integer_ratio()))
 
 
 def count_steps(epochs: Fraction, rate: Fraction) -> int:

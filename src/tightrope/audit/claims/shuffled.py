@@ -34,8 +34,9 @@ def epsilon_if_shuffled(
     """What is proved about epsilon if the batches of `plan` are shuffled and cut.
 
     An epoch is a fresh secret order of all records, cut into ceil(records / batch) batches; only the last may
-    be smaller. Both ends are certified, and far apart, which `gap` explains: from above nothing is gained by
-    the shuffle, from below the largest sum of each whole epoch tells real neighbours apart.
+    be smaller. Under ADD and REMOVE the records are those of the larger neighbour. Both ends are certified,
+    and far apart, which `gap` explains: from above nothing is gained by the shuffle, from below the largest
+    sum of each whole epoch tells real neighbours apart.
 
     >>> import tightrope as tr
     >>> plan = tr.Training(records=50_000, batch=50, epochs=10, sampling=tr.Poisson)
