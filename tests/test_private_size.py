@@ -187,7 +187,7 @@ def test_a_size_of_nothing_is_not_negative() -> None:
 
 def test_without_opendp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(tr.TightropeError, match=r"tightrope\[opendp\]"):
+    with pytest.raises(tr.TightropeError, match=r"\[opendp\]"):
         private_size(10, epsilon=1, beta=0.1)
 
 

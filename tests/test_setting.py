@@ -263,9 +263,9 @@ def test_trusting_conjectures_changes_no_answer_that_is_proved() -> None:
 def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000)
     table = tr.contrast(run, delta=[1e-6, 1e-4])
-    assert [(row.sampling, row.relation) for row in table.rows] == list(
-        itertools.product(SAMPLINGS, RELATIONS.values())
-    )
+    asked = [(row.sampling, row.relation) for row in table.rows]
+    assert len(asked) == len(SAMPLINGS) * len(RELATIONS)
+    assert set(asked) == set(itertools.product(SAMPLINGS, RELATIONS.values()))
     for row in table.rows:
         assert row.refusal is None
         for delta, found in zip((1e-6, 1e-4), row.epsilons, strict=True):

@@ -213,7 +213,8 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
     with long_work() as work:
         typed = work.finish(
             lambda: TypedValue.exact(
-                largest_batch(mechanism, progress=work, **drawn, **length, **target.asked)
+                largest_batch(mechanism, progress=work, **drawn, **length, **target.asked),
+                steps_follow=question.epochs is not None,
             ),
             lambda quick: quick.in_short(asked.option),
         )

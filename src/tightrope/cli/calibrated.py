@@ -63,12 +63,15 @@ class TypedValue(Generic[V]):
     curve: PrivacyCurve
     epsilon: Bracket
     delta: Bracket
+    steps_follow: bool = False
 
     @staticmethod
-    def exact(calibration: Calibration[V]) -> "TypedValue[V]":
-        """The value with all its digits."""
+    def exact(calibration: Calibration[V], *, steps_follow: bool = False) -> "TypedValue[V]":
+        """The value with all its digits; `steps_follow` where epochs make fewer steps of a larger batch."""
         value, read = calibration.value, _read(calibration.curve, calibration.target)
-        return TypedValue(calibration=calibration, text=str(value), value=value, **read)
+        return TypedValue(
+            calibration=calibration, text=str(value), value=value, steps_follow=steps_follow, **read
+        )
 
     @staticmethod
     def rounded(
@@ -103,7 +106,7 @@ class TypedValue(Generic[V]):
         if self.missing is None:
             return "It is the limit of what can be set: nothing beyond it could miss the target."
         if isinstance(self.calibration.beyond, int) and self.calibration.beyond == self.calibration.value + 1:
-            if self.calibration.parameter == "batch":
+            if self.steps_follow:
                 return (
                     "The next one misses the target. Where steps follow from epochs they are rounded up, and "
                     "some larger batch may meet it again."

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 MOST_POINTS = 100_000
 _MOST_DIGITS = 18
 _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")  # 60,000
+_POINT = re.compile(r"[^eE]*\.[^eE]*")  # 10.000 is ten to some and ten thousand to others
 
 
 class Word(Protocol):
@@ -33,21 +34,19 @@ def read_exactly(_: Any, words: Sequence[Word]) -> float | Fraction:
 def read_whole(_: Any, words: Sequence[Word]) -> int:
     """Read one whole number; 1e4 is whole, 1.5 is refused instead of rounded."""
     text = words[0].value
-    not_whole = ValueError(f"{text!r} is not a whole number; pass for example 10000.")
     try:
         value = Decimal(text.replace(",", "_") if _THOUSANDS.fullmatch(text) else text)
     except InvalidOperation:
-        raise not_whole from None
-    if value.is_finite() and "." in text and "e" not in text.lower() and value == value.to_integral_value():
-        # 10.000 is ten to some and ten thousand to others
-        raise ValueError(
-            f"{text!r} may be {value.to_integral_value():f} or a number of thousands; leave out the point."
-        )
-    if value.is_finite() and value.adjusted() >= _MOST_DIGITS:  # before it is written out: 1e999999999
+        value = Decimal("nan")
+    if not value.is_finite():
+        raise ValueError(f"{text!r} is not a whole number; pass for example 10000.")
+    if value.adjusted() >= _MOST_DIGITS:  # before it is written out: 1e999999999
         raise ValueError(f"{text!r} is too large; pass a whole number of at most {_MOST_DIGITS} digits.")
-    if not value.is_finite() or value != value.to_integral_value():
-        up = f"; rounded up it is {math.ceil(value)}." if value.is_finite() and value > 1 else ""
-        raise ValueError(f"{text!r} is not a whole number{up}") if up else not_whole
+    if value != value.to_integral_value():
+        up = f"; rounded up it is {math.ceil(value)}." if value > 1 else "; pass for example 10000."
+        raise ValueError(f"{text!r} is not a whole number{up}")
+    if _POINT.fullmatch(text):
+        raise ValueError(f"{text!r} may be {int(value)} or a number of thousands; leave out the point.")
     return int(value)
 
 

@@ -25,6 +25,7 @@ ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2
 CELLS = 64  # doubling them moves epsilon by less than one percent
 TAIL = 6.0  # standard deviations above the larger shift at which the last cell begins
 FURTHEST = 37.0  # standard deviations beyond which a normal tail is no float
+LEAST_WITNESS_NOISE = Fraction(1, 20)
 CELL_BITS = 128  # carried for the mass of a cell, besides those that cancel
 
 _PROOF = "proofs/other_batchings.md"
@@ -159,6 +160,11 @@ class LargestSum:
     with_record: float
     without: float
     noise: Fraction | float
+
+    def __post_init__(self) -> None:
+        # noise that is added to the outputs tells no more; with less, masses take so many bits that they take
+        # minutes
+        object.__setattr__(self, "noise", max(self.noise, LEAST_WITNESS_NOISE))
 
     def edges(self) -> NDArray[np.float64]:
         """Where the cells of the largest sum meet: anywhere is true, and this tells most."""

@@ -36,9 +36,6 @@ from tightrope.theorems.repeated_records import (
 )
 
 MOST_DRAWS = 10**6  # in one batch: every number of them is weighed, which takes seconds and memory
-# A witness may add noise of its own to the outputs, which tells no more. With less noise than this the masses
-# of its cells need so many bits that they take minutes.
-LEAST_WITNESS_NOISE = Fraction(1, 20)
 RARELY = 1e-3  # the share of delta for records that are drawn more often than L allows
 
 
@@ -223,7 +220,7 @@ def _bound_balls_in_bins(claim: _Claim) -> ProvedBound:
         weight=1.0,
         with_record=1.0,
         without=-1.0 if claim.relation is SUBSTITUTE else 0.0,
-        noise=max(claim.largest_noise, LEAST_WITNESS_NOISE),
+        noise=claim.largest_noise,
     )
     return _conclude(claim, claim.reach(witness), upper)
 
@@ -361,14 +358,7 @@ def _shuffle_witness(claim: _Claim) -> LargestSum | None:
     if finding.how is How.INSPECTED and not claim.is_cut and steps < epoch:
         seen, epochs = min(seen, steps), 1  # part of one epoch, from its first batch on
     weight = Fraction(seen * batch, records)
-    return LargestSum(
-        epochs=epochs,
-        batches=seen,
-        weight=weight,
-        with_record=2.0,
-        without=0.0,
-        noise=max(noise, LEAST_WITNESS_NOISE),
-    )
+    return LargestSum(epochs=epochs, batches=seen, weight=weight, with_record=2.0, without=0.0, noise=noise)
 
 
 def _conclude(
