@@ -330,5 +330,14 @@ def test_epochs_that_are_told_can_be_typed(shell: Shell) -> None:
     assert typed["question"]["steps"] <= int(steps.replace(",", ""))
 
 
+@pytest.mark.parametrize("option", ["--lrate", "--batches"])
+def test_what_only_looks_like_an_option_of_ours_is_explained_and_not_corrected(
+    shell: Shell, option: str
+) -> None:
+    code, _, err = shell(f"epsilon {RUN} {option} 3")
+    assert code == 2
+    assert "did you mean" not in err
+
+
 def test_thousands_may_be_separated() -> None:
     assert shlex.join(understand(["epsilon", "--n", "60,000"])[0]) == "epsilon --records 60,000"

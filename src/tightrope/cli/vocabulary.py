@@ -72,6 +72,9 @@ _EXPLAINED_OPTIONS |= {
     "--num-microbatches": _EXPLAINED_OPTIONS["--microbatches"],
     "--alphas": _EXPLAINED_OPTIONS["--orders"],
     "--learning-rate": _EXPLAINED_OPTIONS["--lr"],
+    "--lrate": _EXPLAINED_OPTIONS["--lr"],
+    "--batches": "say how long the training is by --steps or --epochs, and how large a batch is by --batch",
+    "--num-batches": "say how long the training is by --steps or --epochs",
 }
 
 _SAMPLINGS = {
