@@ -14,7 +14,8 @@ __version__ = "0.8.0"
 # question loads the engines it needs and `tightrope --version` none.
 _HOMES = {
     "setting.mechanism": "Gaussian Laplace RandomizedResponse Finite",
-    "setting.sampling": "EveryRecord Poisson WithoutReplacement",
+    "setting.sampling": "EveryRecord Poisson TruncatedPoisson WithoutReplacement BallsInBins "
+    "RandomAllocation",
     "setting.run": "Step Run",
     "setting.training": "Training",
     "setting.relation": "Relation ADD REMOVE ADD_OR_REMOVE SUBSTITUTE",

@@ -39,7 +39,14 @@ from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 from tightrope.setting.training import Training
 from tightrope.statements.facts import Facts
 from tightrope.statements.state import statement, verify
@@ -57,7 +64,7 @@ else:
 # fmt: off
 __all__ = [  # noqa: RUF022
     "Gaussian", "Laplace", "RandomizedResponse", "Finite",
-    "EveryRecord", "Poisson", "WithoutReplacement",
+    "EveryRecord", "Poisson", "TruncatedPoisson", "WithoutReplacement", "BallsInBins", "RandomAllocation",
     "Step", "Run", "Training",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",

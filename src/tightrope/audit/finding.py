@@ -7,7 +7,15 @@ from enum import Enum
 from typing import Any, assert_never
 
 from tightrope.setting.plain import plain_setting, sampling_of
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 # Files that already exist use these names: format 1 of statements.
 _NAMES_IN_FILES = {"how": "evidence", "removal_changes_one_slot": "alike"}
@@ -26,6 +34,8 @@ class Scheme(Enum):
     WITH_REPLACEMENT = "drawn with replacement"
     WEIGHTED = "drawn with weights"
     SEVERAL_DRAWS = "several Poisson draws in one step"
+    TRUNCATED_POISSON = "Poisson sampling, cut to a largest batch"
+    RANDOM_ALLOCATION = "each record in several random batches of each epoch"
     UNKNOWN = "unknown"
 
     def __repr__(self) -> str:
@@ -45,6 +55,12 @@ def scheme_of(sampling: Sampling) -> Scheme:
             return Scheme.POISSON
         case WithoutReplacement():
             return Scheme.WITHOUT_REPLACEMENT
+        case TruncatedPoisson():
+            return Scheme.TRUNCATED_POISSON
+        case BallsInBins():
+            return Scheme.BALLS_IN_BINS
+        case RandomAllocation():
+            return Scheme.RANDOM_ALLOCATION
     assert_never(sampling)
 
 

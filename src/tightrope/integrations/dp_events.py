@@ -13,7 +13,15 @@ from tightrope.setting.given import exactly
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 from tightrope.theorems.worst_pairs import sum_moves_by
 
 try:
@@ -298,6 +306,9 @@ def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
             return dp_event.PoissonSampledDpEvent(_as_float(rate=sampling.exact_rate), event)
         case WithoutReplacement():
             return dp_event.SampledWithoutReplacementDpEvent(sampling.population, sampling.batch, event)
+        case TruncatedPoisson() | BallsInBins() | RandomAllocation():
+            remedy = "Account it here; events are for the samplings that both libraries know."
+            raise InvalidSetting("sampling", sampling, "have an event of its own", remedy)
     assert_never(sampling)
 
 

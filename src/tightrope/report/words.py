@@ -9,12 +9,23 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, Ra
 from tightrope.setting.plain import spell as spell  # readers of words find it here too
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 _KINDS: dict[type[Sampling], str] = {
     EveryRecord: "full batches",
     Poisson: "Poisson sampling",
     WithoutReplacement: "sampling without replacement",
+    TruncatedPoisson: "truncated Poisson sampling",
+    BallsInBins: "balls in bins",
+    RandomAllocation: "random allocation",
 }
 _CHANGES = {
     ADD: "add one record",
@@ -69,6 +80,15 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
             size = f"exactly {sampling.batch} of {sampling.population} records"
             counted = " (under add and remove the larger neighbour is counted)"
             return f"each batch is {size}, drawn afresh{counted * (relation is not SUBSTITUTE)}"
+        case TruncatedPoisson():
+            joins = f"each of {sampling.population} records joins each batch"
+            drawn = f"independently with probability {write_given(sampling, 'rate')}"
+            return f"{joins} {drawn}, and a batch keeps at most {sampling.at_most}"
+        case BallsInBins():
+            return f"in each pass each record takes one of {sampling.batches} batches at random"
+        case RandomAllocation():
+            taken = f"{sampling.chosen} of {sampling.batches} batches"
+            return f"in each pass each record takes {taken} at random"
     assert_never(sampling)
 
 
@@ -173,4 +193,10 @@ def _sampling_in_short(sampling: Sampling) -> str:
             return f"Poisson, rate {write_given(sampling, 'rate')}"
         case WithoutReplacement():
             return f"without replacement, {sampling.batch:,} of {sampling.population:,}"
+        case TruncatedPoisson():
+            return f"Poisson, rate {write_given(sampling, 'rate')}, at most {sampling.at_most:,}"
+        case BallsInBins():
+            return f"balls in bins, {sampling.batches:,} batches"
+        case RandomAllocation():
+            return f"random allocation, {sampling.chosen:,} of {sampling.batches:,} batches"
     assert_never(sampling)

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, overload
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.given import GivenExactly, as_given
+from tightrope.setting.given import GivenExactly, exactly
 
 MOST_RECORDS = 10**300  # 1 / more is not a normal float
+MOST_BATCHES = 10**15  # as many as a run has steps
 LEAST_RATE = Fraction(1, MOST_RECORDS)  # likewise; nor may what is missing to 1 be smaller
 
 
@@ -37,6 +38,8 @@ class Poisson(GivenExactly):
     0.001
     >>> Poisson(rate=Fraction(1, 3))  # kept as it is, not as the nearest float
     Poisson(rate=Fraction(1, 3))
+    >>> Poisson(rate=0.01, at_most=150, population=10_000)  # a sampling of its own
+    TruncatedPoisson(rate=0.01, at_most=150, population=10000)
     """
 
     spelling: ClassVar[str] = "poisson"
@@ -46,14 +49,121 @@ class Poisson(GivenExactly):
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
+        @overload
+        def __new__(cls, *, rate: float | Fraction) -> Self: ...
+
+        @overload
+        def __new__(  # type: ignore[misc]  # a kind of its own
+            cls, *, rate: float | Fraction, at_most: int, population: int
+        ) -> "TruncatedPoisson": ...
+
+        def __new__(cls, **given: Any) -> Any:
+            """Either of them."""
+
         def __init__(self, *, rate: float | Fraction) -> None: ...
 
+    else:
+
+        def __new__(cls, **given):
+            """A cap makes it another sampling, which nothing here mistakes for this one."""
+            return object.__new__(cls) if given.keys() <= {"rate"} else TruncatedPoisson(**given)
+
     def __post_init__(self) -> None:
-        remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
-        self._keep("rate", self.rate, check.probability(remedy=remedy, rate=self.rate))
-        if 0 < min(self.exact_rate, 1 - self.exact_rate) < LEAST_RATE:
-            must = f"be 0, 1, or {float(LEAST_RATE):g} away from both"
-            raise InvalidSetting("rate", as_given(self, "rate"), must, remedy)
+        self._keep("rate", self.rate, _check_rate(self.rate))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TruncatedPoisson(GivenExactly):
+    """Poisson sampling of which a batch keeps at most `at_most` records; which others are dropped is chance.
+
+    Accelerators need batches of a bounded size. `population` is the number of records, under ADD and REMOVE
+    of the larger of the two neighbouring datasets, or a public bound on it.
+
+    >>> TruncatedPoisson(rate=0.01, at_most=150, population=10_000).at_most
+    150
+    """
+
+    spelling: ClassVar[str] = "truncated-poisson"
+
+    rate: float
+    at_most: int
+    population: int
+    exact_rate: Fraction = field(init=False)
+
+    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+
+        def __init__(self, *, rate: float | Fraction, at_most: int, population: int) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._keep("rate", self.rate, _check_rate(self.rate))
+        remedy = "It is how many records a batch holds at most."
+        object.__setattr__(self, "at_most", check.whole(least=1, remedy=remedy, at_most=self.at_most))
+        object.__setattr__(self, "population", _check_population(self.population))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallsInBins:
+    """In each pass every record takes one of `batches` batches, uniformly and on its own; sizes vary.
+
+    Each step releases one batch, so `batches` steps are one pass. Passes follow each other: n steps are
+    n // batches whole passes and the first batches of one more. A pass that was broken off before others
+    counts as a whole one. `batches` is public and must not follow the size of the dataset.
+
+    >>> BallsInBins(batches=1000).rate
+    0.001
+    """
+
+    spelling: ClassVar[str] = "balls-in-bins"
+
+    batches: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", _check_batches(self.batches))
+
+    @property
+    def exact_rate(self) -> Fraction:
+        """1 / batches: how often a record is in a given batch."""
+        return Fraction(1, self.batches)
+
+    @property
+    def rate(self) -> float:
+        """1 / batches, to the nearest float."""
+        return 1 / self.batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomAllocation:
+    """In each pass every record takes `chosen` different ones of `batches` batches, uniformly, on its own.
+
+    Each step releases one batch, so `batches` steps are one pass. With `chosen=1` it is `BallsInBins`.
+
+    >>> RandomAllocation(batches=1000, chosen=5).rate
+    0.005
+    """
+
+    spelling: ClassVar[str] = "random-allocation"
+
+    batches: int
+    chosen: int
+
+    def __post_init__(self) -> None:
+        batches = _check_batches(self.batches)
+        chosen = check.whole(least=1, remedy="It is how many batches a record takes.", chosen=self.chosen)
+        if chosen > batches:
+            must = f"be at most {{batches={batches}}}"
+            raise InvalidSetting("chosen", chosen, must, "A record takes each batch once at most.")
+        object.__setattr__(self, "batches", batches)
+        object.__setattr__(self, "chosen", chosen)
+
+    @property
+    def exact_rate(self) -> Fraction:
+        """chosen / batches: how often a record is in a given batch."""
+        return Fraction(self.chosen, self.batches)
+
+    @property
+    def rate(self) -> float:
+        """chosen / batches, to the nearest float."""
+        return self.chosen / self.batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +182,7 @@ class WithoutReplacement:
     population: int
 
     def __post_init__(self) -> None:
-        population = check.whole(least=1, population=self.population)
-        if population > MOST_RECORDS:
-            must = f"be at most {MOST_RECORDS:g}"
-            raise InvalidSetting("population", population, must, "Nobody has more records.")
+        population = _check_population(self.population)
         batch = check.whole(batch=self.batch)
         if batch > population:
             must = f"be at most {{population={population}}}"
@@ -95,6 +202,32 @@ class WithoutReplacement:
         return self.batch / self.population
 
 
-Sampling = EveryRecord | Poisson | WithoutReplacement
+def _check_rate(rate: float | Fraction) -> float:
+    remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
+    checked, exact = check.probability(remedy=remedy, rate=rate), exactly(rate)
+    if 0 < min(exact, 1 - exact) < LEAST_RATE:
+        must = f"be 0, 1, or {float(LEAST_RATE):g} away from both"
+        raise InvalidSetting("rate", rate, must, remedy)
+    return checked
+
+
+def _check_population(population: int) -> int:
+    checked = check.whole(least=1, population=population)
+    if checked > MOST_RECORDS:
+        raise InvalidSetting(
+            "population", checked, f"be at most {MOST_RECORDS:g}", "Nobody has more records."
+        )
+    return checked
+
+
+def _check_batches(batches: int) -> int:
+    checked = check.whole(least=1, remedy="It is the number of batches in one pass.", batches=batches)
+    if checked > MOST_BATCHES:
+        must, remedy = f"be at most {MOST_BATCHES:.0e}", "Nobody cuts a pass into more."
+        raise InvalidSetting("batches", checked, must, remedy)
+    return checked
+
+
+Sampling = EveryRecord | Poisson | WithoutReplacement | TruncatedPoisson | BallsInBins | RandomAllocation
 
 SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {kind.spelling: kind for kind in get_args(Sampling)}

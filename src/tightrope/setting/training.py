@@ -4,7 +4,7 @@ import math
 import numbers
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics import check
@@ -12,9 +12,12 @@ from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.run import MOST_STEPS, Run, Step
 from tightrope.setting.sampling import (
     SAMPLING_SPELLINGS,
+    BallsInBins,
     EveryRecord,
     Poisson,
+    RandomAllocation,
     Sampling,
+    TruncatedPoisson,
     WithoutReplacement,
 )
 
@@ -78,6 +81,11 @@ class Training:
             drawn = Poisson(rate=Fraction(size, records))
         elif kind is WithoutReplacement:
             drawn = WithoutReplacement(batch=size, population=records)
+        elif kind is BallsInBins:
+            drawn = BallsInBins(batches=math.ceil(Fraction(records, size)))
+        elif kind in (TruncatedPoisson, RandomAllocation):
+            remedy = "Name another sampling, or write Step(mechanism, sampling) * steps."
+            raise InvalidSetting("sampling", self.sampling, "follow from {records} and {batch}", remedy)
         if isinstance(self.sampling, kind) and self.sampling != drawn:
             must, remedy = f"draw {size:,} of {records:,} records", "Pass its kind, or its printed name."
             raise InvalidSetting("sampling", self.sampling, must, remedy)
@@ -184,6 +192,14 @@ def tell_batches(plan: Training) -> str:
             return f"each batch is {plan.batch:,} of {plan.records:,} records, drawn afresh"
         case EveryRecord():
             return f"each batch holds all {plan.records:,} records"
+        case BallsInBins(batches=batches):
+            return f"each record takes one of {batches:,} batches in each epoch"
+        case RandomAllocation(batches=batches, chosen=chosen):
+            return f"each record takes {chosen:,} of {batches:,} batches in each pass"
+        case TruncatedPoisson(at_most=most):
+            joins = f"each record joins a batch with probability {plan.batch}/{plan.records}"
+            return f"{joins}, and a batch keeps at most {most:,}"
+    assert_never(plan.sampling)
 
 
 def _write(number: Fraction) -> str:

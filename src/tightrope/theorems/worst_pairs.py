@@ -10,7 +10,15 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.relation import SUBSTITUTE, Relation
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 
 def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
@@ -22,9 +30,9 @@ def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
     if relation is SUBSTITUTE:
         return 2
     match sampling:
-        case WithoutReplacement():
+        case WithoutReplacement() | TruncatedPoisson():
             return 2
-        case EveryRecord() | Poisson():
+        case EveryRecord() | Poisson() | BallsInBins() | RandomAllocation():
             return 1
     assert_never(sampling)  # a new sampling must say here what a neighbour does to its batches
 

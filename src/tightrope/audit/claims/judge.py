@@ -21,7 +21,15 @@ from tightrope.numerics.text import round_outwards, write_number
 from tightrope.setting.given import as_given
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 from tightrope.theorems.evidence import Evidence
 
 TWO_WAYS = "what draws in one way cannot have drawn all steps of {} samplings: audit each phase by itself"
@@ -227,4 +235,11 @@ def _describe(run: Run) -> str:
             return f"Poisson sampling at rate {write_number(as_given(sampling, 'rate'))}"
         case WithoutReplacement(batch=batch, population=population):
             return f"batches of {batch:,} out of {population:,} without replacement"
+        case TruncatedPoisson(at_most=most):
+            rate = write_number(as_given(sampling, "rate"))
+            return f"Poisson sampling at rate {rate}, at most {most:,} a batch"
+        case BallsInBins(batches=batches):
+            return f"balls in {batches:,} bins"
+        case RandomAllocation(batches=batches, chosen=chosen):
+            return f"{chosen:,} of {batches:,} batches for each record"
     assert_never(sampling)

@@ -285,6 +285,8 @@ def _bound_copies(claim: _Claim) -> ProvedBound:
     if isinstance(sampling, EveryRecord):
         together = claim.bound(move_together(claim.run, copies=claim.copies))
         return ProvedBound(epsilon=together, because=(COPIES_TOGETHER,))
+    if not isinstance(sampling, Poisson | WithoutReplacement):
+        return _give_up("no theorem is about copies of a record under this sampling", 0.0, ())
     lower = _reach_copies(claim, sampling)
     if isinstance(sampling, WithoutReplacement) and claim.relation is not SUBSTITUTE:
         fewer = f"without the {claim.copies:,} copies of a record the rate of the others is another"
