@@ -133,7 +133,7 @@ def test_a_watched_rate_agrees_with_every_rate_it_cannot_exclude() -> None:
     assert low < 0.01 < high
 
     def claimed(rate: float) -> Audit:
-        return judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=rate)) * 500)
+        return judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=rate)) * 2000)
 
     assert claimed(0.01).verdict is Verdict.MATCHES
     assert claimed(0.02).verdict is Verdict.COVERED
@@ -186,7 +186,7 @@ def test_a_recording_of_another_scheme_exits_with_3(tmp_path: Path, shell: Shell
 
 
 def test_a_recording_of_what_was_accounted_exits_with_0(tmp_path: Path, shell: Shell) -> None:
-    sampler = PoissonSampler(records=1000, rate=0.02, steps=2000, seed=3)
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=500, seed=3)
     code, out, err = shell(f"audit {recorded(tmp_path / 'batches.jsonl', sampler, 1000)} {CLAIM}")
     assert (code, err) == (0, "")
     assert "Matches: what runs is what was accounted" in out
@@ -239,7 +239,7 @@ def test_a_rate_that_torch_rounds_up_by_little_is_the_rate_that_was_meant() -> N
 
 def test_a_watched_match_says_what_the_batches_leave_open() -> None:
     finding = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
-    result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 500)
+    result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 2000)
     assert result.verdict is Verdict.MATCHES
     assert result.proved.lower < result.claimed.lower < result.claimed.upper < result.proved.upper
     assert "as far as the batches tell: with confidence 0.999 the rate lies between" in result.sentence

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, assert_never
 
@@ -89,7 +89,9 @@ class Finding:
       other. Bounds under ADD and REMOVE need that wherever batches share an order or a number of draws;
     * `share`: the largest probability that one draw takes a given record (with replacement, with weights);
     * `draws`: how many Poisson draws make one step, each at `rate`;
-    * `rate_range`: the rates that agree with the batches watched (confidence 0.999).
+    * `rate_range`: the rates that agree with the batches watched (confidence 0.999);
+    * `batch_count`: how many batches were watched, or come in one pass over the loader. It is no part of how
+      batches are drawn, so that findings may be equal without it.
     """
 
     scheme: Scheme
@@ -108,6 +110,7 @@ class Finding:
     draws: int | None = None
     rate: float | None = None
     rate_range: tuple[float, float] | None = None
+    batch_count: int | None = field(default=None, compare=False)
     tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -29,6 +29,7 @@ NUMBERS_OF_BATCHES = {
     "share": "largest probability that one draw takes a given record",
     "draws": "draws per step",
     "rate": "rate of one draw",
+    "batch_count": "batches watched, or in one pass",
 }
 CHANGES = {
     "add": "added",

@@ -7,7 +7,7 @@ class Verdict(Enum):
     """How what was accounted stands against what runs. Only what was seen matches or is covered."""
 
     MATCHES = "what runs is what was accounted"
-    COVERED = "what runs is not what was accounted, but costs no more"
+    COVERED = "what was seen is not all that was accounted, or not the same, but costs no more"
     DECLARED = "what is said to run was accounted, or costs no more; nobody looked"
     TOO_SMALL = "the accounted epsilon is certainly too small"
     NOT_PROVEN = "no theorem supports the accounted epsilon"

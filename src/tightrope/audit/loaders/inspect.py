@@ -203,6 +203,7 @@ def skip(finding: Finding, batches: int, *, of: int) -> Finding:
         full=None,
         removal_changes_one_slot=False,
         reshuffles=None,
+        batch_count=left,
     )
     first = f"The first {count(batches, 'batch')} of each pass over this loader are skipped"
     return add_note(finding, f"{first}, {left:,} are left.")
@@ -323,6 +324,7 @@ def _shard_draws(shard: Any, inner: Finding) -> Finding:
         records=inner.records,
         draws=processes,
         rate=inner.rate,
+        batch_count=batches // processes + (left_over > 0),
         notes=inner.notes,
     )
     if not left_over:

@@ -242,7 +242,7 @@ def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
         return tell_unknown(reason, records=records)
     rounded = f"sample_rate is {asked:.10g}; records join at {run:.10g}, since torch compares on a grid."
     notes = (*((rounded,) if run != asked else ()), f"One pass is {count(batches, 'batch')}.")
-    return tell_poisson(Poisson(rate=run), records, notes)
+    return tell_poisson(Poisson(rate=run), records, notes, batch_count=batches)
 
 
 def _read_ours(batch_sampler: Any, records: int) -> Finding:
@@ -255,7 +255,7 @@ def _read_ours(batch_sampler: Any, records: int) -> Finding:
     sampling = drawer.sampling
     notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
     if isinstance(sampling, Poisson):
-        return tell_poisson(sampling, records, notes)
+        return tell_poisson(sampling, records, notes, batch_count=passes.steps)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
     return tell(
         scheme=Scheme.WITHOUT_REPLACEMENT,
@@ -263,6 +263,7 @@ def _read_ours(batch_sampler: Any, records: int) -> Finding:
         sampling=sampling,
         records=records,
         batch=sampling.batch,
+        batch_count=passes.steps,
         notes=notes,
     )
 

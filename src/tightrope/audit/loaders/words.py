@@ -45,7 +45,12 @@ def count(number: int, noun: str) -> str:
 
 
 def tell_poisson(
-    sampling: Poisson, records: int, notes: tuple[str, ...], *, by: str = "This loader"
+    sampling: Poisson,
+    records: int,
+    notes: tuple[str, ...],
+    *,
+    batch_count: int,
+    by: str = "This loader",
 ) -> Finding:
     """The finding that each record joins each batch on its own."""
     joins = f"each of the {count(records, 'record')} joins each batch on its own"
@@ -55,6 +60,7 @@ def tell_poisson(
         sampling=sampling,
         records=records,
         rate=sampling.rate,
+        batch_count=batch_count,
         notes=notes,
     )
 
