@@ -14,7 +14,7 @@ from tightrope.audit.claims.counted import (
     tell_counts,
 )
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
-from tightrope.audit.claims.verdict import Verdict
+from tightrope.audit.claims.verdict import Verdict, refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
@@ -58,6 +58,14 @@ class Audit:
     provided: str = ""
     why_not: str = ""
     without_replacement: Bracket | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the accounted epsilon stands for what runs, as its verdict says."""
+        return self.verdict.holds
+
+    def __bool__(self) -> bool:
+        refuse_truth("an audit", ".holds, or .verdict for what was found")
 
     @property
     def sentence(self) -> str:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.counted import LIKE_WATCHED, WHOLE_PASSES
+from tightrope.audit.claims.verdict import refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
@@ -52,6 +53,9 @@ class ProvedBound:
     because: tuple[Evidence, ...] = ()
     provided: str = ""
     why_not: str = ""
+
+    def __bool__(self) -> bool:
+        refuse_truth("a proved bound", ".epsilon.upper, which is infinite where nothing is proved")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,14 @@
 """What an audit can say."""
 
 from enum import Enum
+from typing import NoReturn
+
+from tightrope.errors import UncertainComparison
+
+
+def refuse_truth(what: str, ask: str) -> NoReturn:
+    """Raise where a result is asked whether it is true, which Python would otherwise affirm of any object."""
+    raise UncertainComparison(f"{what} is neither true nor false", f"Ask {ask}.")
 
 
 class Verdict(Enum):
@@ -15,6 +23,9 @@ class Verdict(Enum):
 
     def __repr__(self) -> str:
         return self.name
+
+    def __bool__(self) -> bool:
+        refuse_truth(f"the verdict {self.name}", ".holds, or compare it: verdict is Verdict.MATCHES")
 
     @property
     def holds(self) -> bool:
