@@ -9,7 +9,7 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.collating import tell_collate
 from tightrope.audit.loaders.cuts import Cut
 from tightrope.audit.loaders.datasets import RecordCopies, count_copies
-from tightrope.audit.loaders.samplers import BATCH_SAMPLERS
+from tightrope.audit.loaders.samplers import BATCH_SAMPLERS, OUR_SAMPLERS, SHARE, read_passes
 from tightrope.audit.loaders.strategies import STRATEGIES
 from tightrope.audit.loaders.words import (
     count,
@@ -23,6 +23,10 @@ from tightrope.audit.loaders.words import (
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
+UNSEEN_DATASET = (
+    "Cannot be seen: the dataset, whether it has these records or gives one of them under two indices, and "
+    "the loader that reads it."
+)
 SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
 
 
@@ -35,6 +39,7 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     of your own that gives one record under two indices, a `collate_fn` that mixes records, a training loop
     that stops early, and other processes that draw on their own.
 
+    A sampler of `tightrope.samplers`, or a share of one, is read for what it says; its dataset is not seen.
     A batch selection strategy of jax_privacy is read too. It holds no dataset: `records` says how many
     examples its `batch_iterator` is given.
     """
@@ -44,17 +49,24 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     if hasattr(loader, "batch_iterator") and not isinstance(loader, type):
         return tell_unread(loader, role="strategy", records=records)
     if records is not None:
-        raise InvalidSetting("records", records, "be left out", "The dataset of the loader tells it.")
+        raise InvalidSetting("records", records, "be left out", "The loader or the sampler tells it.")
+    if kind_of(loader) in (SHARE, *OUR_SAMPLERS):
+        return _read_sampler(loader)
     reader = LOADERS.get(kind_of(loader))
     if reader:
         return reader(loader)
     if not _looks_like_a_loader(loader):
         remedy = (
-            "Pass the DataLoader that the training iterates over, a strategy of jax_privacy, or what "
-            "watch(batches, records=...) finds in the index batches."
+            "Pass the DataLoader that the training iterates over, a sampler of tightrope.samplers, a "
+            "strategy of jax_privacy, or what watch(batches, records=...) finds in the index batches."
         )
         raise refuse("be a torch DataLoader", name_class(loader), remedy)
     return tell_unread(loader, role="loader")
+
+
+def _read_sampler(passes: Any) -> Finding:
+    finding = read_passes(passes, passes.records, by="This sampler")
+    return finding if finding.scheme is Scheme.UNKNOWN else add_note(finding, UNSEEN_DATASET)
 
 
 def _check_records(records: int | None) -> int:

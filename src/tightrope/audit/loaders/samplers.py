@@ -246,7 +246,11 @@ def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
 
 
 def _read_ours(batch_sampler: Any, records: int) -> Finding:
-    passes = batch_sampler.sampler
+    return read_passes(batch_sampler.sampler, records)
+
+
+def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Finding:
+    """What a sampler of ours, or a share of one, draws from a dataset of `records` records."""
     shared = kind_of(passes) == SHARE
     drawer = passes.sampler if shared else passes
     if kind_of(drawer) not in OUR_SAMPLERS:
@@ -255,11 +259,11 @@ def _read_ours(batch_sampler: Any, records: int) -> Finding:
     sampling = drawer.sampling
     notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
     if isinstance(sampling, Poisson):
-        return tell_poisson(sampling, records, notes, batch_count=passes.steps)
+        return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
     return tell(
         scheme=Scheme.WITHOUT_REPLACEMENT,
-        sentence=f"This loader draws {batch} without replacement, afresh at every step.",
+        sentence=f"{by} draws {batch} without replacement, afresh at every step.",
         sampling=sampling,
         records=records,
         batch=sampling.batch,
