@@ -153,11 +153,10 @@ def audit(
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader or a sampler of `tightrope.samplers` (both are inspected), a batch
-    selection strategy of jax_privacy (likewise; say from how many `records` it draws), the path of a recording
-    (it is watched), or a `Finding`. Every batch of a recording, and of one pass over a loader, is a step:
-    more of them than `run` has steps are no match. A recording of fewer batches shows part of the run, which
-    can be covered, and does not match.
+    `loader` is a torch DataLoader or a sampler of `tightrope.samplers` (both are inspected), a strategy of
+    jax_privacy (likewise; say from how many `records` it draws), the path of a recording (it is watched), or
+    a `Finding`. Every batch of a recording, and of one pass over a loader, is a step: more of them than `run`
+    has steps are no match. A recording of fewer batches shows part of the run: it is covered and no match.
     The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
