@@ -220,6 +220,20 @@ def test_a_wrong_recording_is_refused_and_left_alone(
     assert path.read_bytes() == before
 
 
+def test_a_file_as_help_describes_it_is_read(tmp_path: Path, shell: Shell) -> None:
+    _, told, _ = shell("audit --help")
+    assert "a header, then one JSON list per line" in (flat := " ".join(told.replace("│", " ").split()))
+    assert "The header may be missing where --records is given." in flat
+    path = tmp_path / "batches.jsonl"
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=500, seed=3)
+    path.write_text("".join(f"{batch.tolist()}\n" for batch in sampler))
+    sized = CLAIM.replace("--rate 0.02", "--records 1000 --batch 20")
+    code, out, err = shell(f"audit {path} {sized}")
+    assert (code, err, out.startswith("Matches: ")) == (0, "", True)
+    code, _, err = shell(f"audit {path} {CLAIM}")
+    assert (code, "Bare lists of indices are read with --records 60000." in err) == (2, True)
+
+
 def test_a_missing_recording_is_refused(tmp_path: Path, shell: Shell) -> None:
     code, out, err = shell(f"audit {tmp_path / 'nothing.jsonl'} {CLAIM}")
     assert (code, out) == (2, "")
