@@ -147,9 +147,7 @@ def test_lists_without_a_header_are_read_where_the_size_of_the_dataset_is_said(p
     assert watch(path, records=10).batch_count == 3
     with pytest.raises(InvalidSetting, match=r"is no recording: .* are read with records=60000"):
         watch(path)
-    with pytest.raises(
-        InvalidSetting, match=r"line 3: batches\[2\] must hold indices below records=9"
-    ):
+    with pytest.raises(InvalidSetting, match=r"line 3: batches\[2\] must hold indices below records=9"):
         watch(path, records=9)
 
 
