@@ -141,6 +141,22 @@ def test_a_watched_rate_agrees_with_every_rate_it_cannot_exclude() -> None:
     assert "confidence" in claimed(0.005).sentence
 
 
+@pytest.mark.parametrize("scheme", [Scheme.UNKNOWN, Scheme.SHUFFLE, Scheme.WITHOUT_REPLACEMENT])
+def test_a_finding_that_names_two_ways_to_draw_is_no_match(scheme: Scheme) -> None:
+    """A shuffle, or nothing known at all, matched for the sampling beside it."""
+    with pytest.raises(tr.InvalidSetting, match=f"name one way .* the scheme {scheme.name} beside"):
+        judged(found(scheme=scheme, sampling=tr.Poisson(rate=1e-3)))
+
+
+@pytest.mark.parametrize("rates", [(1e-9, 1e-8), (0.9, 1e-8)])
+def test_a_range_that_does_not_hold_its_rate_covers_nothing(rates: tuple[float, float]) -> None:
+    elsewhere = found(
+        scheme=Scheme.POISSON, how=How.WATCHED, sampling=tr.Poisson(rate=1e-3), rate_range=rates
+    )
+    with pytest.raises(tr.InvalidSetting, match="finding must have a range of rates that holds its rate"):
+        judged(elsewhere)
+
+
 def test_relation_and_run_are_wanted() -> None:
     with pytest.raises(TypeError, match="relation"):
         audit(SHUFFLED, ANCHOR, delta=1e-6)  # type: ignore[call-arg]

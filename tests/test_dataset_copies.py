@@ -338,6 +338,12 @@ ROWS = torch.randn(10, 3)
         ([*(minority := [(ROWS[0], 1), (ROWS[1], 1)]) * 8, (ROWS[2], 0)], 8, 3),
         ([(row, 0) for row in ROWS], 1, 10),
         ([1, 1, 1], 1, 3),
+        (ROWS.numpy(), 1, 10),
+        (np.broadcast_to(np.zeros(2), (10, 2)), 10, 1),
+        (ROWS[:1].expand(10, 3), 10, 1),
+        (ConcatDataset([ROWS.numpy()[:8], ROWS.numpy()[2:]]), 2, 10),
+        (ConcatDataset([(flat := np.arange(10.0))[:8], flat[8:]]), 1, 10),
+        (np.array([one := object(), one, object()], dtype=object), 2, 2),
     ],
 )
 def test_parts_of_the_same_memory_and_the_same_objects_are_the_same_records(

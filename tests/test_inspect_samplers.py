@@ -47,6 +47,31 @@ def test_a_sampler_says_by_itself_from_how_many_records_it_draws() -> None:
         inspect_loader(sampler, records=1000)
 
 
+@pytest.mark.parametrize("method", ["_draw", "_hand_out"])
+def test_a_sampler_whose_method_was_replaced_is_not_known_by_its_class(method: str) -> None:
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=7)
+    setattr(sampler, method, lambda *_: [1, 2, 3])
+    finding = inspect_loader(sampler)
+    assert (finding.scheme, finding.sampling) == (Scheme.UNKNOWN, None)
+    assert f"a PoissonSampler whose {method} was replaced" in finding.sentence
+
+
+def test_a_share_of_a_sampler_whose_method_was_replaced_is_not_known_either() -> None:
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=7, seed=1)
+    share = sampler.share(rank=0, ranks=2)
+    sampler._draw = lambda _: None  # type: ignore
+    assert inspect_loader(share).scheme is Scheme.UNKNOWN
+
+
+def test_a_seed_is_said() -> None:
+    seeded = inspect_loader(PoissonSampler(records=1000, rate=0.02, steps=7, seed=1))
+    fresh = inspect_loader(PoissonSampler(records=1000, rate=0.02, steps=7))
+    assert [any("follow from a seed" in note for note in one.notes) for one in (seeded, fresh)] == [
+        True,
+        False,
+    ]
+
+
 def test_what_looks_like_one_of_our_samplers_is_not_taken_for_one() -> None:
     class Quiet:
         records, steps, sampling = 1000, 7, tr.Poisson(rate=0.02)

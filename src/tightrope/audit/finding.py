@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, assert_never
 
+from tightrope.errors import Described, InvalidSetting
 from tightrope.setting.plain import plain_setting, sampling_of
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 
@@ -46,6 +47,20 @@ def scheme_of(sampling: Sampling) -> Scheme:
         case WithoutReplacement():
             return Scheme.WITHOUT_REPLACEMENT
     assert_never(sampling)
+
+
+def check_finding(finding: "Finding") -> "Finding":
+    """The finding, unless it says two things about how batches are drawn."""
+    sampling, rates, remedy = finding.sampling, finding.rate_range, "Pass what inspect_loader or watch found."
+    if sampling is not None and scheme_of(sampling) is not finding.scheme:
+        said = Described(f"the scheme {finding.scheme.name} beside {sampling!r}")
+        raise InvalidSetting("finding", said, "name one way to draw batches", remedy)
+    if rates is None:
+        return finding
+    if not isinstance(sampling, Poisson) or not rates[0] <= sampling.rate <= rates[1]:
+        said = Described(f"rates from {rates[0]} to {rates[1]} beside {sampling!r}")
+        raise InvalidSetting("finding", said, "have a range of rates that holds its rate", remedy)
+    return finding
 
 
 class How(Enum):

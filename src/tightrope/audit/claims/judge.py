@@ -15,7 +15,7 @@ from tightrope.audit.claims.counted import (
 )
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
 from tightrope.audit.claims.verdict import Verdict, refuse_truth
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.finding import Finding, How, Scheme, check_finding
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
 from tightrope.audit.recordings.naming import CONFIDENCE
@@ -217,7 +217,7 @@ def _find(loader: object, records: int | None) -> Finding:
     if records is not None:
         remedy = "Findings and recordings say it themselves."
         raise InvalidSetting("records", records, "be left out", remedy)
-    return loader if isinstance(loader, Finding) else watch(loader)
+    return check_finding(loader) if isinstance(loader, Finding) else watch(loader)
 
 
 def _all_agree(run: Run, finding: Finding) -> bool:

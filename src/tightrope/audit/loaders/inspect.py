@@ -17,6 +17,7 @@ from tightrope.audit.loaders.words import (
     name_class,
     refuse,
     tell,
+    tell_replaced,
     tell_unknown,
     tell_unread,
 )
@@ -54,7 +55,7 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
         return _read_sampler(loader)
     reader = LOADERS.get(kind_of(loader))
     if reader:
-        return reader(loader)
+        return tell_replaced(loader, role="loader") or reader(loader)
     if not _looks_like_a_loader(loader):
         remedy = (
             "Pass the DataLoader that the training iterates over, a sampler of tightrope.samplers, a "
@@ -164,6 +165,8 @@ LOADERS: dict[str, Callable[[Any], Finding]] = {
 def read_batch_sampler(batch_sampler: Any, records: int) -> Cut | Finding:
     """What a batch sampler over `records` records yields, all processes together."""
     kind = kind_of(batch_sampler)
+    if replaced := tell_replaced(batch_sampler, role="batch sampler", records=records):
+        return replaced
     reader = BATCH_SAMPLERS.get(kind) or WRAPPERS.get(kind)
     if reader is None:
         return tell_unread(batch_sampler, role="batch sampler", records=records)

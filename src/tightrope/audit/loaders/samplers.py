@@ -20,6 +20,7 @@ from tightrope.audit.loaders.words import (
     refuse_size,
     tell,
     tell_poisson,
+    tell_replaced,
     tell_unknown,
     tell_unread,
 )
@@ -31,11 +32,15 @@ from tightrope.setting.sampling import Poisson
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
 
+SEEDED = "Batches follow from a seed: to anyone who knows it, nothing was drawn at random."
+
 # index samplers
 
 
 def read_order(sampler: Any, records: int) -> Stream | Finding:
     """What one pass over an index sampler yields, or the finding that this is not known."""
+    if replaced := tell_replaced(sampler, role="sampler", records=records):
+        return replaced
     reader = ORDERS.get(kind_of(sampler))
     return reader(sampler, records) if reader else tell_unread(sampler, role="sampler", records=records)
 
@@ -255,9 +260,13 @@ def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Findin
     drawer = passes.sampler if shared else passes
     if kind_of(drawer) not in OUR_SAMPLERS:
         return tell_unread(drawer, role="sampler", records=records)
+    for part in (passes, drawer):
+        if replaced := tell_replaced(part, role="sampler", records=records):
+            return replaced
     check_size(drawer, drawer.records, records)
     sampling = drawer.sampling
     notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
+    notes += (SEEDED,) if passes.fingerprint().seed else ()
     if isinstance(sampling, Poisson):
         return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
