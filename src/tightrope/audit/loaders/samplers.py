@@ -265,8 +265,8 @@ def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Findin
             return replaced
     check_size(drawer, drawer.records, records)
     sampling = drawer.sampling
-    notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
-    notes += (SEEDED,) if passes.fingerprint().seed else ()
+    ranked = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
+    notes = (*ranked, SEEDED) if passes.fingerprint().seed else ranked
     if isinstance(sampling, Poisson):
         return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
