@@ -166,11 +166,12 @@ class NotedDraws:
         self, batches: Iterable[Any], loader_pass: LoaderPass, fetched: deque[HandedBatch]
     ) -> Iterator[Any]:
         watched, opening = self._watched, self._watched.begin_opening()
+        draw = watched.counter.draw
         for indices in batches:
             if opening is not None and opening.ends_with(indices):
                 watched.compare_opening(opening.digest)
                 opening = None
-            fetched.append(watched.counter.draw(loader_pass, len(indices)))
+            fetched.append(draw(loader_pass, len(indices)))
             yield indices
 
     def __len__(self) -> int:

@@ -1,5 +1,6 @@
 """What a training loop does, told as it happens, as a verdict on each step."""
 
+from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -45,7 +46,7 @@ class StepTally:
         self._matches = 0
         self._counts = {verdict.name: 0 for verdict in StepVerdict}
         self._epochs: set[tuple[LoaderPass, int]] = set()
-        self._latest_pass: LoaderPass | None = None
+        self._latest_pass: LoaderPass | None = None  # all of which is one epoch
         self._why = ""
 
     def count(self, step: CheckedStep) -> None:
@@ -59,12 +60,12 @@ class StepTally:
 
     def count_match(self, draw: Draw) -> None:
         """One more step, on the records of this draw."""
-        if self.epoch or draw.loader_pass is not self._latest_pass:
+        if draw.loader_pass is not self._latest_pass:
             self._note_epoch(draw)
         self._matches += 1
 
     def _note_epoch(self, draw: Draw) -> None:
-        self._latest_pass = draw.loader_pass
+        self._latest_pass = None if self.epoch else draw.loader_pass
         self._epochs.add((draw.loader_pass, draw.place // self.epoch if self.epoch else 0))
 
     def summary(self) -> StepsSummary:
@@ -120,7 +121,8 @@ class StepChecks:
         self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
         self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
         self.fault = ""  # why no step matches from now on: the loader no longer draws as was found
-        self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
+        # handed over since the last step, the latest last
+        self._at_hand: deque[HandedBatch] = deque(maxlen=MOST_AT_HAND)
         self.inputs: list[_Inputs] = []  # forward passes of which no gradients are held yet
         self._held: list[_Gradients] = []
         self._judged: CheckedStep | None = None
@@ -130,8 +132,6 @@ class StepChecks:
     def hand_over(self, batch: HandedBatch) -> None:
         """The training loop gets this batch."""
         self._at_hand.append(batch)
-        if len(self._at_hand) > MOST_AT_HAND:
-            del self._at_hand[0]
 
     def end_pass(self) -> None:
         """The loop asked for more batches than there are: what it has not stepped on was not for training."""
@@ -197,13 +197,12 @@ class StepChecks:
 
     def match_usual(self, batch: HandedBatch, gradients: int) -> bool:
         """Hold the gradients of one forward pass if that makes a step on one whole fresh draw, and say so."""
-        draw = batch.draw
-        if gradients != draw.size or batch.records != gradients or draw.is_used:
+        if type(batch) is not Draw or gradients != batch.size or batch.is_used:
             return False
         if self._held or self.inputs or self.blind or self.caveat or self.fault:
             return False
         self._judged = None
-        self.usual = draw
+        self.usual = batch
         return True
 
     def take_usual_step(self) -> None:
@@ -223,7 +222,7 @@ class StepChecks:
 
     def _presume(self, batches: int) -> tuple[_Inputs, ...]:
         """The inputs of gradients whose forward passes were not seen: the batches handed over last."""
-        behind: list[HandedBatch | None] = [*self._at_hand[-batches:]] or [None]
+        behind: list[HandedBatch | None] = [*self._at_hand][-batches:] or [None]
         return tuple(_Inputs(batch, seen=False, records=None) for batch in behind)
 
     def _judge(self) -> CheckedStep:

@@ -19,7 +19,8 @@ class Draw:
     """One draw of a loader: `size` records (on this rank), which one step may use once.
 
     `number` counts the draws of the loader from 0, and `place` those of its pass. Two draws are never equal:
-    each is a token that the step which uses it stamps.
+    each is a token that the step which uses it stamps. It is also the batch that holds all of its records, as
+    most batches do: a second object for each would cost a third of what telling of it costs.
     """
 
     __slots__ = ("is_used", "loader_pass", "number", "place", "size")
@@ -32,21 +33,46 @@ class Draw:
         self.place = loader_pass.draws
         loader_pass.draws += 1
 
+    start = 0
+
+    @property
+    def draw(self) -> "Draw":
+        """Itself."""
+        return self
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return self.size
+
+    def cut(self, start: int, records: int) -> "HandedBatch":
+        """Some of its records."""
+        is_whole = start == 0 and records == self.size
+        return self if is_whole else DrawPart(self, start, records)
+
     def __repr__(self) -> str:
         used = ", used" if self.is_used else ""
         return f"Draw(number={self.number}, size={self.size}{used})"
 
 
-class HandedBatch(NamedTuple):  # one for each batch, and made in a third of the time of a dataclass
-    """What reached the training loop: `records` records of one draw, from its record `start` on."""
+class DrawPart(NamedTuple):
+    """Some of a draw: `records` records, from its record `start` on."""
 
     draw: Draw
     start: int
     records: int
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a step used the draw."""
+        return self.draw.is_used
+
     def cut(self, start: int, records: int) -> "HandedBatch":
         """Some of its records, counted from its own first one."""
-        return HandedBatch(self.draw, self.start + start, records)
+        return self.draw.cut(self.start + start, records)
+
+
+HandedBatch = Draw | DrawPart  # what reached the training loop
 
 
 class DrawCounter:
@@ -54,7 +80,7 @@ class DrawCounter:
 
     >>> counter = DrawCounter()
     >>> counter.draw(counter.begin_pass(), 3)
-    HandedBatch(draw=Draw(number=0, size=3), start=0, records=3)
+    Draw(number=0, size=3)
     """
 
     def __init__(self) -> None:
@@ -64,6 +90,6 @@ class DrawCounter:
         """A new pass."""
         return LoaderPass(next(self._passes))
 
-    def draw(self, loader_pass: LoaderPass, size: int) -> HandedBatch:
-        """The next draw, of so many records, all of it in one batch."""
-        return HandedBatch(Draw(next(self._draws), size, loader_pass), 0, size)
+    def draw(self, loader_pass: LoaderPass, size: int) -> Draw:
+        """The next draw, of so many records."""
+        return Draw(next(self._draws), size, loader_pass)

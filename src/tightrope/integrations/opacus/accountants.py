@@ -142,14 +142,18 @@ class OpacusAccountant(IAccountant):
         rate = float(sample_rate) if sampling is None else sampling.rate
         usual = RecordedKind(math.nan, rate, finding)
 
+        noise, waiting = usual.noise, self._waiting
+
         def record(optimizer: Any) -> None:
-            nonlocal usual
-            if is_usual(optimizer):
-                if optimizer.noise_multiplier != usual.noise:
-                    usual = RecordedKind(float(optimizer.noise_multiplier), rate, finding)
-                self._waiting.add(usual)
-            else:
+            nonlocal usual, noise
+            if not is_usual(optimizer):
                 self._record_step(optimizer, finding, rate)
+            elif optimizer.noise_multiplier == noise and waiting.kind is usual:
+                waiting.times += 1
+            else:
+                noise = float(optimizer.noise_multiplier)
+                usual = RecordedKind(noise, rate, finding)
+                waiting.add(usual)
 
         return record
 

@@ -1,5 +1,6 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -106,9 +107,17 @@ class LedgerAccountant(IAccountant):
         def make_step(noise: float, draws: int) -> Step:
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
+        noise, usual, waiting = math.nan, None, self._waiting
+
         def record(optimizer: Any) -> None:
+            nonlocal noise, usual
             if checks.usual is not None:
-                self._waiting.add(make_step(optimizer.noise_multiplier, 1))
+                if optimizer.noise_multiplier == noise and waiting.kind is usual:
+                    waiting.times += 1
+                else:
+                    noise = float(optimizer.noise_multiplier)
+                    usual = make_step(noise, 1)
+                    waiting.add(usual)
                 return
             draws = count_draws(optimizer, checks.judge())
             self.shared_noise |= draws > 1

@@ -52,7 +52,7 @@ class PrivateWatch(TrainingWatch):
             # Is it the usual step, with one gradient for each record of the only batch that the model saw?
             if batch is None or type(gradients) is not Tensor or first.summed_grad is not None:
                 return prepare_any(closure)
-            if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.size(0)):
+            if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.shape[0]):
                 return prepare_any(closure)
             self._whole = None
             if self.on_step is not None:
@@ -142,8 +142,10 @@ def check_step(optimizer: Any) -> CheckedStep | None:
 
 def is_usual(optimizer: Any) -> bool:
     """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
-    watch = getattr(optimizer, WATCH, None)
-    return watch is not None and watch.checks.usual is not None
+    try:
+        return optimizer.tightrope_watch.checks.usual is not None
+    except AttributeError:
+        return False
 
 
 def clips_adaptively(optimizer: Any) -> bool:

@@ -14,20 +14,20 @@ class WaitingSteps(Generic[Kind]):
 
     def __init__(self, record: Callable[[Kind, int], None]) -> None:
         self._record = record
-        self._kind: Kind | None = None
-        self._times = 0
+        self.kind: Kind | None = None
+        self.times = 0
 
     def add(self, kind: Kind) -> None:
         """One more step of this kind."""
-        if kind is self._kind:
-            self._times += 1
+        if kind is self.kind:
+            self.times += 1
         else:
             self.flush()
-            self._kind, self._times = kind, 1
+            self.kind, self.times = kind, 1
 
     def flush(self) -> None:
         """Record them."""
-        kind, times = self._kind, self._times
-        self._kind, self._times = None, 0
+        kind, times = self.kind, self.times
+        self.kind, self.times = None, 0
         if kind is not None and times:
             self._record(kind, times)
