@@ -1,10 +1,10 @@
 """What accounting and checking cost in the training loop of examples/opacus_after.py, as a share of one step.
 
 Everything that they add is timed inside the real loop and set against the steps around it: two noisy totals,
-with and without them, differ by more than they cost. What stands around a function of torch or Opacus is timed
-around it, less the function. The clock is timed in the same loop, and taken off. Batches are let go outside
-the clocks: a watched loop frees them two steps later than another one, not more often. Wall time; nothing here
-is a test.
+with and without them, differ by more than they cost. What stands around a function of torch or Opacus is
+timed with it, less the function. The clock is timed in the same loop, and taken off. Batches are let go
+outside the clocks: a watched loop frees them two steps later than another one, not more often. Wall time;
+nothing here is a test.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def timing(found: Measured) -> Iterator[None]:
     from opacus.optimizers import DPOptimizer
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-    from tightrope.audit.steps.draws import DrawCounter
+    from tightrope.audit.steps.draws import Draw
     from tightrope.integrations.torch_loaders import HandingIterator
     from tightrope.integrations.training import TrainingWatch, WatchedForward
 
@@ -108,7 +108,7 @@ def timing(found: Measured) -> Iterator[None]:
         (TrainingWatch, "_see_part", "_see_part"),
         (_BaseDataLoaderIter, "__next__", "next of torch"),
         (HandingIterator, "__next__", "next"),
-        (DrawCounter, "draw", "draw"),
+        (Draw, "__init__", "draw"),
     ]
     originals = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     for owner, attribute, name in places:

@@ -38,7 +38,15 @@ class HandedTensors:
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        kept = _read_usual(batch, data) or _read_nested(batch, data)
+        try:
+            if type(data) is not list:
+                raise AttributeError
+            versions = []  # of a list of tensors, which a batch usually is
+            for tensor in data:
+                versions.append(tensor._version)  # noqa: PERF401  # a comprehension is a call
+            kept: KeptTensors = batch, data[:], versions  # the loop may put others into its list
+        except (AttributeError, RuntimeError):
+            kept = _read_nested(batch, data)
         earlier = self._earlier
         if earlier is not None and not earlier[0].is_used:
             self._keep_while_alive(earlier)  # first: another thread may look for it meanwhile
@@ -94,19 +102,6 @@ def _unwrap(tensor: Tensor) -> Tensor:
     while is_functorch_wrapped_tensor(tensor):
         tensor = get_unwrapped(tensor)
     return tensor
-
-
-def _read_usual(batch: HandedBatch, data: Any) -> KeptTensors | None:
-    """The tensors of a batch that is a list of them, as it usually is."""
-    if type(data) is not list:
-        return None
-    try:
-        versions = []
-        for tensor in data:
-            versions.append(tensor._version)
-        return batch, data[:], versions  # the loop may put others into its list
-    except (AttributeError, RuntimeError):
-        return None
 
 
 def _read_nested(batch: HandedBatch, data: Any) -> KeptTensors:

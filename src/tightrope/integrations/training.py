@@ -94,8 +94,8 @@ class TrainingWatch:
 
     def hand_over(self, batch: HandedBatch, data: Any) -> None:
         """The training loop gets `data`, which is `batch`."""
+        self.checks.at_hand.append(batch)
         self._tensors.remember(batch, data)
-        self.checks.hand_over(batch)
 
     def end_pass(self) -> None:
         """The training loop asked for a batch after the last one."""
@@ -202,13 +202,14 @@ class WatchedForward:
         watch = self._watch
         if watch is None:
             return self._forward(*args, **kwargs)
-        watch._depth += 1
+        depth = watch._depth
+        watch._depth = depth + 1
         try:
-            if watch._depth == 1 and self._model.training and _is_grad_enabled():
+            if not depth and self._model.training and _is_grad_enabled():
                 watch._see_call(args, kwargs)
             return self._forward(*args, **kwargs)
         finally:
-            watch._depth -= 1
+            watch._depth = depth
 
     def remove(self) -> None:
         """Tell nobody from now on; another one may have been put on top of it."""

@@ -1,17 +1,26 @@
 """Tokens: what one draw of a loader is, wherever its records travel."""
 
+from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple, final
 
 
 @final
 class LoaderPass:
-    """One pass over a loader, and the number of draws that were made in it."""
+    """One pass over a loader: how many draws were made in it, and the `numbers` of those to come.
 
-    __slots__ = ("draws", "number")
+    All passes over a loader share their `numbers`, of which each is taken once, whatever threads ask.
 
-    def __init__(self, number: int) -> None:
-        self.number, self.draws = number, 0
+    >>> first = LoaderPass()
+    >>> Draw(first, 3), Draw(first, 0), Draw(LoaderPass(first.numbers), 2)
+    (Draw(number=0, size=3), Draw(number=1, size=0), Draw(number=2, size=2))
+    """
+
+    __slots__ = ("draws", "numbers")
+
+    def __init__(self, numbers: Iterator[int] | None = None) -> None:
+        self.numbers: Iterator[int] = count() if numbers is None else numbers
+        self.draws = 0
 
 
 @final
@@ -25,8 +34,8 @@ class Draw:
 
     __slots__ = ("is_used", "loader_pass", "number", "place", "size")
 
-    def __init__(self, number: int, size: int, loader_pass: LoaderPass) -> None:
-        self.number = number
+    def __init__(self, loader_pass: LoaderPass, size: int) -> None:
+        self.number = next(loader_pass.numbers)
         self.size = size
         self.is_used = False
         self.loader_pass = loader_pass
@@ -73,23 +82,3 @@ class DrawPart(NamedTuple):
 
 
 HandedBatch = Draw | DrawPart  # what reached the training loop
-
-
-class DrawCounter:
-    """Numbers the passes over a loader and its draws, each once, whatever threads ask.
-
-    >>> counter = DrawCounter()
-    >>> counter.draw(counter.begin_pass(), 3)
-    Draw(number=0, size=3)
-    """
-
-    def __init__(self) -> None:
-        self._passes, self._draws = count(), count()
-
-    def begin_pass(self) -> LoaderPass:
-        """A new pass."""
-        return LoaderPass(next(self._passes))
-
-    def draw(self, loader_pass: LoaderPass, size: int) -> Draw:
-        """The next draw, of so many records."""
-        return Draw(next(self._draws), size, loader_pass)

@@ -1,6 +1,5 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -107,23 +106,12 @@ class LedgerAccountant(IAccountant):
         def make_step(noise: float, draws: int) -> Step:
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
-        noise, usual, waiting = math.nan, None, self._waiting
-
-        def record(optimizer: Any) -> None:
-            nonlocal noise, usual
-            if checks.usual is not None:
-                if optimizer.noise_multiplier == noise and waiting.kind is usual:
-                    waiting.times += 1
-                else:
-                    noise = float(optimizer.noise_multiplier)
-                    usual = make_step(noise, 1)
-                    waiting.add(usual)
-                return
+        def record_other(optimizer: Any) -> None:
             draws = count_draws(optimizer, checks.judge())
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
 
-        return record
+        return self._waiting.hook(usual=lambda noise: make_step(noise, 1), other=record_other)
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""

@@ -140,14 +140,6 @@ def check_step(optimizer: Any) -> CheckedStep | None:
     return watch.checks.judge() if isinstance(watch, PrivateWatch) else None
 
 
-def is_usual(optimizer: Any) -> bool:
-    """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
-    try:
-        return optimizer.tightrope_watch.checks.usual is not None
-    except AttributeError:
-        return False
-
-
 def clips_adaptively(optimizer: Any) -> bool:
     """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
     known = vars(optimizer)

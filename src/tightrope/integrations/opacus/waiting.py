@@ -1,7 +1,8 @@
 """Usual steps, counted now and recorded later."""
 
+import math
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Kind = TypeVar("Kind")
 
@@ -14,20 +15,37 @@ class WaitingSteps(Generic[Kind]):
 
     def __init__(self, record: Callable[[Kind, int], None]) -> None:
         self._record = record
-        self.kind: Kind | None = None
-        self.times = 0
+        self._kind: Kind | None = None
+        self._times = 0
 
-    def add(self, kind: Kind) -> None:
-        """One more step of this kind."""
-        if kind is self.kind:
-            self.times += 1
-        else:
-            self.flush()
-            self.kind, self.times = kind, 1
+    def hook(self, *, usual: Callable[[float], Kind], other: Callable[[Any], None]) -> Callable[[Any], None]:
+        """What an optimizer calls at each step: a usual one waits, any other is recorded by `other`.
+
+        `usual` makes the kind from the noise multiplier of the step.
+        """
+        latest_noise, latest = math.nan, None
+
+        def record(optimizer: Any) -> None:
+            nonlocal latest_noise, latest
+            try:
+                is_usual = optimizer.tightrope_watch.checks.usual is not None
+            except AttributeError:  # nobody watches it
+                is_usual = False
+            if not is_usual:
+                other(optimizer)
+            elif optimizer.noise_multiplier == latest_noise and self._kind is latest:
+                self._times += 1
+            else:
+                self.flush()
+                latest_noise = float(optimizer.noise_multiplier)
+                self._kind, self._times = usual(latest_noise), 1
+                latest = self._kind
+
+        return record
 
     def flush(self) -> None:
         """Record them."""
-        kind, times = self.kind, self.times
-        self.kind, self.times = None, 0
+        kind, times = self._kind, self._times
+        self._kind, self._times = None, 0
         if kind is not None and times:
             self._record(kind, times)
