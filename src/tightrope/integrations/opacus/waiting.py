@@ -17,11 +17,12 @@ class WaitingSteps(Generic[Kind]):
         self._record = record
         self._kind: Kind | None = None
         self._times = 0
+        self.most: float = math.inf  # steps that may wait together: after them `usual` is asked anew
 
     def hook(self, *, usual: Callable[[float], Kind], other: Callable[[Any], None]) -> Callable[[Any], None]:
         """What an optimizer calls at each step: a usual one waits, any other is recorded by `other`.
 
-        `usual` makes the kind from the noise multiplier of the step.
+        `usual` makes the kind of the steps to come from the noise of the first; nothing waits at that time.
         """
         latest_noise, latest = math.nan, None
 
@@ -33,7 +34,11 @@ class WaitingSteps(Generic[Kind]):
                 is_usual = False
             if not is_usual:
                 other(optimizer)
-            elif optimizer.noise_multiplier == latest_noise and self._kind is latest:
+            elif (
+                optimizer.noise_multiplier == latest_noise
+                and self._kind is latest
+                and self._times < self.most
+            ):
                 self._times += 1
             else:
                 self.flush()
