@@ -112,6 +112,11 @@ class TrainingWatch:
         batch, records = self._tensors.find(inputs)
         self.checks.see_inputs(batch, records=records)
 
+    def lose_sight(self) -> None:
+        """A forward pass for training of which nobody can tell what it is on."""
+        self._look_again()
+        self.checks.see_inputs(None)
+
     def judge_step(self) -> None:
         """A step is about to be taken with the gradients held now: refuse it, or tell of it."""
         step = self.checks.judge()
@@ -202,14 +207,16 @@ class WatchedForward:
         watch = self._watch
         if watch is None:
             return self._forward(*args, **kwargs)
-        depth = watch._depth
-        watch._depth = depth + 1
+        watch._depth += 1
         try:
-            if not depth and self._model.training and _is_grad_enabled():
-                watch._see_call(args, kwargs)
+            if self._model.training and _is_grad_enabled():
+                if watch._depth == 1:
+                    watch._see_call(args, kwargs)
+                else:  # inside itself, or in another thread at the same time
+                    watch.lose_sight()
             return self._forward(*args, **kwargs)
         finally:
-            watch._depth = depth
+            watch._depth -= 1
 
     def remove(self) -> None:
         """Tell nobody from now on; another one may have been put on top of it."""

@@ -5,13 +5,15 @@ from typing import Any
 
 from opacus.grad_sample import AbstractGradSampleModule
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.training import OnStep, TrainingWatch
 
-WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
+WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched, and of its parameters
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
+OTHER = "another optimizer, which adds no noise, took a step over the same parameters"
 SCALED = "a GradScaler decides by the gradients themselves, without noise, whether steps are taken"
 
 
@@ -20,7 +22,9 @@ class PrivateWatch(TrainingWatch):
 
     def __init__(self, *, refuses: bool = False, on_step: OnStep | None = None) -> None:
         super().__init__(refuses=refuses, on_step=on_step)
-        self._parameters: list[Any] = []
+        self._parameters: list[Any] = []  # those that the optimizer trains
+        self._marked: list[Any] = []  # all of the model, which no other optimizer may train
+        self._optimizer: Any = None
         self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
         self._is_prepared = False  # whether the step to come has been clipped and made noisy
         self._counts_passes = False
@@ -29,8 +33,12 @@ class PrivateWatch(TrainingWatch):
         """Watch what `make_private` returned."""
         self.listen_to(loader)
         is_wrapper = isinstance(module, AbstractGradSampleModule)
-        self.watch_model(getattr(module, "_module", module), wrapper=module if is_wrapper else None)
+        model = getattr(module, "_module", module)
+        self.watch_model(model, wrapper=module if is_wrapper else None)
         self.watch_optimizer(optimizer)
+        self._marked = list(model.parameters())
+        for parameter in self._marked:
+            setattr(parameter, WATCH, self)
         # Modules with hooks count, for each parameter, the forward passes that have no backward pass yet.
         self._counts_passes = hasattr(module, "capture_backprops_hook")
 
@@ -64,14 +72,37 @@ class PrivateWatch(TrainingWatch):
 
         def notice_bypass(*_: Any) -> None:
             if not self._is_prepared:
-                self._take_bypassing_step(optimizer)
+                self._take_bypassing_step(BYPASS)
             self._is_prepared = False
 
         optimizer.pre_step = prepare_any if clips_adaptively(optimizer) else prepare_usual
         optimizer._step_supports_amp_scaling = ScalerTrap(self)
+        optimizer.__reduce_ex__ = refuse_copy
         self._handles.append(inside.register_step_pre_hook(notice_bypass))
+        self._optimizer = optimizer
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
+
+    def close(self) -> None:
+        """See and check nothing from now on."""
+        super().close()
+        for parameter in self._marked:
+            if vars(parameter).get(WATCH) is self:
+                delattr(parameter, WATCH)
+
+    def notice_other(self, other: Any) -> None:
+        """An optimizer that is not watched is about to step over the same parameters."""
+        optimizer = self._optimizer
+        if any(part is optimizer or part is optimizer.original_optimizer for part in vars(other).values()):
+            return  # it stands around ours, which takes the step
+        if self.refuses:
+            got = Described(f"another {type(other).__name__} over the same parameters")
+            remedy = (
+                "It adds no noise. Let the private optimizer take all steps; to train on public records "
+                "afterwards, copy the model."
+            )
+            raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
+        self._take_bypassing_step(OTHER)
 
     def _prepare_step(self, optimizer: Any, prepare: Callable[[Any], Any], closure: Any) -> Any:
         self._hold_gradients()
@@ -87,8 +118,9 @@ class PrivateWatch(TrainingWatch):
         # zero_grad clears gradients, and so what came of the forward passes before
         return self._counts_passes and not any(map(_has_gradients, self._parameters))
 
-    def _take_bypassing_step(self, optimizer: Any) -> None:
-        self.checks.fail(BYPASS)
+    def _take_bypassing_step(self, why: str) -> None:
+        optimizer = self._optimizer
+        self.checks.fail(why)
         self.judge_step()
         if optimizer.step_hook is not None:
             optimizer.step_hook(optimizer)
@@ -112,6 +144,29 @@ class PrivateWatch(TrainingWatch):
             optimizer._check_skip_next_step()
             optimizer._is_last_step_skipped = False
             raise
+
+
+def notice_others(optimizer: Any, *_: Any) -> None:
+    """Any optimizer of torch is about to step: tell whoever watches its parameters, unless it is watched."""
+    if WATCH in vars(optimizer):
+        return
+    parameters = (one for group in optimizer.param_groups for one in group["params"])
+    watch = next((found for one in parameters if (found := vars(one).get(WATCH)) is not None), None)
+    if watch is not None:
+        watch.notice_other(optimizer)
+
+
+register_optimizer_step_pre_hook(notice_others)
+
+
+def refuse_copy(_: Any) -> Any:
+    """Refuse to copy or to pickle an optimizer, the steps of whose copy nobody would see.
+
+    Opacus cannot do it either: its copies have no optimizer inside, and torch wraps the step of the class
+    when it makes them, so that no other private optimizer can take a step from then on.
+    """
+    remedy = "Keep optimizer.state_dict(), make a new optimizer private, and load it there."
+    raise InvalidSetting("optimizer", Described("a private one"), "not be copied or pickled", remedy)
 
 
 class ScalerTrap:
