@@ -95,6 +95,7 @@ def timing(found: Measured) -> Iterator[None]:
     """Time what a watch adds to models, optimizers and loaders that are made meanwhile."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
+    from torch.optim.optimizer import _global_optimizer_pre_hooks
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     from tightrope.audit.steps.draws import Draw
@@ -110,12 +111,16 @@ def timing(found: Measured) -> Iterator[None]:
         (HandingIterator, "__next__", "next"),
         (Draw, "__init__", "draw"),
     ]
+    before = dict(_global_optimizer_pre_hooks)
+    for number, call in before.items():
+        _global_optimizer_pre_hooks[number] = found.time(call, "bypass")
     originals = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     for owner, attribute, name in places:
         setattr(owner, attribute, found.time(getattr(owner, attribute), name))
     try:
         yield
     finally:
+        _global_optimizer_pre_hooks.update(before)
         for owner, attribute, call in originals:
             setattr(owner, attribute, call)
 
@@ -134,9 +139,6 @@ def measured(make: Callable[[], tuple[Any, Any, Any]], epochs: int, *, accounted
         optimizer.attach_step_hook(found.time(hook, "hook") if accounted else None)
         if "pre_step" in vars(optimizer):
             optimizer.pre_step = found.time(optimizer.pre_step, "pre_step")
-        bypasses = optimizer.original_optimizer._optimizer_step_pre_hooks
-        for number, bypass in bypasses.items():
-            bypasses[number] = found.time(bypass, "bypass")
         loss_of = nn.CrossEntropyLoss()
         for _ in range(epochs):
             batches, start = iter(loader), clock()

@@ -26,7 +26,7 @@ class PrivateWatch(TrainingWatch):
         self._marked: list[Any] = []  # all of the model, which no other optimizer may train
         self._optimizer: Any = None
         self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
-        self._is_prepared = False  # whether the step to come has been clipped and made noisy
+        self.is_prepared = False  # whether the step to come has been clipped and made noisy
         self._counts_passes = False
 
     def watch_private(self, *, module: Any, optimizer: Any, loader: Any) -> None:
@@ -56,8 +56,8 @@ class PrivateWatch(TrainingWatch):
             return self._prepare_step(optimizer, prepare, closure)
 
         def prepare_usual(closure: Any = None) -> Any:
-            batch, gradients = self._whole, first.grad_sample
             # Is it the usual step, with one gradient for each record of the only batch that the model saw?
+            batch, gradients = self._whole, first.grad_sample
             if batch is None or type(gradients) is not Tensor or first.summed_grad is not None:
                 return prepare_any(closure)
             if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.shape[0]):
@@ -65,20 +65,14 @@ class PrivateWatch(TrainingWatch):
             self._whole = None
             if self.on_step is not None:
                 self.judge_step()
-            is_taken = self._is_prepared = prepare(closure)
+            is_taken = self.is_prepared = prepare(closure)
             if is_taken:
                 checks.take_usual_step()
             return is_taken
 
-        def notice_bypass(*_: Any) -> None:
-            if not self._is_prepared:
-                self._take_bypassing_step(BYPASS)
-            self._is_prepared = False
-
         optimizer.pre_step = prepare_any if clips_adaptively(optimizer) else prepare_usual
         optimizer._step_supports_amp_scaling = ScalerTrap(self)
         optimizer.__reduce_ex__ = refuse_copy
-        self._handles.append(inside.register_step_pre_hook(notice_bypass))
         self._optimizer = optimizer
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
@@ -86,9 +80,10 @@ class PrivateWatch(TrainingWatch):
     def close(self) -> None:
         """See and check nothing from now on."""
         super().close()
-        for parameter in self._marked:
-            if vars(parameter).get(WATCH) is self:
-                delattr(parameter, WATCH)
+        inside = [] if self._optimizer is None else [self._optimizer.original_optimizer]
+        for watched in (*inside, *self._marked):
+            if vars(watched).get(WATCH) is self:
+                delattr(watched, WATCH)
 
     def notice_other(self, other: Any) -> None:
         """An optimizer that is not watched is about to step over the same parameters."""
@@ -102,23 +97,24 @@ class PrivateWatch(TrainingWatch):
                 "afterwards, copy the model."
             )
             raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
-        self._take_bypassing_step(OTHER)
+        self.take_bypassing_step(OTHER)
 
     def _prepare_step(self, optimizer: Any, prepare: Callable[[Any], Any], closure: Any) -> Any:
         self._hold_gradients()
         if optimizer._check_skip_next_step(pop_next=False):
             return prepare(closure)
         self._judge_or_give_back(optimizer)
-        self._is_prepared = prepare(closure)
-        if self._is_prepared:
+        self.is_prepared = prepare(closure)
+        if self.is_prepared:
             self.checks.take_step()
-        return self._is_prepared
+        return self.is_prepared
 
     def _has_stale_inputs(self) -> bool:
         # zero_grad clears gradients, and so what came of the forward passes before
         return self._counts_passes and not any(map(_has_gradients, self._parameters))
 
-    def _take_bypassing_step(self, why: str) -> None:
+    def take_bypassing_step(self, why: str) -> None:
+        """A step without clipping and noise is about to be taken: refuse it, or record that."""
         optimizer = self._optimizer
         self.checks.fail(why)
         self.judge_step()
@@ -146,17 +142,27 @@ class PrivateWatch(TrainingWatch):
             raise
 
 
-def notice_others(optimizer: Any, *_: Any) -> None:
-    """Any optimizer of torch is about to step: tell whoever watches its parameters, unless it is watched."""
-    if WATCH in vars(optimizer):
+def notice_step(optimizer: Any, *_: Any) -> None:
+    """An optimizer of torch is about to step; it may be the one inside a private one."""
+    try:
+        watch = optimizer.tightrope_watch
+    except AttributeError:
+        notice_unwatched_step(optimizer)
         return
+    if not watch.is_prepared:
+        watch.take_bypassing_step(BYPASS)
+    watch.is_prepared = False
+
+
+def notice_unwatched_step(optimizer: Any) -> None:
+    """Tell whoever watches one of its parameters."""
     parameters = (one for group in optimizer.param_groups for one in group["params"])
     watch = next((found for one in parameters if (found := vars(one).get(WATCH)) is not None), None)
     if watch is not None:
         watch.notice_other(optimizer)
 
 
-register_optimizer_step_pre_hook(notice_others)
+register_optimizer_step_pre_hook(notice_step)
 
 
 def refuse_copy(_: Any) -> Any:
