@@ -95,7 +95,6 @@ def timing(found: Measured) -> Iterator[None]:
     """Time what a watch adds to models, optimizers and loaders that are made meanwhile."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
-    from torch.optim.optimizer import _global_optimizer_pre_hooks
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     from tightrope.audit.steps.draws import Draw
@@ -111,16 +110,12 @@ def timing(found: Measured) -> Iterator[None]:
         (HandingIterator, "__next__", "next"),
         (Draw, "__init__", "draw"),
     ]
-    before = dict(_global_optimizer_pre_hooks)
-    for number, call in before.items():
-        _global_optimizer_pre_hooks[number] = found.time(call, "bypass")
     originals = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     for owner, attribute, name in places:
         setattr(owner, attribute, found.time(getattr(owner, attribute), name))
     try:
         yield
     finally:
-        _global_optimizer_pre_hooks.update(before)
         for owner, attribute, call in originals:
             setattr(owner, attribute, call)
 
@@ -128,6 +123,7 @@ def timing(found: Measured) -> Iterator[None]:
 def measured(make: Callable[[], tuple[Any, Any, Any]], epochs: int, *, accounted: bool) -> Measured:
     """The loop of the example: a batch from the loader, then a step on it."""
     from torch import nn
+    from torch.optim.optimizer import _global_optimizer_pre_hooks
 
     found = Measured()
     clock, clocks = time.perf_counter, found.calls.setdefault("clock", [])
@@ -139,6 +135,9 @@ def measured(make: Callable[[], tuple[Any, Any, Any]], epochs: int, *, accounted
         optimizer.attach_step_hook(found.time(hook, "hook") if accounted else None)
         if "pre_step" in vars(optimizer):
             optimizer.pre_step = found.time(optimizer.pre_step, "pre_step")
+        hooks = dict(_global_optimizer_pre_hooks)
+        for number, call in hooks.items():
+            _global_optimizer_pre_hooks[number] = found.time(call, "bypass")
         loss_of = nn.CrossEntropyLoss()
         for _ in range(epochs):
             batches, start = iter(loader), clock()
@@ -154,6 +153,7 @@ def measured(make: Callable[[], tuple[Any, Any, Any]], epochs: int, *, accounted
                 idle()
                 kept.append((points, labels))
                 start = clock()
+        _global_optimizer_pre_hooks.update(hooks)
     return found
 
 

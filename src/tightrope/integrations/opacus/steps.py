@@ -1,5 +1,6 @@
 """The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,7 @@ class PrivateWatch(TrainingWatch):
         optimizer._step_supports_amp_scaling = ScalerTrap(self)
         optimizer.__reduce_ex__ = refuse_copy
         self._optimizer = optimizer
+        notice_all_steps()
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
 
@@ -162,7 +164,10 @@ def notice_unwatched_step(optimizer: Any) -> None:
         watch.notice_other(optimizer)
 
 
-register_optimizer_step_pre_hook(notice_step)
+@functools.cache
+def notice_all_steps() -> Any:
+    """From the first private optimizer on, notice the steps of all optimizers."""
+    return register_optimizer_step_pre_hook(notice_step)
 
 
 def refuse_copy(_: Any) -> Any:
