@@ -5,32 +5,39 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from tightrope.engines.composition import find_crossing
-from tightrope.engines.face import ABOVE, BELOW, LogBounds, Side
+from tightrope.engines.choose import compose
+from tightrope.engines.composition import Composition, find_crossing
+from tightrope.engines.face import ABOVE, LogBounds, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
-from tightrope.numerics.balls import ceil_float, floor_float
+from tightrope.numerics.balls import ceil_float
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.schedule import Schedule
 
 KEPT_PASSES = 32
-COARSE, MEDIUM, FINE = 30, 60, 120  # steps of the lattice in the mean deviation of a sum
+COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
 APART = 0.12  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.12  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-20  # where dots end
 MOST_DOTS = 120
+ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
+ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
 
 
 @lru_cache(maxsize=KEPT_PASSES)
 def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
-    return _connect_dots(pair) if side is ABOVE else _merge_labels(pair)
+    if side is ABOVE:
+        return _connect_dots(pair)
+    return _merge_labels(pair, math.exp(_mean_loss(pair)), FINE)
 
 
-def _merge_labels(pair: Allocation) -> FinitePair:
-    """The outputs with the label sum (X - X'): its masses under P and under Q."""
-    laws = label_outputs(pair, Fraction(1), FINE)
+@lru_cache(maxsize=KEPT_PASSES)
+def _merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
+    """The outputs with the label sum (X - order X'), which tells most about losses near ln order."""
+    laws = label_outputs(pair, Fraction(order), fine)
     unseen, bits = pair.batches - pair.released, laws.plain.bits
     plain, by_x, by_other = (collect(law.atoms()) for law in (laws.plain, *laws.weighted))
     places = sorted({*by_x, *by_other})
@@ -40,10 +47,15 @@ def _merge_labels(pair: Allocation) -> FinitePair:
     return as_pair([Fraction(p, whole) for p, _ in merged], [Fraction(q, whole) for _, q in merged])
 
 
+def _mean_loss(pair: Allocation) -> float:
+    """About E|loss|."""
+    below = _merge_labels(pair, 1.0, COARSE)
+    return sum(float(p) * abs(loss) for (p, _), loss in zip(below.levels, below.losses, strict=True))
+
+
 def _connect_dots(pair: Allocation) -> FinitePair:
     """Chords of t -> H_t between orders t, and their mirror images; flat after the last."""
-    below = bound_exchanged_pass(pair, BELOW)
-    scale = sum(float(p) * abs(loss) for (p, _), loss in zip(below.levels, below.losses, strict=True))
+    scale = _mean_loss(pair)
     loss, step = 0.0, APART * scale
     dots: list[tuple[Fraction, Fraction]] = []
     while len(dots) < MOST_DOTS:
@@ -77,7 +89,7 @@ def _slope(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> 
 
 
 class OneExchangedPass:
-    """The curve of a single pass on one side, each order by itself."""
+    """The curve of a single pass on one side, each order by itself; the other end says nothing."""
 
     def __init__(self, pair: Allocation, side: Side) -> None:
         self.pair, self.side = pair, side
@@ -88,41 +100,31 @@ class OneExchangedPass:
         return -math.inf, -math.inf
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """One end is that of this side, the other says nothing."""
-        return self._log_bounds(epsilon, FINE)
-
-    def _log_bounds(self, epsilon: float, fine: int) -> LogBounds:
-        # H falls with the order: e^epsilon is rounded to the side
-        slack = 2 * math.ulp(1.0) * (1 if self.side is ABOVE else -1)
-        order = Fraction(math.exp(epsilon)) * (1 - Fraction(slack) * 4)
-        value = bound_divergence(self.pair, max(order, Fraction(1)), self.side, fine)
-        if self.side is ABOVE:
-            return LogBounds(-math.inf, min(log_ends(ceil_float(value))[1], 0.0))
-        low = floor_float(value)
-        return LogBounds(log_ends(low)[0] if low > 0 else -math.inf, 0.0)
+        """From above at this order; from below by the labels for it."""
+        if self.side is not ABOVE:
+            return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
+        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
+        value = ceil_float(bound_divergence(self.pair, order, ABOVE, FINE))
+        return LogBounds(-math.inf, min(log_ends(value)[1], 0.0))
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
-        """Where this side crosses delta; roughly first."""
-        least, most = log_ends(delta)
-
-        def excess(fine: int, epsilon: float) -> float:
-            found = self._log_bounds(epsilon, fine)
-            return found.upper - least if self.side is ABOVE else found.lower - most
-
-        start = 3 * float(self.pair.step.gaussian_separation or 0) / math.sqrt(self.pair.batches)
-        _, rough = find_crossing(
-            lambda epsilon: excess(COARSE, epsilon),
-            start=start,
-            slope=-5 / start,
-            resolution=0.002 * start,
+        """Where this side crosses delta; rough labels tell about where, and how steep the curve is there."""
+        about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
+        labels = self._labels(about, COARSE)
+        about = labels.epsilon_bounds(delta, accuracy)[0]
+        if self.side is not ABOVE:
+            return self._labels(about, FINE).epsilon_bounds(delta, accuracy / 8)[0], math.inf
+        here, there = (labels.log_bounds(at, ROUGH).upper for at in (about, about * FURTHER + TINY))
+        slope = (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
+        least, _ = log_ends(delta)
+        _, high = find_crossing(
+            lambda epsilon: self.log_bounds(epsilon, accuracy).upper - least,
+            start=about,
+            slope=min(slope, -SLOW),
+            resolution=accuracy / 4 / max(-slope, SLOW),
             highest=math.inf,
         )
-        slope = -max(abs(math.log(delta)), 1.0) / max(rough, 1e-300)
-        low, high = find_crossing(
-            lambda epsilon: excess(FINE, epsilon),
-            start=rough,
-            slope=slope,
-            resolution=accuracy / 10 / -slope,
-            highest=math.inf,
-        )
-        return (0.0, high) if self.side is ABOVE else (low, math.inf)
+        return 0.0, high
+
+    def _labels(self, epsilon: float, fine: int) -> Composition:
+        return compose(Schedule([(_merge_labels(self.pair, math.exp(epsilon), fine), 1)]))
