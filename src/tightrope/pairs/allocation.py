@@ -2,8 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
 
 
 @dataclass(frozen=True)
@@ -14,6 +17,8 @@ class Allocation(Pair):
     and the first `released` of them are seen. The engines know it only between two finite pairs, one that
     dominates it and one that it dominates.
 
+    A record that takes several batches (`chosen`) is known only from below: this is what it reaches.
+
     If the record is exchanged for its opposite, Q is the mixture in which each output where it is is that of
     normal noise moved the other way; `step` then moves it one way only.
     """
@@ -23,11 +28,12 @@ class Allocation(Pair):
     released: int
     is_reversed: bool = False
     is_exchanged: bool = False
+    chosen: int = 1
 
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""
-        which = self.is_reversed, self.is_exchanged
+        which = self.is_reversed, self.is_exchanged, self.chosen
         return "allocation", self.step.sort_key, self.batches, self.released, *which
 
     @property
@@ -38,6 +44,17 @@ class Allocation(Pair):
     def release(self, batches: int) -> "Allocation":
         """The same pass, of which only so many batches are seen."""
         return replace(self, released=batches)
+
+    def choose(self, batches: int) -> "Allocation":
+        """The same pass, of which the record takes so many batches."""
+        return replace(self, chosen=batches)
+
+    def soften(self, separation: Fraction) -> "Allocation":
+        """With more noise: what the outputs tell once noise is added to them."""
+        assert isinstance(self.step, ShiftPair)
+        noise = self.step.noise
+        moved = Mixture(noise, Fraction(1), min(self.step.observed.exact_shift, separation))
+        return replace(self, step=ShiftPair(moved, Mixture(noise)))
 
     @property
     def is_trivial(self) -> bool:

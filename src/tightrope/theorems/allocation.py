@@ -4,21 +4,25 @@ The steps of a pass are not independent, so a pass is what has a pair, and a run
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import BallsInBins
+from tightrope.setting.sampling import BallsInBins, RandomAllocation
 from tightrope.theorems.table import theorem
 from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
 OTHER_NOISE = (Laplace, RandomizedResponse, Finite)
 PARTICIPATION = "proofs/participation.md"
+MOST_SEPARATION = Fraction(5)  # of normals, in noise scales: beyond, ratios spread over too many lattices
+MOST_LOSS = Fraction(60)  # of other noise: likewise
 
 
 def _one_pass(step: Step, relation: Relation) -> Allocation:
@@ -97,27 +101,117 @@ def balls_in_bins_substitute(step: Step) -> Pair:
     return Allocation(ShiftPair.of_normals(one_way), batches, batches, is_exchanged=True)
 
 
-def count_passes(dominating: Pair, times: int) -> Iterator[tuple[Pair, int]]:
-    """So many steps of a pair: of an allocation as whole passes, and the first batches of one more."""
-    if not isinstance(dominating, Allocation):
-        yield dominating, times
-        return
-    whole, rest = divmod(times, dominating.batches)
-    yield dominating, whole
-    yield dominating.release(rest), 1
+@theorem(
+    mechanisms=(Gaussian, *OTHER_NOISE),
+    sampling=RandomAllocation,
+    relation=REMOVE,
+    reference="Feldman, Shenfeld 2025; proof note",
+    proof=PARTICIPATION,
+    attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0), by the sum of the likelihood ratios",
+)
+def random_allocation_remove(step: Step) -> Pair:
+    """A removed record that took k of T batches is bounded by one batch of each of k blocks of them."""
+    return _several_of(step, REMOVE)
+
+
+@theorem(
+    mechanisms=(Gaussian, *OTHER_NOISE),
+    sampling=RandomAllocation,
+    relation=ADD,
+    reference="Feldman, Shenfeld 2025; proof note",
+    proof=PARTICIPATION,
+    attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1), by the sum of the likelihood ratios",
+)
+def random_allocation_add(step: Step) -> Pair:
+    """An added record that takes k of T batches is bounded by one batch of each of k blocks of them."""
+    return _several_of(step, ADD).reverse
+
+
+def _several_of(step: Step, relation: Relation) -> Allocation:
+    assert isinstance(step.sampling, RandomAllocation)
+    batches = step.sampling.batches
+    distance = sum_moves_by(step.sampling, relation)
+    present = StepLaws(step.mechanism, distance, Fraction(1)).remove()
+    return Allocation(present, batches, batches, chosen=step.sampling.chosen)
+
+
+@dataclass(frozen=True)
+class PassBounds:
+    """So many steps of a pair: what bounds them, what does if batches are told, and what they reach.
+
+    Steps that are no passes are all of these themselves.
+    """
+
+    above: tuple[tuple[Pair, int], ...]
+    told: tuple[tuple[Pair, int], ...]
+    below: tuple[tuple[Pair, int], ...]
+
+    @staticmethod
+    def of(dominating: Pair, times: int) -> "PassBounds":
+        """Whole passes, and the first batches of one more."""
+        if not isinstance(dominating, Allocation):
+            steps = ((dominating, times),)
+            return PassBounds(steps, steps, steps)
+        whole, rest = divmod(times, dominating.batches)
+        started, chosen = whole + bool(rest), dominating.chosen
+        told = ((_tell(dominating), started * chosen),)
+        below = ((dominating, whole), (dominating.release(rest), 1))
+        above = below if chosen == 1 else tuple(_split(dominating, started))
+        if is_out_of_reach(dominating):
+            above, below = told, tuple((_soften(pair), n) for pair, n in below)
+        return PassBounds(above, told, below)
+
+
+def is_out_of_reach(dominating: Allocation) -> bool:
+    """Whether likelihood ratios spread further than the lattices of a pass reach."""
+    step = dominating.step
+    if isinstance(step, FinitePair):
+        return step.largest_finite_loss > MOST_LOSS
+    assert isinstance(step, ShiftPair)
+    most = MOST_SEPARATION if step.has_normal_noise else MOST_LOSS
+    return abs(step.observed.exact_shift) > most
+
+
+def _tell(dominating: Allocation) -> Pair:
+    """One visit as a full batch; an exchanged record moves it twice as far."""
+    step = dominating.step
+    if dominating.is_exchanged:
+        assert isinstance(step, ShiftPair)
+        return ShiftPair.of_normals(2 * step.observed.exact_shift)
+    return step.reverse if dominating.is_reversed else step
+
+
+def _split(dominating: Allocation, passes: int) -> Iterator[tuple[Pair, int]]:
+    """One batch of each block: as many blocks as batches are chosen, as long as can be."""
+    short, longer = divmod(dominating.batches, dominating.chosen)
+    for batches, blocks in ((short, dominating.chosen - longer), (short + 1, longer)):
+        one = replace(dominating, batches=batches, released=batches, chosen=1)
+        # of one batch nothing is hidden
+        yield (one if batches > 1 else _tell(one)), blocks * passes
+
+
+def _soften(dominating: Pair) -> Pair:
+    """What more noise, or seeing the first batch only, still tells."""
+    assert isinstance(dominating, Allocation)
+    if isinstance(dominating.step, ShiftPair):
+        return dominating.soften(MOST_SEPARATION if dominating.step.has_normal_noise else MOST_LOSS)
+    rate = Fraction(min(dominating.chosen, dominating.released), dominating.batches)
+    first = dominating.step.alternative.mixed_with(dominating.step.observed, rate)
+    pair = FinitePair(first, dominating.step.alternative)
+    return pair.reverse if dominating.is_reversed else pair
 
 
 def check_passes(run: Run) -> None:
     """Refuse passes of which nobody can say which noise they had: a run counts steps, without their order."""
-    kinds: dict[BallsInBins, list[int]] = {}
+    kinds: dict[BallsInBins | RandomAllocation, list[int]] = {}
     for step, times in run:
-        if isinstance(step.sampling, BallsInBins):
+        if isinstance(step.sampling, BallsInBins | RandomAllocation):
             kinds.setdefault(step.sampling, []).append(times)
     for sampling, counts in kinds.items():
         if len(counts) > 1 and any(times % sampling.batches for times in counts):
             told = " and ".join(f"{times:,}" for times in counts)
             raise NoTheorem(
-                f"{{BallsInBins}} with {len(counts)} kinds of noise in {told} steps: a pass of "
+                f"{{{type(sampling).__name__}}} with {len(counts)} kinds of noise in {told} steps: a pass of "
                 f"{sampling.batches:,} batches with more than one noise has no theorem here",
                 "Change the noise between passes, and count a pass that was broken off as a whole one.",
             )

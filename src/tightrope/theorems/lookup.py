@@ -13,9 +13,16 @@ from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import BallsInBins, EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    WithoutReplacement,
+)
 from tightrope.theorems import allocation, full_batch, poisson, without_replacement
-from tightrope.theorems.allocation import check_passes, count_passes
+from tightrope.theorems.allocation import PassBounds, check_passes
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -27,7 +34,7 @@ from tightrope.theorems.composition import (
     find_needed_branches,
 )
 from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.other_batchings import BATCHING_THEOREMS
+from tightrope.theorems.other_batchings import BATCHING_THEOREMS, REVEALED_BATCHES
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
@@ -60,9 +67,15 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     if not run:
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
-    schedule = Schedule(pair for part in parts for pair in count_passes(part.dominating, part.times))
-    cover = Cover((schedule,), (*because, *why))
-    return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
+    bounds = [PassBounds.of(part.dominating, part.times) for part in parts]
+    above, told, below = (
+        Schedule(pair for bound in bounds for pair in getattr(bound, side))
+        for side in ("above", "told", "below")
+    )
+    covers = [Cover((above,), (*because, *why))]
+    if told != above or told != below:  # looser, and certain at any delta
+        covers.append(Cover((told,), (*because, REVEALED_BATCHES, *why)))
+    return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
@@ -88,7 +101,9 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
     """Sampling that always takes every record is the full batch, about which more is known."""
-    alone = isinstance(sampling, Poisson | BallsInBins)  # no record stands aside for another
+    alone = isinstance(
+        sampling, Poisson | BallsInBins | RandomAllocation
+    )  # no record stands aside for another
     if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE):
         return EveryRecord()
     return sampling

@@ -22,6 +22,7 @@ APART = 0.12  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.12  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-20  # where dots end
 MOST_DOTS = 120
+LABELLED = 2  # mean losses of a pass: about what decides several of them
 ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
 ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
 
@@ -31,7 +32,7 @@ def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
     if side is ABOVE:
         return _connect_dots(pair)
-    return _merge_labels(pair, math.exp(_mean_loss(pair)), FINE)
+    return _merge_labels(pair, math.exp(LABELLED * _mean_loss(pair)), FINE)
 
 
 @lru_cache(maxsize=KEPT_PASSES)

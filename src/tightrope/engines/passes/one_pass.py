@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
 from tightrope.engines.passes.pass_laws import SumLaws, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
+from tightrope.engines.passes.several import reach_several
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
@@ -27,6 +28,10 @@ def bound_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
     if pair.is_exchanged:
         return bound_exchanged_pass(pair, side)
+    if pair.chosen > 1:
+        assert side is BELOW  # from above it is split
+        found = reach_several(pair, _ratio_of(pair.step))
+        return found.reverse if pair.is_reversed else found
     laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
     atoms = _Atoms(laws, pair)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
