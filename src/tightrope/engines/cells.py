@@ -1,7 +1,7 @@
 """The output line cut at free nodes: what each cell holds, without subtracting nearly equal numbers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tightrope.engines.enclosures import Enclosed, compare_masses, cut_at, enclose_masses, lowered, raised
 from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
@@ -47,6 +48,18 @@ class Cells:
         return Cells(log_masses.high, losses.high, log_masses_below, losses_below, low, high, log_infinite)
 
     @property
+    def columns(self) -> tuple[Floats, ...]:
+        """What there is of each cell."""
+        return (
+            self.log_masses_above,
+            self.losses_above,
+            self.log_masses_below,
+            self.losses_below,
+            self.low,
+            self.high,
+        )
+
+    @property
     def log_masses(self) -> Floats:
         """ln of the P-masses, about."""
         return self.log_masses_below
@@ -68,15 +81,7 @@ class Cells:
 
     def select(self, chosen: NDArray[np.bool_]) -> "Cells":
         """Some of the cells."""
-        return Cells(
-            self.log_masses_above[chosen],
-            self.losses_above[chosen],
-            self.log_masses_below[chosen],
-            self.losses_below[chosen],
-            self.low[chosen],
-            self.high[chosen],
-            self.log_infinite,
-        )
+        return Cells(*(column[chosen] for column in self.columns), self.log_infinite)
 
     def average_rel_error(self, tilt: float) -> float:
         """About the average over tilted cells of what rounding does to them: to report, not to charge."""
@@ -169,3 +174,20 @@ def _(pair: Envelope, nodes: Floats) -> Cells:
         np.concatenate([below_high, [after], above.high]),
         -math.inf,
     )
+
+
+@cut.register
+def _(pair: LabelledPair, nodes: Floats) -> Cells:
+    """The cells of every part, lighter by the weight of its label."""
+    parts = []
+    for log_weight, part in zip(pair.log_weights, pair.pairs, strict=True):
+        cells, error = cut(part, nodes), LOG_REL_ERROR * abs(log_weight)
+        parts.append(
+            replace(
+                cells,
+                log_masses_above=raised(cells.log_masses_above + log_weight, error),
+                log_masses_below=lowered(cells.log_masses_below + log_weight, error),
+            )
+        )
+    columns = (np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True))
+    return Cells(*columns, -math.inf)

@@ -13,8 +13,8 @@ from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.theorems import full_batch, poisson, without_replacement
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, TruncatedPoisson, WithoutReplacement
+from tightrope.theorems import full_batch, poisson, truncated_poisson, without_replacement
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -38,7 +38,7 @@ from tightrope.theorems.substitution import (
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
 
 ANY_NEIGHBOURS = "any neighbours"
-_FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
+_FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement)  # importing these fills the table
 
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
@@ -60,7 +60,8 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
         datasets[ANY_NEIGHBOURS] = None
     schedule = Schedule((part.dominating, part.times) for part in parts)
     cover = Cover((schedule,), (*because, *why))
-    return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
+    reached = Schedule((part.reached, part.times) for part in parts)
+    return Analysis(branch, (cover,), (Witness(reached, "; ".join(datasets)),))
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
@@ -79,13 +80,18 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
         if row.matches(type(plain.mechanism), type(plain.sampling), relation):
             lacks = row.needs(plain)
             if lacks is None:
-                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by)
+                below = row.reached(plain) if row.reached is not None else None
+                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by, below)
             missing.append(lacks)
     raise _refusal(step, relation, missing)
 
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
-    """Sampling that always takes every record is the full batch, about which more is known."""
+    """A cap that is never met is none. Sampling that always takes every record is the full batch."""
+    if isinstance(sampling, TruncatedPoisson):
+        if sampling.at_most < sampling.population:
+            return sampling
+        sampling = Poisson(rate=sampling.exact_rate)
     if sampling.exact_rate == 1 and (isinstance(sampling, Poisson) or relation is SUBSTITUTE):
         return EveryRecord()
     return sampling
