@@ -14,10 +14,13 @@ from tightrope.engines.face import ComposedCurve, Progress, Side
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
+from tightrope.pairs.labelled import LabelledPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import TruncatedPoisson
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.table import Analysis
 
@@ -88,6 +91,12 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
+        if not games and any(isinstance(step.sampling, TruncatedPoisson) for step, _ in run):
+            why = (
+                "what a record that is pushed out of a full batch can show is bounded from above, and not known "
+                "to be reached"
+            )
+            return Gap(relative_width, self.accuracy, why, "A larger {at_most} makes full batches rarer")
         covered = any(game.exchange.is_covered for game in games)
         if games and not covered:
             why = "the upper end is the envelope, and no tighter bound is known for this noise"
@@ -125,9 +134,16 @@ def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
     for analysis in analyses:
         covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
         witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
-        if not any(s in covering for s in witnesses) and any(s.steps > 1 for s in witnesses):
+        if any(s in covering for s in witnesses):
+            continue
+        is_labelled = any(isinstance(pair, LabelledPair) for s in covering for pair in _list_pairs(s))
+        if is_labelled or any(s.steps > 1 for s in witnesses):
             return True
     return False
+
+
+def _list_pairs(schedule: Schedule | Game) -> list[Pair]:
+    return [pair for pair, _ in (schedule if isinstance(schedule, Schedule) else schedule.others)]
 
 
 def find_games(run: Run, relation: Relation) -> list[Game]:
