@@ -93,8 +93,8 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         games = find_games(run, relation)
         if not games and any(isinstance(step.sampling, TruncatedPoisson) for step, _ in run):
             why = (
-                "what a record that is pushed out of a full batch can show is bounded from above, and not known "
-                "to be reached"
+                "what a record that is pushed out of a full batch can show is bounded from above, and not "
+                "known to be reached"
             )
             return Gap(relative_width, self.accuracy, why, "A larger {at_most} makes full batches rarer")
         covered = any(game.exchange.is_covered for game in games)

@@ -48,18 +48,6 @@ class Cells:
         return Cells(log_masses.high, losses.high, log_masses_below, losses_below, low, high, log_infinite)
 
     @property
-    def columns(self) -> tuple[Floats, ...]:
-        """What there is of each cell."""
-        return (
-            self.log_masses_above,
-            self.losses_above,
-            self.log_masses_below,
-            self.losses_below,
-            self.low,
-            self.high,
-        )
-
-    @property
     def log_masses(self) -> Floats:
         """ln of the P-masses, about."""
         return self.log_masses_below
@@ -81,7 +69,15 @@ class Cells:
 
     def select(self, chosen: NDArray[np.bool_]) -> "Cells":
         """Some of the cells."""
-        return Cells(*(column[chosen] for column in self.columns), self.log_infinite)
+        return Cells(
+            self.log_masses_above[chosen],
+            self.losses_above[chosen],
+            self.log_masses_below[chosen],
+            self.losses_below[chosen],
+            self.low[chosen],
+            self.high[chosen],
+            self.log_infinite,
+        )
 
     def average_rel_error(self, tilt: float) -> float:
         """About the average over tilted cells of what rounding does to them: to report, not to charge."""
@@ -189,5 +185,12 @@ def _(pair: LabelledPair, nodes: Floats) -> Cells:
                 log_masses_below=lowered(cells.log_masses_below + log_weight, error),
             )
         )
-    columns = (np.concatenate(column) for column in zip(*(part.columns for part in parts), strict=True))
-    return Cells(*columns, -math.inf)
+    return Cells(
+        np.concatenate([cells.log_masses_above for cells in parts]),
+        np.concatenate([cells.losses_above for cells in parts]),
+        np.concatenate([cells.log_masses_below for cells in parts]),
+        np.concatenate([cells.losses_below for cells in parts]),
+        np.concatenate([cells.low for cells in parts]),
+        np.concatenate([cells.high for cells in parts]),
+        -math.inf,
+    )

@@ -104,7 +104,7 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> NoTheorem:
         return NoTheorem(f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}")
     known = ", ".join(f"{{{r.name}}}" for r in RELATIONS.values() if _cell(mechanism, sampling, r))
     elsewhere = [s for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
-    remedy = [f"Known for {{{mechanism.__name__}}} with {{{sampling.__name__}}}: {known}."]
+    remedy = [f"Known for {{{mechanism.__name__}}} with {{{sampling.__name__}}}: {known or 'nothing'}."]
     if elsewhere:
         names = ", ".join(f"{{{s.__name__}}}" for s in elsewhere)
         remedy.append(f"Under {{{relation.name}}} known for {names}.")

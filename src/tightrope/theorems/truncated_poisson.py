@@ -67,8 +67,9 @@ def _without_others(step: Step, relation: Relation) -> StepLaws:
     reached=lambda step: _without_others(step, REMOVE).remove(),
 )
 def truncated_poisson_remove(step: Step) -> Pair:
-    """Unless at least B others were drawn the pair is that of {Poisson} sampling; then a record that joins may
-    push one out: ((1-g)N(0)+gN(2), N(0)). The output may tell which.
+    """While a batch has room for all, the pair is that of {Poisson} sampling, else ((1-g)N(0)+gN(2), N(0)).
+
+    The output may tell which: a record that joins a full batch pushes another out.
     """
     assert isinstance(step.sampling, TruncatedPoisson)
     full = step_laws(step.mechanism, step.sampling, REMOVE)
@@ -85,8 +86,9 @@ def truncated_poisson_remove(step: Step) -> Pair:
     reached=lambda step: _without_others(step, ADD).add(),
 )
 def truncated_poisson_add(step: Step) -> Pair:
-    """Unless at least B others were drawn the pair is that of {Poisson} sampling; then a record that joins may
-    push one out: (N(0), (1-g)N(0)+gN(2)). The output may tell which.
+    """While a batch has room for all, the pair is that of {Poisson} sampling, else (N(0), (1-g)N(0)+gN(2)).
+
+    The output may tell which: a record that joins a full batch pushes another out.
     """
     assert isinstance(step.sampling, TruncatedPoisson)
     full = step_laws(step.mechanism, step.sampling, ADD)
@@ -103,8 +105,9 @@ def truncated_poisson_add(step: Step) -> Pair:
     reached=lambda step: _without_others(step, SUBSTITUTE).exchange(),
 )
 def truncated_poisson_substitute(step: Step) -> Pair:
-    """Unless at least B others were drawn the pair is that of {Poisson} sampling; then it is the envelope of a
-    batch of fixed size. The output may tell which.
+    """While a batch has room for all, the pair is that of {Poisson} sampling, else the envelope.
+
+    The output may tell which: in a full batch the exchanged record may have pushed another out.
     """
     assert isinstance(step.sampling, TruncatedPoisson)
     full = step_laws(step.mechanism, step.sampling, SUBSTITUTE).remove()

@@ -25,7 +25,7 @@ from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.labelled import LabelledPair
 
-LARGEST_LOG = 600.0  # of moments whose gains over 1 are added up in floats
+MOST_LOG_GAIN = 600.0  # of moments whose gains over 1 are added up in floats
 ROUNDED_GAIN = 3 * ELEMENTARY_REL_ERROR + 4 * UNIT_ROUNDOFF  # two functions, their product, and the sum
 SECOND_ORDER = 1 + 8 * LARGEST_ERROR  # of first-order charges, each below LARGEST_ERROR
 
@@ -58,12 +58,13 @@ class Shares:
             for error, log_w, term in zip(abs_errors, log_weights, terms, strict=True)
         ]
         mean = sum(share * error for share, error in zip(shares, own, strict=True)) * SECOND_ORDER
-        if max(logs) < LARGEST_LOG:
+        if max(logs) < MOST_LOG_GAIN:
             # the weights sum to 1 exactly, so only what the moments gain over 1 is rounded
             each = [math.exp(log_w) * math.expm1(log) for log_w, log in zip(log_weights, logs, strict=True)]
             log_moment = math.log1p(math.fsum(each))
             error = sum(
-                share * moved + abs(gain) * math.exp(-log_moment) * (LOG_REL_ERROR * abs(log_w) + ROUNDED_GAIN)
+                share * moved
+                + abs(gain) * math.exp(-log_moment) * (LOG_REL_ERROR * abs(log_w) + ROUNDED_GAIN)
                 for share, moved, gain, log_w in zip(shares, abs_errors, each, log_weights, strict=True)
             )
             error += 2 * ELEMENTARY_REL_ERROR * abs(log_moment)
@@ -100,7 +101,9 @@ class LabelledTransform(Transform):
             return sum(a * error for a, error in zip(found.shares, errors, strict=True)) * SECOND_ORDER
 
         each = list(zip(found.shares, found.share_rel_errors, parts, strict=True))
-        weight_errors = [(part.weight_rel_errors + error + UNIT_ROUNDOFF) * SECOND_ORDER for _, error, part in each]
+        weight_errors = [
+            (part.weight_rel_errors + error + UNIT_ROUNDOFF) * SECOND_ORDER for _, error, part in each
+        ]
         return TiltedNodes(
             losses=np.concatenate([part.losses for part in parts]),
             weights=np.concatenate([share * part.weights for share, _, part in each]),
@@ -121,7 +124,9 @@ class LabelledTransform(Transform):
             if place == 0 or log_w > log_cap
         ]
         found = Shares.of(
-            tuple(log_w for log_w, _ in chosen), [nodes.log_moment for _, nodes in chosen], [0.0] * len(chosen)
+            tuple(log_w for log_w, _ in chosen),
+            [nodes.log_moment for _, nodes in chosen],
+            [0.0] * len(chosen),
         )
         losses = np.concatenate([nodes.losses for _, nodes in chosen])
         weights = np.concatenate(
