@@ -345,6 +345,20 @@ def test_a_ledger_and_a_trade_off_take_capped_batches(tmp_path: Path) -> None:
     assert again.epsilon(1e-6) == tr.epsilon(run, delta=1e-6, relation="add-or-remove")
 
 
+def test_a_sweep_goes_over_caps(tmp_path: Path) -> None:
+    asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "steps": 10, "mechanism": "gaussian"}
+    drawn = {"sampling": "truncated-poisson", "rate": 0.01, "at_most": [110, 150], "population": 10_000}
+    out = tmp_path / "caps.csv"
+    rows = list(tr.sweep({**asked, "noise_multiplier": 1, **drawn}, out=out, workers=1))
+    for row, at_most in zip(rows, (110, 150), strict=True):
+        found = tr.epsilon(
+            gaussian(truncated(0.01, at_most, 10_000), steps=10), delta=1e-6, relation="remove"
+        )
+        assert (row["at_most"], row["lower"], row["upper"]) == (at_most, found.lower, found.upper)
+    again = list(tr.sweep({**asked, "noise_multiplier": 1, **drawn}, out=out, resume=True, workers=1))
+    assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]  # read, not computed anew
+
+
 # -- refusals ------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
 from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -118,8 +117,6 @@ def largest_ratio(pair: Pair) -> arb:
     """The supremum of dP/dQ over the outputs of Q; infinite for normal noise that moves P, or all of Q."""
     if isinstance(pair, FinitePair):
         return max((real(p / q) for p, q in pair.levels), default=arb(0))
-    if isinstance(pair, LabelledPair):
-        return max(map(largest_ratio, pair.pairs))
     noisy = pair.remove if isinstance(pair, Envelope) else pair
     assert isinstance(noisy, ShiftPair)
     if noisy.noise is Noise.LAPLACE:  # constant beyond every centre

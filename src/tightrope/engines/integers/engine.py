@@ -66,7 +66,7 @@ class ExactComposition:
                 if pair.infinite_mass == 1:  # P and Q share no output
                     return arb.neg_inf(), arb(1)
                 finite *= real(1 - pair.infinite_mass) ** times
-                largest += times * largest_ratio(pair).log()
+                largest += times * _largest_ratio(pair).log()
             return largest, 1 - finite
 
     def improve(
@@ -219,6 +219,11 @@ def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
     near = [one for one in labelled if one[0] >= indices[0] or not _is_far_below(one, lattice)]
     labelled = near or labelled[-1:]
     return merge(labelled, pair.infinite_mass, _centre(labelled, lattice, plan.target.tilt), lattice)
+
+
+def _largest_ratio(pair: Pair) -> arb:
+    """That of the worst label where there are several."""
+    return max(map(largest_ratio, pair.pairs)) if isinstance(pair, LabelledPair) else largest_ratio(pair)
 
 
 def _cut(pair: Pair, losses: list[arb], place: tuple[Lattice, range], kept: KeptCuts) -> list[OutputCut]:
