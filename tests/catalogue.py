@@ -28,6 +28,10 @@ def batch(batch: int, population: int) -> Sampling:
     return tr.WithoutReplacement(batch=batch, population=population)
 
 
+def capped(rate: float | Fraction, at_most: int, population: int) -> Sampling:
+    return tr.TruncatedPoisson(rate=rate, at_most=at_most, population=population)
+
+
 EVERY: Sampling = tr.EveryRecord()
 
 
@@ -66,6 +70,8 @@ GAUSSIAN = (
     Entry("gauss-poisson-1e-4-k1e4-low-noise", gaussian(0.3, poisson(1e-4), 10**4), (0, 0.38, 0.72, 12)),
     Entry("gauss-poisson-1e-5-k1e6", gaussian(0.5, poisson(1e-5), 10**6), (0, 0.05, 0.4, 1.5)),
     Entry("gauss-poisson-.01-k1e6-high-noise", gaussian(10, poisson(0.01), 10**6), (0, 2.3, 7.2)),
+    Entry("gauss-capped-.01-k50", gaussian(1, capped(0.01, 200, 10**4), 50), (0, 0.09, 0.32)),
+    Entry("gauss-capped-1e-3-k1e4", gaussian(0.8, capped(1e-3, 2000, 10**6), 10**4), (0, 0.25, 1.1)),
     Entry("gauss-batch-.1-k1", gaussian(0.8, batch(1, 10), 1), (0, 0.1, 9.5)),
     Entry("gauss-batch-.01-k2-low-noise", gaussian(0.3, batch(1, 100), 2), (0, 0.02, 46)),
     Entry("gauss-batch-.5-k20", gaussian(2, batch(1, 2), 20), (0, 5.5, 15)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from flint import acb, arb, ctx, fmpq
 
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -32,6 +33,8 @@ def integrate(f: Integrand, cuts: Sequence[arb | float]) -> acb:
 def moment(pair: Pair, c: float, t: float) -> acb:
     """M(c + it); beyond 15 deviations of the normal laws, about e^-112 of it is left out."""
     with ctx.workprec(BITS):
+        if isinstance(pair, LabelledPair):
+            return sum((exact(weight) * moment(part, c, t) for weight, part in pair.parts), acb(0))
         if isinstance(pair, Envelope):
             return _of_envelope(pair, acb(c, t))
         assert isinstance(pair, ShiftPair)

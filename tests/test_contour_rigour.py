@@ -17,15 +17,21 @@ from tightrope.engines.transforms.rooms import ROOM, short
 from tightrope.engines.transforms.transform import LOG_ROUNDINGS
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 KINDS = ("remove", "add", "both", "laplace remove", "laplace add", "envelope", "laplace envelope")
+LABELLED = ("labelled remove", "labelled add", "labelled envelope")
 
 
 def pair_of(kind: str, rate: Fraction, shift: Fraction) -> Pair:
+    if kind in LABELLED:  # as likely as the shift
+        full = kind.removeprefix("labelled ")
+        usual = "both" if full == "envelope" else full
+        return LabelledPair(((1 - rate, pair_of(usual, rate, shift)), (rate, pair_of(full, rate, 2 * shift))))
     noise = Noise.LAPLACE if "laplace" in kind else Noise.NORMAL
     mixture = Mixture(noise, rate, shift)
     remove = ShiftPair(mixture, Mixture(noise))
@@ -73,7 +79,7 @@ def assert_honest(pair: Pair, c: float, height: float) -> None:
         assert off <= charge, (pair, c, height)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *LABELLED])
 def test_a_transform_is_off_by_no_more_than_it_says(kind: str) -> None:
     checked = 0
     for pair, c, share in settings(kind, 6):

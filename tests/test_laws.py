@@ -199,6 +199,8 @@ def rarer(sampling: Sampling) -> Sampling:
     match sampling:
         case tr.Poisson(rate=rate):
             return tr.Poisson(rate=rate * 0.9375)
+        case tr.TruncatedPoisson(rate=rate, at_most=most, population=population):
+            return tr.TruncatedPoisson(rate=rate * 0.9375, at_most=most, population=population)
         case tr.WithoutReplacement(batch=size, population=population):
             return tr.WithoutReplacement(batch=size, population=population + 1)
     return tr.Poisson(rate=0.9375)

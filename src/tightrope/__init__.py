@@ -18,6 +18,7 @@ _HOMES = {
     "RandomAllocation",
     "setting.run": "Step Run",
     "setting.training": "Training",
+    "setting.banded": "banded_run",
     "setting.relation": "Relation ADD REMOVE ADD_OR_REMOVE SUBSTITUTE",
     "setting.effort": "Effort QUICK TIGHT",
     "accountants.accountant": "Accountant",

@@ -35,6 +35,7 @@ from tightrope.errors import (
     WorkerDied,
 )
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, draws_needed
+from tightrope.setting.banded import banded_run
 from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation
@@ -65,7 +66,7 @@ else:
 __all__ = [  # noqa: RUF022
     "Gaussian", "Laplace", "RandomizedResponse", "Finite",
     "EveryRecord", "Poisson", "TruncatedPoisson", "WithoutReplacement", "BallsInBins", "RandomAllocation",
-    "Step", "Run", "Training",
+    "Step", "Run", "Training", "banded_run",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",
     "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",

@@ -15,10 +15,13 @@ from tightrope.engines.resolve import find_single_exchange, has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
+from tightrope.pairs.labelled import LabelledPair
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import BallsInBins, RandomAllocation, Sampling, TruncatedPoisson
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.table import Analysis
 
@@ -90,6 +93,10 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
+        kinds = {type(step.sampling) for step, _ in run}
+        for kind, (why, remedy) in _GAPS_WITHOUT_GAMES.items():
+            if kind in kinds and not games:
+                return Gap(relative_width, self.accuracy, why, remedy)
         covered = any(game.exchange.is_covered for game in games)
         if games and not covered:
             why = "the upper end is the envelope, and no tighter bound is known for this noise"
@@ -109,6 +116,20 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         return Gap(relative_width, self.accuracy, why, remedy, seconds)
 
 
+# of several, the first is the widest
+_GAPS_WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
+    RandomAllocation: (
+        "from above a pass is cut into blocks, of each of which a record takes one batch, and that is not "
+        "known to be reached",
+        "",
+    ),
+    TruncatedPoisson: (
+        "what a record that is pushed out of a full batch can show is bounded from above, and not known to "
+        "be reached",
+        "A larger {at_most} makes full batches rarer",
+    ),
+    BallsInBins: ("a pass is known between two finite pairs, and that is how close they are", ""),
+}
 BY_DEFAULT = Certified()  # the default of every answer
 
 
@@ -123,13 +144,26 @@ def check_certified(by: object) -> Certified:
 
 
 def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
-    """Whether theory keeps the ends apart: no witness plays what a cover plays, in more than one step."""
+    """Whether theory keeps the ends apart, so that a finer accuracy brings them no closer.
+
+    No witness plays what a cover plays, in more than one step; or they play passes, between whose bounds a
+    lattice lies.
+    """
     for analysis in analyses:
         covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
         witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
-        if not any(s in covering for s in witnesses) and any(s.steps > 1 for s in witnesses):
+        if any(has_passes(s) for s in witnesses):
+            return True
+        if any(s in covering for s in witnesses):
+            continue
+        is_labelled = any(isinstance(pair, LabelledPair) for s in covering for pair in _list_pairs(s))
+        if is_labelled or any(s.steps > 1 for s in witnesses):
             return True
     return False
+
+
+def _list_pairs(schedule: Schedule | Game) -> list[Pair]:
+    return [pair for pair, _ in (schedule if isinstance(schedule, Schedule) else schedule.others)]
 
 
 def find_games(run: Run, relation: Relation) -> list[Game]:

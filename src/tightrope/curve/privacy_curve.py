@@ -232,7 +232,7 @@ def _ask(
             if stops is not None and isinstance(refused, StopWork):
                 stops.append(refused)
             continue
-        if answers[-1][1] >= enough:
+        if enough < math.inf and answers[-1][1] >= enough:
             break
     if needed and refusal is not None and not answers:
         raise refusal

@@ -1,7 +1,7 @@
 """The output line cut at free nodes: what each cell holds, without subtracting nearly equal numbers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tightrope.engines.enclosures import Enclosed, compare_masses, cut_at, enclose_masses, lowered, raised
 from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
@@ -167,5 +168,29 @@ def _(pair: Envelope, nodes: Floats) -> Cells:
         np.concatenate([below.losses_below, [0.0], above.losses_below]),
         np.concatenate([below.low, [atom_low], above_low]),
         np.concatenate([below_high, [after], above.high]),
+        -math.inf,
+    )
+
+
+@cut.register
+def _(pair: LabelledPair, nodes: Floats) -> Cells:
+    """The cells of every part, lighter by the weight of its label."""
+    parts = []
+    for log_weight, part in zip(pair.log_weights, pair.pairs, strict=True):
+        cells, error = cut(part, nodes), LOG_REL_ERROR * abs(log_weight)
+        parts.append(
+            replace(
+                cells,
+                log_masses_above=raised(cells.log_masses_above + log_weight, error),
+                log_masses_below=lowered(cells.log_masses_below + log_weight, error),
+            )
+        )
+    return Cells(
+        np.concatenate([cells.log_masses_above for cells in parts]),
+        np.concatenate([cells.losses_above for cells in parts]),
+        np.concatenate([cells.log_masses_below for cells in parts]),
+        np.concatenate([cells.losses_below for cells in parts]),
+        np.concatenate([cells.low for cells in parts]),
+        np.concatenate([cells.high for cells in parts]),
         -math.inf,
     )

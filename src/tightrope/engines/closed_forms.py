@@ -12,11 +12,12 @@ import math
 from enum import IntEnum
 from fractions import Fraction
 
-from flint import arb
+from flint import arb, ctx
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
-from tightrope.numerics.balls import ball, enclose, log_ends_of_ball
+from tightrope.numerics.balls import FIRST_BITS, ball, enclose, log_ends_of_ball
 from tightrope.numerics.floats import next_down, next_up
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -80,17 +81,17 @@ class FullBatches(Formula):
 class OneStep(Formula):
     """The curve of one step of additive noise."""
 
+    @staticmethod
+    def of(schedule: Schedule) -> Formula:
+        """The curve of a schedule of one step."""
+        ((pair, _),) = schedule.parts
+        return OneLabelledStep(pair) if isinstance(pair, LabelledPair) else OneStep(pair)
+
     def __init__(self, pair: Pair) -> None:
         step = pair.one_step
         if not isinstance(step, ShiftPair):
             raise TypeError("one step of finitely many outputs is a sum, not a formula")
         self.corners = {corner: _move(step, corner) for corner in Corner}
-
-    @staticmethod
-    def of(schedule: Schedule) -> "OneStep":
-        """The curve of a schedule of one step."""
-        ((pair, _),) = schedule.parts
-        return OneStep(pair)
 
     def delta(self, epsilon: Fraction, corner: Corner) -> arb:
         """P(X > x) - e^eps Q(X > x) where x is the output with loss epsilon."""
@@ -105,6 +106,19 @@ class OneStep(Formula):
             return _mixed_tail(pair.observed, x) - ball(epsilon).exp() * _mixed_tail(pair.alternative, x)
 
         return enclose(compute)
+
+
+class OneLabelledStep(Formula):
+    """The curve of one step whose output tells which of several pairs it is of: their weighted sum."""
+
+    def __init__(self, pair: LabelledPair) -> None:
+        self.parts = [(weight, OneStep(part)) for weight, part in pair.parts]
+
+    def delta(self, epsilon: Fraction, corner: Corner) -> arb:
+        """Each part at its corner; the weights are what they are."""
+        with ctx.workprec(FIRST_BITS):
+            each = (ball(weight) * part.delta(epsilon, corner) for weight, part in self.parts)
+            return sum(each, arb(0))
 
 
 def _move(pair: ShiftPair, corner: Corner) -> ShiftPair:

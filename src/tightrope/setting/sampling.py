@@ -74,10 +74,11 @@ class Poisson(GivenExactly):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TruncatedPoisson(GivenExactly):
-    """Poisson sampling of which a batch keeps at most `at_most` records; which others are dropped is chance.
+    """Poisson sampling of which a batch keeps at most `at_most` records, uniformly chosen from those drawn.
 
     Accelerators need batches of a bounded size. `population` is the number of records, under ADD and REMOVE
-    of the larger of the two neighbouring datasets, or a public bound on it.
+    of the larger of the two neighbouring datasets, or a public bound on it. Which records are kept must not
+    depend on what they hold.
 
     >>> TruncatedPoisson(rate=0.01, at_most=150, population=10_000).at_most
     150

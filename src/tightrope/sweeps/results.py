@@ -161,7 +161,8 @@ def _exists(path: Path) -> UnusableFile:
 def _check_columns(path: Path, found: Iterable[str]) -> tuple[str, ...]:
     """The columns of a file, if they are ours or were ours before."""
     columns = tuple(found)
-    if columns not in (COLUMNS, tuple(column for column in COLUMNS if column not in NEW_COLUMNS)):
+    missing = [column for column in NEW_COLUMNS if column not in columns]
+    if columns != tuple(column for column in COLUMNS if column not in missing):
         raise _foreign(path, f"its columns are {', '.join(columns)} and not {', '.join(COLUMNS)}")
     return columns
 

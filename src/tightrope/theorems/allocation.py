@@ -4,7 +4,7 @@ The steps of a pass are not independent, so a pass is what has a pair, and a run
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from tightrope.errors import NoTheorem
@@ -22,7 +22,8 @@ from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 OTHER_NOISE = (Laplace, RandomizedResponse, Finite)
 PARTICIPATION = "proofs/participation.md"
 MOST_SEPARATION = Fraction(5)  # of normals, in noise scales: beyond, ratios spread over too many lattices
-MOST_LOSS = Fraction(60)  # of other noise: likewise
+MOST_EXCHANGED = Fraction(7, 2)  # of the two normals of an exchanged record from the middle: likewise
+MOST_LOSS = Fraction(30)  # of other noise: likewise
 
 
 def _one_pass(step: Step, relation: Relation) -> Allocation:
@@ -135,41 +136,39 @@ def _several_of(step: Step, relation: Relation) -> Allocation:
     return Allocation(present, batches, batches, chosen=step.sampling.chosen)
 
 
-@dataclass(frozen=True)
-class PassBounds:
+Steps = tuple[tuple[Pair, int], ...]
+
+
+def bound_passes(dominating: Pair, reached: Pair, times: int) -> tuple[Steps, Steps, Steps]:
     """So many steps of a pair: what bounds them, what does if batches are told, and what they reach.
 
-    Steps that are no passes are all of these themselves.
+    Of an allocation they are whole passes, and the first batches of one more.
     """
-
-    above: tuple[tuple[Pair, int], ...]
-    told: tuple[tuple[Pair, int], ...]
-    below: tuple[tuple[Pair, int], ...]
-
-    @staticmethod
-    def of(dominating: Pair, times: int) -> "PassBounds":
-        """Whole passes, and the first batches of one more."""
-        if not isinstance(dominating, Allocation):
-            steps = ((dominating, times),)
-            return PassBounds(steps, steps, steps)
-        whole, rest = divmod(times, dominating.batches)
-        started, chosen = whole + bool(rest), dominating.chosen
-        told = ((_tell(dominating), started * chosen),)
-        below = ((dominating, whole), (dominating.release(rest), 1))
-        above = below if chosen == 1 else tuple(_split(dominating, started))
-        if is_out_of_reach(dominating):
-            above, below = told, tuple((_soften(pair), n) for pair, n in below)
-        return PassBounds(above, told, below)
+    if not isinstance(dominating, Allocation):
+        above = ((dominating, times),)
+        return above, above, ((reached, times),)
+    whole, rest = divmod(times, dominating.batches)
+    started, chosen = whole + bool(rest), dominating.chosen
+    told: Steps = ((_tell(dominating), started * chosen),)
+    below: Steps = ((dominating, whole), (dominating.release(rest), 1))
+    if is_out_of_reach(dominating):
+        return told, told, tuple((_soften(pair), n) for pair, n in below)
+    return (below if chosen == 1 else tuple(_split(dominating, started))), told, below
 
 
 def is_out_of_reach(dominating: Allocation) -> bool:
     """Whether likelihood ratios spread further than the lattices of a pass reach."""
     step = dominating.step
     if isinstance(step, FinitePair):
-        return step.largest_finite_loss > MOST_LOSS
+        return not step.levels or step.largest_finite_loss > MOST_LOSS
     assert isinstance(step, ShiftPair)
-    most = MOST_SEPARATION if step.has_normal_noise else MOST_LOSS
-    return abs(step.observed.exact_shift) > most
+    return step.observed.exact_shift > _most_separation(dominating)
+
+
+def _most_separation(dominating: Allocation) -> Fraction:
+    if not dominating.step.has_normal_noise:
+        return MOST_LOSS
+    return MOST_EXCHANGED if dominating.is_exchanged else MOST_SEPARATION
 
 
 def _tell(dominating: Allocation) -> Pair:
@@ -194,7 +193,8 @@ def _soften(dominating: Pair) -> Pair:
     """What more noise, or seeing the first batch only, still tells."""
     assert isinstance(dominating, Allocation)
     if isinstance(dominating.step, ShiftPair):
-        return dominating.soften(MOST_SEPARATION if dominating.step.has_normal_noise else MOST_LOSS)
+        return dominating.soften(_most_separation(dominating))
+    assert isinstance(dominating.step, FinitePair)
     rate = Fraction(min(dominating.chosen, dominating.released), dominating.batches)
     first = dominating.step.alternative.mixed_with(dominating.step.observed, rate)
     pair = FinitePair(first, dominating.step.alternative)

@@ -50,7 +50,15 @@ CENTRAL_LIMIT = Evidence(
     "Dong, Roth, Su 2022, Thm 11; Bu, Dong, Long, Su 2020, Thm 5",
     "proofs/gaussian_limit.md",
 )
-RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED)
+BANDED_NOISE = Evidence(
+    "banded_noise_takes_turns",
+    "Noise of b bands, and groups of records of which each is drawn from in every b-th step: the run is "
+    "bounded by one step in b of independent noise, relative to the largest column norm.",
+    PROVED,
+    "Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta, Xu 2023; proof note",
+    "proofs/banded_cyclic.md",
+)
+RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED, BANDED_NOISE)
 
 _WANG = "Wang, Balle, Kasiviswanathan 2020"
 _RENYI_NOTE = "proofs/renyi.md"

@@ -19,10 +19,11 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    TruncatedPoisson,
     WithoutReplacement,
 )
-from tightrope.theorems import allocation, full_batch, poisson, without_replacement
-from tightrope.theorems.allocation import PassBounds, check_passes
+from tightrope.theorems import allocation, full_batch, poisson, truncated_poisson, without_replacement
+from tightrope.theorems.allocation import bound_passes, check_passes
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -46,7 +47,8 @@ from tightrope.theorems.substitution import (
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
 
 ANY_NEIGHBOURS = "any neighbours"
-_FILLED_BY = (full_batch, poisson, without_replacement, allocation)  # importing these fills the table
+# importing these fills the table
+_FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, allocation)
 
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
@@ -67,13 +69,10 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     if not run:
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
-    bounds = [PassBounds.of(part.dominating, part.times) for part in parts]
-    above, told, below = (
-        Schedule(pair for bound in bounds for pair in getattr(bound, side))
-        for side in ("above", "told", "below")
-    )
+    bounds = [bound_passes(part.dominating, part.reached, part.times) for part in parts]
+    above, told, below = (Schedule(step for bound in bounds for step in bound[side]) for side in range(3))
     covers = [Cover((above,), (*because, *why))]
-    if told != above or told != below:  # looser, and certain at any delta
+    if told != above:  # looser, and certain at any delta
         covers.append(Cover((told,), (*because, REVEALED_BATCHES, *why)))
     return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
 
@@ -94,16 +93,21 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
         if row.matches(type(plain.mechanism), type(plain.sampling), relation):
             lacks = row.needs(plain)
             if lacks is None:
-                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by)
+                below = row.reached(plain) if row.reached is not None else None
+                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by, below)
             missing.append(lacks)
     raise _refusal(step, relation, missing)
 
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
-    """Sampling that always takes every record is the full batch, about which more is known."""
-    alone = isinstance(
-        sampling, Poisson | BallsInBins | RandomAllocation
-    )  # no record stands aside for another
+    """A cap that is never met is none. Sampling that always takes every record is the full batch."""
+    if isinstance(sampling, TruncatedPoisson):
+        if sampling.at_most < sampling.population:
+            return sampling
+        sampling = Poisson(rate=sampling.exact_rate)
+    if isinstance(sampling, RandomAllocation) and sampling.chosen == 1:
+        sampling = BallsInBins(batches=sampling.batches)
+    alone = isinstance(sampling, Poisson | BallsInBins | RandomAllocation)  # none stands aside for another
     if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE):
         return EveryRecord()
     return sampling
@@ -116,7 +120,7 @@ def _refusal(step: Step, relation: Relation, missing: list[str]) -> NoTheorem:
         return NoTheorem(f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}")
     known = ", ".join(f"{{{r.name}}}" for r in RELATIONS.values() if _cell(mechanism, sampling, r))
     elsewhere = [s for s in get_args(Sampling) if s is not sampling and _cell(mechanism, s, relation)]
-    remedy = [f"Known for {{{mechanism.__name__}}} with {{{sampling.__name__}}}: {known}."]
+    remedy = [f"Known for {{{mechanism.__name__}}} with {{{sampling.__name__}}}: {known or 'nothing'}."]
     if elsewhere:
         names = ", ".join(f"{{{s.__name__}}}" for s in elsewhere)
         remedy.append(f"Under {{{relation.name}}} known for {names}.")

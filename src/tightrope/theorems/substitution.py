@@ -46,13 +46,19 @@ SOME_SPLITS = 64  # and up to so many, some
 
 @dataclass(frozen=True)
 class DominatedStep:
-    """One kind of step of a run, with the pair that dominates it, why, and which datasets attain that."""
+    """One kind of step of a run, with the pair that dominates it, why, and which datasets come closest."""
 
     step: Step
     times: int
     dominating: Pair
     evidence: Evidence
     attained_by: str
+    below: Pair | None = None  # what these datasets reach, where it is not the dominating pair
+
+    @property
+    def reached(self) -> Pair:
+        """The pair of the datasets `attained_by`."""
+        return self.dominating if self.below is None else self.below
 
     @property
     def exchanges(self) -> bool:
@@ -69,7 +75,7 @@ class DominatedStep:
     def split(self, removing: int) -> list[tuple[Pair, int]]:
         """`removing` steps in the remove direction, the others in the add direction."""
         if not self.exchanges:
-            return [(self.dominating, self.times)]
+            return [(self.reached, self.times)]
         return [(self.remove, removing), (self.remove.reverse, self.times - removing)]
 
 

@@ -30,6 +30,7 @@ class TheoremRow:
     pair: Callable[[Step], Pair]
     attained_by: str
     needs: Callable[[Step], str | None]
+    reached: Callable[[Step], Pair] | None = None  # by these datasets, where it is not the dominating pair
 
     def matches(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
         """Whether the row is about these kinds of mechanism, sampling and relation."""
@@ -71,16 +72,19 @@ def theorem(
     attained_by: str,
     standing: Standing = PROVED,
     needs: Callable[[Step], str | None] = lambda step: None,
+    reached: Callable[[Step], Pair] | None = None,
 ) -> Callable[[Callable[[Step], Pair]], Callable[[Step], Pair]]:
     """Enter a function in the table. Its docstring is the statement.
 
-    `needs` names the hypothesis that a step misses, or None.
+    `needs` names the hypothesis that a step misses, or None. `reached` is the pair of the datasets
+    `attained_by`, where they do not attain the dominating one.
     """
 
     def enter(pair: Callable[[Step], Pair]) -> Callable[[Step], Pair]:
         statement = " ".join((pair.__doc__ or "").split())
         evidence = Evidence(pair.__name__, statement, standing, reference, proof)
-        ROWS.append(TheoremRow(evidence, mechanisms, sampling, relation, pair, attained_by, needs))
+        row = TheoremRow(evidence, mechanisms, sampling, relation, pair, attained_by, needs, reached)
+        ROWS.append(row)
         return pair
 
     return enter

@@ -19,9 +19,11 @@ from tightrope.engines.draws.mixtures import (
     sum_accepted,
     sum_log_products,
 )
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -64,6 +66,11 @@ def _(pair: FinitePair, tilt: float) -> LossSource:
 @_source.register
 def _(pair: Envelope, tilt: float) -> LossSource:
     return EnvelopeSource(pair, tilt)
+
+
+@_source.register
+def _(pair: LabelledPair, tilt: float) -> LossSource:
+    return LabelledSource(pair, tilt)
 
 
 @_source.register
@@ -322,6 +329,45 @@ class EnvelopeSource(LossSource):
         else:
             above = self.power.excess(log_ratio) if self.power.share else np.zeros_like(log_ratio)
         return np.where(sign > 0, above, np.where(sign < 0, self.tilt * log_ratio, 0.0))
+
+
+class LabelledSource(LossSource):
+    """Labels by chance, then the losses of the parts they name.
+
+    Tilted, a label has the share of its part in the moment, w_i M_i(c) / M(c), and its losses are those of
+    the tilted part. How often each label occurs in a sum is multinomial.
+    """
+
+    def __init__(self, pair: LabelledPair, tilt: float) -> None:
+        self.sources = [tilted_source(part, tilt) for part in pair.pairs]
+        self.acceptance = min(source.acceptance for source in self.sources)
+        self.prefers_integer_tilts = any(source.prefers_integer_tilts for source in self.sources)
+        logs = np.array(pair.log_weights) + [_log_moment(part, tilt) for part in pair.pairs]
+        shares = np.exp(logs - logs.max())
+        self.shares = shares / shares.sum()
+
+    def draw(self, rng: np.random.Generator, count: int, times: int) -> Floats:
+        """Sums in which the labels occur equally often are drawn together."""
+        kinds, place = np.unique(rng.multinomial(times, self.shares, size=count), axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        total = np.zeros(count)
+        for index, occurs in enumerate(kinds):
+            chosen = place == index
+            size = int(chosen.sum())
+            for source, often in zip(self.sources, occurs.tolist(), strict=True):
+                if often:
+                    total[chosen] += source.draw(rng, size, often)
+        return total
+
+
+def _log_moment(pair: Pair, tilt: float) -> float:
+    """ln M(tilt), to as many digits as a float holds of it. May raise EngineDeclines."""
+    from tightrope.engines.moments.step import log_moment_ends  # it loads flint
+
+    low, high = log_moment_ends(pair, tilt) if tilt else (0.0, 0.0)
+    if low == -math.inf:
+        raise EngineDeclines("no quadrature resolves the losses of a label")
+    return (low + high) / 2
 
 
 def _log_floor(law: Mixture) -> float:

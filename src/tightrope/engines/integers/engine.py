@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import zip_longest
+from operator import mul
 
 from flint import arb, ctx
 
@@ -39,6 +40,7 @@ from tightrope.engines.integers.planning import (
 )
 from tightrope.numerics.balls import ceil_float
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -64,7 +66,7 @@ class ExactComposition:
                 if pair.infinite_mass == 1:  # P and Q share no output
                     return arb.neg_inf(), arb(1)
                 finite *= real(1 - pair.infinite_mass) ** times
-                largest += times * largest_ratio(pair).log()
+                largest += times * _largest_ratio(pair).log()
             return largest, 1 - finite
 
     def improve(
@@ -207,23 +209,45 @@ def _one_step(plan: ExactPlan, place: int, side: Side, kept: KeptCuts) -> Law:
     """One step of the pair at this place of the schedule."""
     pair, lattice, indices = plan.schedule.parts[place][0], plan.lattice, range(*plan.range_of(place))
     losses = [lattice.loss(index) for index in indices]
-    cuts: list[OutputCut] = []
-    if not isinstance(pair, FinitePair):
-        noisy = pair.remove if isinstance(pair, Envelope) else pair
-        assert isinstance(noisy, ShiftPair)
-        key = pair, lattice, indices
-        if key not in kept:
-            kept[key] = cut(noisy, outputs(noisy, losses if noisy is pair else map(abs, losses)))
-        cuts = kept[key]
     if side is ABOVE:
-        each = zip_longest(losses, cuts)
-        return dominate([divergence(pair, loss.exp(), one) for loss, one in each], indices[0], lattice)
-    assert not isinstance(pair, Envelope)  # which dominates, and which no datasets reach
+        ratios = [loss.exp() for loss in losses]
+        return dominate(_divergences(pair, losses, ratios, (lattice, indices), kept), indices[0], lattice)
+    assert isinstance(pair, FinitePair | ShiftPair)  # the others dominate, and no datasets reach them
+    cuts = _cut(pair, losses, (lattice, indices), kept)
     labelled = list(split(cuts, indices[0] - 1) if cuts else _label(pair, lattice, indices))
     # what lies far below its label hardly counts, and would make the coefficients of Q as large as e^label
     near = [one for one in labelled if one[0] >= indices[0] or not _is_far_below(one, lattice)]
     labelled = near or labelled[-1:]
     return merge(labelled, pair.infinite_mass, _centre(labelled, lattice, plan.target.tilt), lattice)
+
+
+def _largest_ratio(pair: Pair) -> arb:
+    """That of the worst label where there are several."""
+    return max(map(largest_ratio, pair.pairs)) if isinstance(pair, LabelledPair) else largest_ratio(pair)
+
+
+def _cut(pair: Pair, losses: list[arb], place: tuple[Lattice, range], kept: KeptCuts) -> list[OutputCut]:
+    """A pair of additive noise, cut at these losses, which are those of the place; nothing for others."""
+    if isinstance(pair, FinitePair):
+        return []
+    noisy = pair.remove if isinstance(pair, Envelope) else pair
+    assert isinstance(noisy, ShiftPair)
+    key = (pair, *place)
+    if key not in kept:
+        kept[key] = cut(noisy, outputs(noisy, losses if noisy is pair else map(abs, losses)))
+    return kept[key]
+
+
+def _divergences(
+    pair: Pair, losses: list[arb], ratios: list[arb], place: tuple[Lattice, range], kept: KeptCuts
+) -> list[arb]:
+    """H_t of a pair at each of these ratios t = e^loss; of a labelled one the weighted sum of its parts'."""
+    if not isinstance(pair, LabelledPair):
+        each = zip_longest(ratios, _cut(pair, losses, place, kept))
+        return [divergence(pair, ratio, one) for ratio, one in each]
+    found = [_divergences(part, losses, ratios, place, kept) for part in pair.pairs]
+    weights = [real(weight) for weight, _ in pair.parts]
+    return [sum(map(mul, weights, column), arb(0)) for column in zip(*found, strict=True)]
 
 
 def _is_far_below(outputs: LabelledOutputs, lattice: Lattice) -> bool:

@@ -16,6 +16,7 @@ from tightrope.engines.integers.checker import GUARD, Lattice, OutputCut, cut, l
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -79,6 +80,8 @@ def shape_of(pair: Pair) -> Shape:
         return Shape(np.array(logs), np.array(pair.losses))
     if isinstance(pair, ShiftPair):
         return _shape_of_noise(pair)
+    if isinstance(pair, LabelledPair):
+        return _join_shapes(pair)
     assert isinstance(pair, Envelope)
     remove = _shape_of_noise(pair.remove)
     masses, losses = (each[remove.losses > 0] for each in (remove.log_masses, remove.losses))
@@ -86,6 +89,15 @@ def shape_of(pair: Pair) -> Shape:
     middle = [math.log(max(rest, 1e-300))]
     mirrored = (masses - losses)[::-1]
     return Shape(np.concatenate([mirrored, middle, masses]), np.concatenate([-losses[::-1], [0.0], losses]))
+
+
+def _join_shapes(pair: LabelledPair) -> Shape:
+    """The shapes of the parts, each lighter by its label, in increasing order."""
+    parts = [shape_of(part) for part in pair.pairs]
+    masses = [part.log_masses + log_w for log_w, part in zip(pair.log_weights, parts, strict=True)]
+    losses = np.concatenate([part.losses for part in parts])
+    order = np.argsort(losses)
+    return Shape(np.concatenate(masses)[order], losses[order])
 
 
 @lru_cache(maxsize=KEPT_SHAPES)

@@ -22,6 +22,7 @@ from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, next_up
 from tightrope.numerics.ulps import logaddexp_abs_error
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -112,6 +113,11 @@ def _(pair: Envelope, threshold: float) -> Floats:
     above = _fine_nodes(pair.remove, threshold)
     above = above[above > 0]
     return np.union1d(np.concatenate([-above[::-1], [0.0], above]), [threshold])
+
+
+@_fine_nodes.register
+def _(pair: LabelledPair, threshold: float) -> Floats:
+    return np.unique(np.concatenate([_fine_nodes(part, threshold) for part in pair.pairs]))
 
 
 @_fine_nodes.register

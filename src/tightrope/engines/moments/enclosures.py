@@ -23,6 +23,7 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -54,6 +55,11 @@ def _(pair: ShiftPair, c: Fraction) -> arb:
     if separation is not None:
         return ball(separation**2 * c * (1 + c) / 2).exp()
     return NormalSum(pair, c).moment()
+
+
+@moment.register
+def _(pair: LabelledPair, c: Fraction) -> arb:
+    return sum((ball(weight) * moment(part, c) for weight, part in pair.parts), arb(0))
 
 
 @moment.register

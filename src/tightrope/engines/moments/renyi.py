@@ -19,6 +19,7 @@ from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.pairs.amplified import Amplified
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -184,6 +185,8 @@ def _largest_loss(parts: Iterable[tuple[Pair | Amplified, int]]) -> float:
 
 def _unsampled_square(part: Pair | Amplified) -> Fraction:
     """The squared distance of the outermost normals of a step; 0 without normal noise."""
+    if isinstance(part, LabelledPair):
+        return max(map(_unsampled_square, part.pairs))
     laws = part.base if isinstance(part, Amplified) else part.one_step
     if not part.unsampled_separation:
         return Fraction(0)

@@ -21,6 +21,7 @@ from tightrope.engines.moments.enclosures import moment
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.numerics.balls import ball, ceil_float, enclose, float_ends
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplification, Amplified
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
@@ -75,8 +76,12 @@ def log_moment_bound(pair: Pair, c: Fraction) -> arb:
 
     It is the least of ln(1 - g + g M_0), M_0 the moment of the unsampled step; of (1 + c) ln(1 - g + g
     e^{c s^2/2}), s the shift, where only P is a mixture of normals; and of c times the largest loss. The
-    lower half of an envelope and its atom add at most 1 to the moment of the remove pair.
+    lower half of an envelope and its atom add at most 1 to the moment of the remove pair. Moments of labelled
+    parts add up.
     """
+    if isinstance(pair, LabelledPair):
+        each = (ball(weight) * log_moment_bound(part, c).exp() for weight, part in pair.parts)
+        return sum(each, arb(0)).log()
     laws = pair.one_step
     assert isinstance(laws, ShiftPair)
     tilt = ball(c)

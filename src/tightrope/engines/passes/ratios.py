@@ -114,8 +114,8 @@ class LaplaceRatio(StepRatio):
         return math.exp(2 * x - float(self.separation))
 
     def weighted_quantile(self, mass: float) -> float:
-        """P has less at low places: the lowest one will do."""
-        return self.quantile(0.0)
+        """P has less at low places: the ends will do."""
+        return self.quantile(0.0) if mass < 0.5 else self.largest
 
     def tails(self, place: arb) -> Tails:
         """Integrals of e^{-x} / 2 times powers of V, and what lies at the ends."""
@@ -169,8 +169,12 @@ class FiniteRatio(StepRatio):
         return self.largest
 
     def weighted_quantile(self, mass: float) -> float:
-        """The lowest place that P reaches."""
-        return float(min((ratio for ratio, p, _ in self._ratios if p), default=Fraction(1)))
+        """The lowest place that P reaches, or the highest."""
+        return (
+            self.largest
+            if mass > 0.5
+            else float(min((ratio for ratio, p, _ in self._ratios if p), default=Fraction(1)))
+        )
 
     def tails(self, place: arb) -> Tails:
         """Finite sums; a ball that may or may not reach an output counts it to both ends."""
@@ -249,11 +253,11 @@ def spread(
         # P(V >= k) as the chord before a point sees it, less as the chord after it does
         first = tails[0][0] if totals is None else totals[law]
         masses = [before - after for before, after in pairwise([first, *slopes, beyond])]
-        found.append(Part(points.start, fmpz_poly([_floor(mass, bits) for mass in masses])).trim())
+        found.append(Part(points.start, fmpz_poly([floor_mass(mass, bits) for mass in masses])).trim())
     return found
 
 
-def _floor(mass: arb, bits: int) -> int:
+def floor_mass(mass: arb, bits: int) -> int:
     """The largest number of units of 2^-bits that is certainly not above the mass."""
     mantissa, exponent = mass.lower().man_exp()
     shift = int(exponent) + bits

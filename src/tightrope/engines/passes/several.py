@@ -1,48 +1,61 @@
-"""A pass in which the record takes several batches, from below: the sum of the batches' ratios as a label."""
+"""A pass in which the record takes several batches, from below: what a sum of labels of the batches tells."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
+
+from flint import arb, ctx, fmpz_poly
 
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
-from tightrope.engines.passes.ladder import Ladder, Window
-from tightrope.engines.passes.pass_laws import count_bits
-from tightrope.engines.passes.ratios import StepRatio, make_laws
+from tightrope.engines.passes.ladder import Ladder, Part
+from tightrope.engines.passes.ratios import GUARD, StepRatio, floor_mass
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 
-FINE = 20  # steps of the lattice in the mean deviation of one ratio
-MOST_STEPS = 2048  # of the lattice: larger ratios get the last label
+FINE = 40  # labels in the mean size of one
+BITS = 128
+RAREST = 1e-13  # of P: ratios beyond are labelled alike
 
 
 def reach_several(pair: Allocation, ratio: StepRatio) -> FinitePair:
-    """Under Q all ratios are Q's, under P `chosen` of them are P's, whichever: one lattice, so sums are alike.
+    """The label of a batch is about ln(1 - g + g V), g the rate at which it holds the record, rounded.
 
-    Of a pass that ends early, the batches that are seen hold at most so many of the record's visits, and its
-    number there varies: such a pass is left out, as if nothing of it were seen.
+    Under Q all batches are Q's; under P `chosen` of them are P's, whichever they are, and the sum is the
+    same. Of a pass that ends early nothing is taken to be seen, because the number of visits in it varies.
     """
     if pair.released < pair.batches:
-        nothing = [Fraction(1)]
-        return as_pair(nothing, nothing)
-    exponent = math.floor(math.log2(ratio.deviation / FINE))
-    bits = count_bits(MOST_STEPS * 2.0**exponent)
-    cut = Window(MOST_STEPS, MOST_STEPS)
-    plain, weighted = (_cut(law) for law in make_laws(ratio, exponent, bits, cut))
+        return as_pair([Fraction(1)], [Fraction(1)])
+    plain, weighted = _label(pair, ratio)
     others = pair.batches - pair.chosen
-    rest = _power(plain, others) if others else None
-    chosen, same = _power(weighted, pair.chosen), _power(plain, pair.chosen)
-    p, q = (law * rest if rest else law for law in (chosen, same))
+    p, q = _power(weighted, pair.chosen), _power(plain, pair.chosen)
+    if others:
+        rest = _power(plain, others)
+        p, q = p * rest, q * rest
     p_masses, q_masses = collect(p.atoms()), collect(q.atoms())
-    places = sorted({*p_masses, *q_masses})
-    whole = 1 << bits
-    cells = order_cells(
-        [p_masses.get(at, 0) for at in places], [q_masses.get(at, 0) for at in places], whole, whole
-    )
+    places, whole = sorted({*p_masses, *q_masses}), 1 << BITS
+    by_place = ([of.get(at, 0) for at in places] for of in (p_masses, q_masses))
+    cells = order_cells(next(by_place), next(by_place), whole, whole)
     return as_pair([Fraction(mass, whole) for mass, _ in cells], [Fraction(mass, whole) for _, mass in cells])
 
 
-def _cut(law: Ladder) -> Ladder:
-    """The lowest rung alone: what lies on others is left out."""
-    return Ladder(law.exponents[:1], law.parts[:1], law.bits)
+def _label(pair: Allocation, ratio: StepRatio) -> tuple[Ladder, Ladder]:
+    """The laws of the label of one batch under Q and under P."""
+    rate = pair.chosen / pair.batches
+    step = rate * ratio.deviation / FINE
+    last = math.ceil(math.log1p(rate * (min(ratio.weighted_quantile(1 - RAREST), ratio.largest) - 1)) / step)
+    first = math.floor(math.log1p(-rate) / step) if rate < 1 else last - 1
+    # ratios at which labels change: any are true, and these tell most
+    edges = [1 + math.expm1((label - 0.5) * step) / rate for label in range(first + 1, last + 1)]
+    with ctx.workprec(BITS + GUARD):
+        tails = [ratio.tails(arb(edge)) if edge > 0 else ratio.totals for edge in edges]
+        return _cells(tails, ratio, 0, first), _cells(tails, ratio, 1, first)
+
+
+def _cells(tails: Sequence[tuple[tuple[arb, arb], ...]], ratio: StepRatio, law: int, first: int) -> Ladder:
+    above = [ratio.totals[law][0], *(tail[law][0] for tail in tails), arb(0)]
+    masses = [floor_mass(here - after, BITS) for here, after in pairwise(above)]
+    return Ladder((0,), (Part(first, fmpz_poly(masses)).trim(),), BITS)
 
 
 def _power(law: Ladder, count: int) -> Ladder:

@@ -4,9 +4,11 @@ from functools import lru_cache, singledispatch
 
 from tightrope.engines.transforms.bounded import FiniteTransform, LaplaceTransform
 from tightrope.engines.transforms.envelope import EnvelopeTransform
+from tightrope.engines.transforms.labelled import LabelledTransform
 from tightrope.engines.transforms.normal import NormalTransform
 from tightrope.engines.transforms.transform import KEPT_PAIRS, Transform
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
@@ -24,6 +26,11 @@ make_transform.register(Envelope, EnvelopeTransform)
 @make_transform.register
 def _(pair: ShiftPair) -> Transform:
     return NormalTransform(pair) if pair.has_normal_noise else LaplaceTransform(pair)
+
+
+@make_transform.register
+def _(pair: LabelledPair) -> Transform:
+    return LabelledTransform(pair, [kept_transform(part) for part in pair.pairs])
 
 
 kept_transform = lru_cache(maxsize=KEPT_PAIRS)(make_transform)
