@@ -16,7 +16,13 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset 
 import tightrope as tr  # noqa: E402
 from tightrope import InvalidSetting  # noqa: E402
 from tightrope.extras import advise_install  # noqa: E402
-from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler, fresh_seed  # noqa: E402
+from tightrope.samplers import (  # noqa: E402
+    BallsInBinsSampler,
+    Passes,
+    PoissonSampler,
+    WithoutReplacementSampler,
+    fresh_seed,
+)
 from tightrope.samplers.torch import BatchSampler, data_loader  # noqa: E402
 
 RECORDS = 40
@@ -87,6 +93,16 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
     resumed = BatchSampler(WithoutReplacementSampler(records=RECORDS, batch=4, steps=7, seed=2))
     resumed.load_state_dict(batches.state_dict())
     assert next(iter(resumed)) == sampler.batch_at(7).tolist()
+
+
+def test_a_loader_of_bins_hands_out_every_record_once_in_each_epoch() -> None:
+    loader = data_loader(Records(), BallsInBinsSampler(records=RECORDS, batches=25, seed=1))
+    for _ in range(3):
+        labels = [labels.tolist() for _, labels in loader]
+        assert len(labels) == len(loader) == 25
+        assert sorted(label for batch in labels for label in batch) == list(range(RECORDS))
+        assert [] in labels
+    assert loader.batch_sampler.sampling == tr.BallsInBins(batches=25)
 
 
 def may_fork(test: Any) -> Any:
@@ -206,7 +222,8 @@ def test_options_that_choose_the_batches_are_refused(option: dict[str, Any]) -> 
 
 def test_other_samplers_are_refused() -> None:
     with pytest.raises(
-        InvalidSetting, match="sampler must be a PoissonSampler, a WithoutReplacementSampler or a share"
+        InvalidSetting,
+        match=r"sampler must be one of tightrope\.samplers, such as a PoissonSampler, or a share",
     ):
         data_loader(Records(), torch.utils.data.RandomSampler(Records()))
 

@@ -80,13 +80,16 @@ def test_full_batches_take_one_step_per_epoch() -> None:
     [
         tr.Training(**MNIST, sampling=tr.Poisson),
         tr.Training(**MNIST, sampling=tr.WithoutReplacement),
+        tr.Training(**MNIST, sampling="balls-in-bins"),
+        tr.Training(**MNIST, sampling=tr.Poisson(rate=Fraction(256, 60_000), at_most=300, population=60_000)),
         tr.Training(records=7, epochs=2.5, sampling=tr.EveryRecord),
         tr.Training(records=7, batch=2, epochs=Fraction(1, 3), sampling=tr.Poisson),
     ],
     ids=str,
 )
 def test_a_plan_is_written_so_that_python_reads_it(plan: tr.Training) -> None:
-    assert eval(repr(plan), {**vars(tr), "Fraction": Fraction, "Training": tr.Training}) == plan
+    names = {name: getattr(tr, name) for name in tr.__all__}
+    assert eval(repr(plan), {**names, "Fraction": Fraction}) == plan
 
 
 def test_a_copy_of_a_plan_keeps_its_epochs_exactly() -> None:
@@ -107,6 +110,10 @@ def test_a_plan_says_how_it_was_read() -> None:
         said
         == "7,032 steps: 30 epochs of 234.4 batches; each record joins a batch with probability 256/60000."
     )
+    said = str(tr.Training(**MNIST, sampling=tr.BallsInBins))
+    assert (
+        said == "7,050 steps: 30 epochs of 235 batches; each record takes one of 235 batches in each epoch."
+    )
     said = str(tr.Training(records=1000, batch=50, epochs=1, sampling=tr.WithoutReplacement))
     assert said == "20 steps: 1 epoch of 20 batches; each batch is 50 of 1,000 records, drawn afresh."
 
@@ -122,6 +129,9 @@ def test_a_plan_says_how_it_was_read() -> None:
         ({"epochs": 1e15}, "epochs must take at most 1e+15 steps"),
         ({"sampling": "round-robin"}, "sampling must be one of"),
         ({"sampling": tr.EveryRecord}, "batch must hold every record"),
+        ({"sampling": tr.BallsInBins(batches=234)}, "sampling must draw 256 of 60,000 records"),
+        ({"sampling": tr.RandomAllocation}, "sampling must follow from records and batch"),
+        ({"sampling": "truncated-poisson"}, "sampling must follow from records and batch"),
         ({"sampling": tr.Poisson(rate=0.5)}, "sampling must draw 256 of 60,000 records"),
     ],
 )
