@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import get_args
 
 import numpy as np
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
+from tightrope.answers.resample import AT_ANY_RATE, resample_run, tell_rounded_batches
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.curve.digits import ONE_NUMBER, ends, is_wide, round_up, write_brackets
@@ -19,7 +19,6 @@ from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.given import as_given
 from tightrope.setting.relation import (
     ADD,
     ADD_OR_REMOVE,
@@ -30,7 +29,15 @@ from tightrope.setting.relation import (
     as_relation,
 )
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import MOST_RECORDS, EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 Claim = tuple[type[Sampling], Relation]
 
@@ -38,6 +45,9 @@ _SAMPLED: dict[type[Sampling], str] = {
     EveryRecord: "every record joins every batch",
     Poisson: "batches are Poisson sampled",
     WithoutReplacement: "batches are drawn without replacement",
+    TruncatedPoisson: "batches are Poisson sampled and capped",
+    BallsInBins: "each record takes one batch of each pass",
+    RandomAllocation: "each record takes several batches of each pass",
 }
 _NOTE = (
     "Certified upper ends of epsilon, rounded up (and how many times the claimed one); "
@@ -154,9 +164,20 @@ class Contrast:
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         return [heading, *body]
 
+    @property
+    def rounded(self) -> list[str]:
+        """How many bins were taken, where no whole number of them has this rate.
+
+        >>> import tightrope as tr
+        >>> run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.3))
+        >>> tr.contrast(run, delta=1e-6).rounded
+        ['In balls in bins each record takes one of 4 batches: 1 / 0.3, rounded up.']
+        """
+        return tell_rounded_batches(self.run)
+
     def _notes(self) -> list[str]:
-        """How hard each row was worked for, where that matters."""
-        return [
+        """How hard each row was worked for, where that matters, and what was rounded."""
+        return self.rounded + [
             f"{row.sampling.__name__} under {row.relation.name} is {row.effort.meaning}"
             f"{'; effort=TIGHT narrows the bracket' if row.effort is QUICK else ''}."
             for row in self.rows
@@ -202,6 +223,9 @@ def contrast(
 ) -> Contrast:
     """epsilon at each delta for the same mechanisms, rates and steps under every sampling x relation.
 
+    Balls in bins have as many batches as one expects to fill at this rate, rounded up. Capped batches and
+    random allocations say more than a rate, so they have rows where the run uses them.
+
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE).
     The default is the run's own sampling under ADD_OR_REMOVE, if its steps share one. The effort of `by`
     matters for one row only: WithoutReplacement under SUBSTITUTE takes seconds to minutes if it is TIGHT.
@@ -213,9 +237,14 @@ def contrast(
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)
+    kinds = dict.fromkeys([*AT_ANY_RATE, *_own_kinds(run)])
+    if claim is not None and claim[0] not in kinds:
+        known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
+        remedy = "What else it says does not follow from the rate of this run."
+        raise InvalidSetting("claimed", claim[0], f"be one of {known}", remedy)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
-        for sampling in sorted(get_args(Sampling), key=lambda kind: _place(kind, claim))
+        for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
     ]
     compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
@@ -238,7 +267,7 @@ def _row(
     progress: Progress | None,
 ) -> ContrastRow:
     try:
-        run = _resample_run(run, sampling)
+        run = resample_run(run, sampling)
         curve = by.curve(run, relation, progress)
         effort = by.effort if find_games(run, relation) else None
         found = tuple(curve.epsilon(delta) for delta in deltas)
@@ -249,30 +278,12 @@ def _row(
         return ContrastRow(sampling, relation, run, (), refusal, "not certified")
 
 
-def _resample_run(run: Run, kind: type[Sampling]) -> Run:
-    return Run(tuple((Step(step.mechanism, _resample(step.sampling, kind)), times) for step, times in run))
-
-
-def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
-    """The same rate under another scheme."""
-    if isinstance(sampling, kind):
-        return sampling
-    if kind is EveryRecord:
-        return EveryRecord()
-    if kind is Poisson:
-        return Poisson(rate=sampling.exact_rate)
-    if kind is WithoutReplacement:
-        # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-        given = as_given(sampling, "rate")
-        exact = given if isinstance(given, Fraction) else Fraction(repr(given))
-        if exact.denominator > MOST_RECORDS:
-            raise NoTheorem(f"a batch at the rate {write_number(given)} is one of too many records", "")
-        return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
-    raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
+def _own_kinds(run: Run) -> list[type[Sampling]]:
+    return [type(step.sampling) for step, _ in run]
 
 
 def _own_claim(run: Run) -> Claim | None:
-    kinds = {type(step.sampling) for step, _ in run}
+    kinds = set(_own_kinds(run))
     return (kinds.pop(), ADD_OR_REMOVE) if len(kinds) == 1 else None
 
 
