@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
@@ -11,6 +11,7 @@ from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ComposedCurve, Progress, Side
+from tightrope.engines.resolve import has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -61,10 +62,11 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         """
         check_progress(progress)
         analyses = analyse(run, relation, self.effort)
-        compositions: dict[Schedule | tuple[Game, Side], ComposedCurve] = {}
+        compositions: dict[Schedule | Game | tuple[Schedule | Game, Side], ComposedCurve] = {}
 
         def compose(schedule: Schedule | Game, side: Side) -> ComposedCurve:
-            key = schedule if isinstance(schedule, Schedule) else (schedule, side)
+            is_one_curve = isinstance(schedule, Schedule) and not has_passes(schedule)
+            key = schedule if is_one_curve else (schedule, side)
             if key not in compositions:
                 compositions[key] = _compose(schedule, side, progress)
             return compositions[key]
@@ -141,7 +143,8 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 
 def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        return compose(schedule)
+        return compose(schedule, side)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
-    return PlayedGame(schedule, progress, (side,))
+    played = replace(schedule, others=resolve(schedule.others, side))
+    return PlayedGame(played, progress, (side,))

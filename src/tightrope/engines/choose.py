@@ -5,10 +5,12 @@ from functools import partial
 
 from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour import ContourEngine
-from tightrope.engines.face import Engine
+from tightrope.engines.face import ABOVE, Engine, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
+from tightrope.engines.resolve import has_passes, resolve
 from tightrope.pairs.schedule import Schedule
 
+SHARE_BESIDE_PASSES = 1 / 8  # of the width: both sides of a pass take the rest, at little cost
 FEW_STEPS = 200  # so few are quick on a lattice, and the contour is asked with less patience
 
 
@@ -75,6 +77,7 @@ TABLE = (
 )
 
 
-def compose(schedule: Schedule) -> Composition:
-    """The curve of a schedule."""
-    return Composition(schedule, TABLE)
+def compose(schedule: Schedule, side: Side = ABOVE) -> Composition:
+    """The curve of a schedule; where it holds passes, a curve on this side of it."""
+    share = SHARE_BESIDE_PASSES if has_passes(schedule) else 1.0
+    return Composition(resolve(schedule, side), TABLE, share=share)

@@ -66,10 +66,13 @@ class Crossing:
 
 
 class Composition:
-    """The curve of one schedule of pairs, for epsilon >= 0, by the engines of a table."""
+    """The curve of one schedule of pairs, for epsilon >= 0, by the engines of a table.
 
-    def __init__(self, schedule: Schedule, table: Sequence[EngineRow]) -> None:
-        self.schedule, self.table = schedule, table
+    `share` is which part of the width that is asked for is theirs: pairs that only bound others use up some.
+    """
+
+    def __init__(self, schedule: Schedule, table: Sequence[EngineRow], *, share: float = 1.0) -> None:
+        self.schedule, self.table, self.share = schedule, table, share
         # beyond the largest loss nothing needs a search
         self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
@@ -84,7 +87,7 @@ class Composition:
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon), at most `accuracy` apart relative to delta; or NotPreciseEnough."""
-        settled = self._settle(epsilon)
+        settled, accuracy = self._settle(epsilon), self.share * accuracy
         if settled is not None:
             return settled
         for local in self._locals:
@@ -116,6 +119,7 @@ class Composition:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
+        accuracy *= self.share
         key = (delta, accuracy)
         if key not in self._epsilons:
             try:

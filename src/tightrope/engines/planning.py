@@ -6,7 +6,8 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from tightrope.engines.cells import cut
-from tightrope.engines.face import EngineDeclines
+from tightrope.engines.face import ABOVE, EngineDeclines
+from tightrope.engines.resolve import resolve
 from tightrope.engines.saddle import Cumulants, log_delta_estimate, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.transform import KEPT_PAIRS
@@ -115,7 +116,7 @@ def log_delta_guess(schedule: Schedule, epsilon: float, log_delta: float) -> flo
     """About ln delta(epsilon), by the saddle point; good near `log_delta`, NaN where there is none."""
     if not schedule:
         return -math.inf
-    plan = Plan(schedule, log_delta + NEGLIGIBLE)
+    plan = Plan(resolve(schedule, ABOVE), log_delta + NEGLIGIBLE)
     try:
         tilt = tilt_for_epsilon(plan, epsilon)
         return min(log_delta_estimate(plan, tilt, epsilon), 0.0)

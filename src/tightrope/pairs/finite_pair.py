@@ -124,10 +124,11 @@ class FinitePair(Pair):
         """
         top = self.losses[-1]
         near = Fraction(0)
-        for loss, (p, _) in zip(self.losses, self.levels, strict=True):
+        for loss, (p, _) in zip(reversed(self.losses), reversed(self.levels), strict=True):
             error = 2 * LOG_REL_ERROR * (abs(top) + abs(loss) + gap)
-            if top - loss - gap <= error:
-                near += p
+            if top - loss - gap > error:
+                break  # losses fall from here on, by more than their errors or to equal floats
+            near += p
         at_top = exact_log_ratio(self.levels[-1][0], Fraction(1))
         return at_top * (1 + 2 * LOG_REL_ERROR), exact_log_ratio(near, Fraction(1)) * (1 - 2 * LOG_REL_ERROR)
 

@@ -13,6 +13,7 @@ from tightrope.pairs.pair import Pair
 if TYPE_CHECKING:
     from flint import arb
 
+MOST_COUNTED = 10**200  # outcomes: floats hold no more than 10^308
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
 
 
@@ -92,7 +93,8 @@ class Schedule:
         for pair, times in self.parts:
             if not pair.is_finite:
                 return math.inf
-            total *= math.comb(times + len(pair.levels) - 1, times) if pair.levels else 1
+            outcomes = math.comb(times + len(pair.levels) - 1, times) if pair.levels else 1
+            total = total * outcomes if outcomes < MOST_COUNTED else math.inf
         return total
 
     @cached_property

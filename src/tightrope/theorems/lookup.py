@@ -13,8 +13,9 @@ from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.theorems import full_batch, poisson, without_replacement
+from tightrope.setting.sampling import BallsInBins, EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.theorems import allocation, full_batch, poisson, without_replacement
+from tightrope.theorems.allocation import check_passes, count_passes
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -38,7 +39,7 @@ from tightrope.theorems.substitution import (
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
 
 ANY_NEIGHBOURS = "any neighbours"
-_FILLED_BY = (full_batch, poisson, without_replacement)  # importing these fills the table
+_FILLED_BY = (full_batch, poisson, without_replacement, allocation)  # importing these fills the table
 
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
@@ -48,6 +49,7 @@ def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...
 
 
 def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effort: Effort) -> Analysis:
+    check_passes(run)
     parts = find_parts(run, branch)
     if is_exchange(parts, branch):
         return analyse_exchange(parts, effort)
@@ -58,7 +60,7 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     if not run:
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
-    schedule = Schedule((part.dominating, part.times) for part in parts)
+    schedule = Schedule(pair for part in parts for pair in count_passes(part.dominating, part.times))
     cover = Cover((schedule,), (*because, *why))
     return Analysis(branch, (cover,), (Witness(schedule, "; ".join(datasets)),))
 
@@ -86,7 +88,8 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
     """Sampling that always takes every record is the full batch, about which more is known."""
-    if sampling.exact_rate == 1 and (isinstance(sampling, Poisson) or relation is SUBSTITUTE):
+    alone = isinstance(sampling, Poisson | BallsInBins)  # no record stands aside for another
+    if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE):
         return EveryRecord()
     return sampling
 

@@ -1,0 +1,150 @@
+"""One pass as a finite pair that dominates it, or that it dominates."""
+
+import bisect
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.passes.pass_laws import SumLaws, sum_ratios
+from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
+
+KEPT_PASSES = 32
+FINEST, COARSEST = 0.008, 0.016  # how far apart losses are kept, in mean deviations of the loss of a pass
+FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
+
+
+def bound_passes(pair: Allocation, times: int, side: Side) -> FinitePair:
+    """A finite pair on this side of each of so many passes.
+
+    Many passes need each one less closely: what rounding adds to the variance is shared.
+    """
+    return _bound_pass(pair, side, min(FINEST * max(math.sqrt(times) / 2, 1), COARSEST))
+
+
+@lru_cache(maxsize=KEPT_PASSES)
+def _bound_pass(pair: Allocation, side: Side, spacing: float) -> FinitePair:
+    laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
+    atoms = _Atoms(laws, pair.batches - pair.released, pair.batches)
+    found = atoms.dominating(spacing) if side is ABOVE else atoms.dominated(spacing)
+    return found.reverse if pair.is_reversed else found
+
+
+@lru_cache(maxsize=KEPT_PASSES)
+def _sum_laws(step: Pair, count: int, keeps_small: bool) -> SumLaws:
+    return sum_ratios(_ratio_of(step), count, keeps_small=keeps_small)
+
+
+def _ratio_of(step: Pair) -> StepRatio:
+    if isinstance(step, FinitePair):
+        return FiniteRatio(step)
+    assert isinstance(step, ShiftPair)
+    separation = step.observed.exact_shift - step.alternative.exact_shift
+    return NormalRatio(separation) if step.has_normal_noise else LaplaceRatio(separation)
+
+
+class _Atoms:
+    """Of dP/dQ = (unseen + sum) / batches: its laws under Q and P; places in steps, masses in 2^-bits."""
+
+    def __init__(self, laws: SumLaws, unseen: int, batches: int) -> None:
+        self.batches, self.bits = batches, laws.plain.bits
+        self.plain, self.weighted = _collect(laws.plain.atoms()), _collect(laws.weighted.atoms())
+        self.places = sorted(self.plain)
+        # ratio = (place * step + unseen) / batches, in whole numbers: (place * up + unseen * down) / whole
+        exponent = laws.plain.exponents[0]
+        self.up, down = (1 << exponent, 1) if exponent >= 0 else (1, 1 << -exponent)
+        self.more, self.whole = unseen * down, batches * down
+        self.unseen = unseen
+
+    def ratio(self, place: int) -> Fraction:
+        """dP/dQ at a place."""
+        return Fraction(place * self.up + self.more, self.whole)
+
+    def dominating(self, spacing: float) -> FinitePair:
+        """Each atom spread onto the kept ones next to it; what rounding took is put where it loses most."""
+        kept = self._choose(spacing)
+        masses, at = [0] * len(kept), 0
+        for place in self.places:
+            mass = self.plain[place]
+            while at + 1 < len(kept) and kept[at + 1] <= place:
+                at += 1
+            if place == kept[at]:
+                masses[at] += mass
+            else:
+                low, high = kept[at], kept[at + 1]
+                masses[at] += mass * (high - place) // (high - low)
+                masses[at + 1] += mass * (place - low) // (high - low)
+        q = [Fraction(mass, 1 << self.bits) for mass in masses]
+        p = [mass * self.ratio(place) for mass, place in zip(q, kept, strict=True)]
+        return _pair([Fraction(0), *p, Fraction(1 - sum(p))], [Fraction(1 - sum(q)), *q, Fraction(0)])
+
+    def dominated(self, spacing: float) -> FinitePair:
+        """Atoms merged between the kept ones; what rounding took is put where it loses least."""
+        edges = self._choose(spacing)
+        p, q = [0] * len(edges), [0] * len(edges)
+        for place, mass in self.plain.items():
+            q[bisect.bisect_left(edges, place)] += mass
+        for place, mass in self.weighted.items():
+            # a place without any mass of Q joins the one before it
+            p[min(bisect.bisect_left(edges, place), len(edges) - 1)] += mass
+        # P = (unseen Q + weighted) / batches, in units of 2^-bits / batches
+        p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
+        cells = _order_cells(p, q, self.batches << self.bits, 1 << self.bits)
+        return _pair([a for a, _ in cells], [b for _, b in cells])
+
+    def _choose(self, spacing: float) -> list[int]:
+        """Places, among them the first and the last, whose losses are about so many deviations apart."""
+        ratios = np.array([float(self.ratio(place)) for place in self.places])
+        masses = np.array([self.plain[place] / (1 << self.bits) for place in self.places])
+        losses = np.log(np.maximum(ratios, np.min(ratios[ratios > 0]) / 2))
+        centre = float(losses @ masses)
+        deviation = float(np.abs(losses - centre) @ masses)
+        chosen, last = [self.places[0]], float(losses[0])
+        for place, loss in zip(self.places[1:-1], losses[1:-1].tolist(), strict=True):
+            if loss - last >= spacing * max(deviation, abs(loss - centre) / FAR):
+                chosen.append(place)
+                last = loss
+        return chosen if len(self.places) == 1 else [*chosen, self.places[-1]]
+
+
+def _collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for place, mass in atoms:
+        found[place] = found.get(place, 0) + mass
+    return found
+
+
+def _order_cells(
+    p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int
+) -> list[tuple[Fraction, Fraction]]:
+    """The cells with what is missing: of P in the cell of least ratio, of Q in that of the largest one.
+
+    Neighbours are merged until ratios grow, missing masses included: only then is the pair dominated.
+    """
+    missing_p, missing_q = whole_p - sum(p), whole_q - sum(q)
+    p, q = [p[0] + missing_p, *p[1:]], [*q[:-1], q[-1] + missing_q]
+    merged: list[tuple[int, int]] = []
+    for cell in zip(p, q, strict=True):
+        while merged and _is_above(merged[-1], cell):
+            before = merged.pop()
+            cell = before[0] + cell[0], before[1] + cell[1]
+        merged.append(cell)
+    return [(Fraction(a, whole_p), Fraction(b, whole_q)) for a, b in merged if a or b]
+
+
+def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether dP/dQ of one cell is larger."""
+    return one[0] * other[1] > other[0] * one[1]
+
+
+def _pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> FinitePair:
+    assert sum(p) == sum(q) == 1
+    assert min(p) >= 0 <= min(q)
+    return FinitePair(FiniteSupport(tuple(p)), FiniteSupport(tuple(q)))

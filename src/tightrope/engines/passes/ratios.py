@@ -1,0 +1,216 @@
+"""The likelihood ratio of one step on a batch that holds the record, and its law on a ladder of lattices."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from flint import arb, ctx, fmpz_poly
+from scipy.special import ndtri
+
+from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Window
+from tightrope.numerics.balls import ball
+from tightrope.pairs.finite_pair import FinitePair
+
+FURTHEST = 11.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-27
+GUARD = 96  # bits that balls carry beyond the masses, some of which cancel
+
+# of each law that is made, what lies above a point: its mass there and its mean there
+Tails = tuple[tuple[arb, arb], ...]
+
+
+class StepRatio(ABC):
+    """V = dP/dQ of one step. Under Q its law is the first of two, the second is the first weighted by V."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """About where V is cut."""
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """About E|V - 1|."""
+
+    @abstractmethod
+    def quantile(self, mass: float) -> float:
+        """About the place below which V lies with this probability."""
+
+    @abstractmethod
+    def tails(self, place: arb) -> Tails:
+        """What both laws have from this place on, which is positive."""
+
+    @property
+    @abstractmethod
+    def totals(self) -> Tails:
+        """What both laws have in all."""
+
+
+@dataclass(frozen=True)
+class NormalRatio(StepRatio):
+    """V = exp(a z - a^2 / 2), z standard normal, for normal noise that the record moves by `separation`."""
+
+    separation: Fraction
+
+    @property
+    def largest(self) -> float:
+        """Where even the weighted law has next to nothing beyond."""
+        a = float(self.separation)
+        return math.exp(a * a / 2 + FURTHEST * a)
+
+    @property
+    def deviation(self) -> float:
+        """Twice the total variation."""
+        return 2 * math.erf(float(self.separation) / math.sqrt(8))
+
+    def quantile(self, mass: float) -> float:
+        """In closed form."""
+        a = float(self.separation)
+        return math.exp(a * float(ndtri(mass)) - a * a / 2)
+
+    def tails(self, place: arb) -> Tails:
+        """E[V^j; V >= place] = e^{a^2 j (j-1) / 2} P(z >= d - j a)."""
+        a = ball(self.separation)
+        d = place.log() / a + a / 2
+        zero, one, two = (((d - j * a) / arb(2).sqrt()).erfc() / 2 for j in range(3))
+        return (zero, one), (one, (a * a).exp() * two)
+
+    @property
+    def totals(self) -> Tails:
+        """1, 1 and e^{a^2}."""
+        return (arb(1), arb(1)), (arb(1), (ball(self.separation) ** 2).exp())
+
+
+@dataclass(frozen=True)
+class LaplaceRatio(StepRatio):
+    """V for Laplace noise that the record moves by `separation` scales: e^{2x - a} for x in [0, a]."""
+
+    separation: Fraction
+
+    @property
+    def largest(self) -> float:
+        """e^a, reached with positive probability."""
+        return math.exp(float(self.separation))
+
+    @property
+    def deviation(self) -> float:
+        """Twice the total variation."""
+        return -2 * math.expm1(-float(self.separation) / 2)
+
+    def quantile(self, mass: float) -> float:
+        """Half of the mass lies at the lowest place."""
+        x = min(max(-math.log(2 * (1 - mass)) if mass > 0.5 else 0.0, 0.0), float(self.separation))
+        return math.exp(2 * x - float(self.separation))
+
+    def tails(self, place: arb) -> Tails:
+        """Integrals of e^{-x} / 2 times powers of V, and what lies at the ends."""
+        a = ball(self.separation)
+        if not place > (-a).exp():  # at the lowest place or before
+            return self.totals
+        if place > a.exp():
+            return (arb(0), arb(0)), (arb(0), arb(0))
+        x = (place.log() + a) / 2
+        zero, one = (-x).exp() / 2, 1 - (x - a).exp() / 2
+        two = (a.exp() - (3 * x - 2 * a).exp()) / 6 + a.exp() / 2
+        return (zero, one), (one, two)
+
+    @property
+    def totals(self) -> Tails:
+        """With the half of the mass that lies at e^-a."""
+        a = ball(self.separation)
+        two = (a.exp() - (-2 * a).exp()) / 6 + a.exp() / 2 + (-2 * a).exp() / 2
+        return (arb(1), arb(1)), (arb(1), two)
+
+
+@dataclass(frozen=True)
+class FiniteRatio(StepRatio):
+    """V for a step with finitely many outputs; outputs that Q cannot produce are in no law."""
+
+    pair: FinitePair
+
+    @property
+    def _ratios(self) -> list[tuple[Fraction, Fraction, Fraction]]:
+        return [(p / q, p, q) for p, q in self.pair.levels]
+
+    @property
+    def largest(self) -> float:
+        """The largest one."""
+        return float(max((ratio for ratio, _, _ in self._ratios), default=Fraction(1)))
+
+    @property
+    def deviation(self) -> float:
+        """Twice the total variation."""
+        return 2 * self.pair.total_variation
+
+    def quantile(self, mass: float) -> float:
+        """The lowest place with so much at or below it."""
+        below = 1 - sum((q for _, _, q in self._ratios), Fraction(0))  # where V is 0
+        if below >= mass:
+            return 0.0
+        for ratio, _, q in self._ratios:
+            below += q
+            if below >= mass:
+                return float(ratio)
+        return self.largest
+
+    def tails(self, place: arb) -> Tails:
+        """Finite sums; a ball that may or may not reach an output counts it to both ends."""
+        found = [arb(0)] * 3
+        for ratio, p, q in self._ratios:
+            reached = arb(1) if ball(ratio) >= place else arb(0)
+            if not reached and not ball(ratio) < place:
+                reached = arb(0).union(arb(1))
+            found = [
+                total + reached * ball(mass) for total, mass in zip(found, (q, p, p * ratio), strict=True)
+            ]
+        return (found[0], found[1]), (found[1], found[2])
+
+    @property
+    def totals(self) -> Tails:
+        """Q has mass 1, also where V is 0."""
+        p = sum((p for _, p, _ in self._ratios), Fraction(0))
+        square = sum((p * ratio for ratio, p, _ in self._ratios), Fraction(0))
+        return (arb(1), ball(p)), (ball(p), ball(square))
+
+
+def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Window) -> tuple[Ladder, ...]:
+    """The laws of V on a ladder whose lowest step is 2^exponent. What is cut off lies at the last point."""
+    exponents = [exponent]
+    while window.ahead[len(exponents) > 1] * 2.0 ** exponents[-1] < ratio.largest:
+        exponents.append(exponents[-1] + RUNG_BITS)
+    parts: list[list[Part]] = []
+    with ctx.workprec(bits + GUARD):
+        start = 0
+        for rung, of_rung in enumerate(exponents):
+            last = window.ahead[rung > 0]
+            parts.append(
+                _spread(ratio, of_rung, range(start, last + 1), bits, is_top=of_rung == exponents[-1])
+            )
+            start = last >> RUNG_BITS
+    return tuple(Ladder(tuple(exponents), tuple(rungs), bits) for rungs in zip(*parts, strict=True))
+
+
+def _spread(ratio: StepRatio, exponent: int, points: range, bits: int, *, is_top: bool) -> list[Part]:
+    """Each law between the first and the last point, spread onto the points, the mean kept."""
+    step = arb(2) ** exponent
+    places = [step * i for i in points]
+    above = [ratio.tails(place) if i else ratio.totals for i, place in zip(points, places, strict=True)]
+    found = []
+    for law in range(len(above[0])):
+        calls = [
+            mean - place * mass for (mass, mean), place in zip((a[law] for a in above), places, strict=True)
+        ]
+        slopes = [(here - after) / step for here, after in pairwise(calls)]
+        beyond = arb(0) if is_top else above[-1][law][0]
+        # P(V >= k) as the chord before a point sees it, less as the chord after it does
+        masses = [before - after for before, after in pairwise([above[0][law][0], *slopes, beyond])]
+        found.append(Part(points.start, fmpz_poly([_floor(mass, bits) for mass in masses])).trim())
+    return found
+
+
+def _floor(mass: arb, bits: int) -> int:
+    """The largest number of units of 2^-bits that is certainly not above the mass."""
+    mantissa, exponent = mass.lower().man_exp()
+    shift = int(exponent) + bits
+    return max(int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift, 0)

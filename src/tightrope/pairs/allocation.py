@@ -1,0 +1,59 @@
+"""One pass in which the record takes one of several batches at random; the first of them are released."""
+
+import math
+from dataclasses import dataclass, replace
+
+from tightrope.pairs.pair import Pair
+
+
+@dataclass(frozen=True)
+class Allocation(Pair):
+    """P is a mixture over the record's batch; each output is that of `step` where the record is, else Q's.
+
+    `step` is (P, Q) of one step on a batch that holds the record; `batches` is how many there are in a pass,
+    and the first `released` of them are seen. The engines know it only between two finite pairs, one that
+    dominates it and one that it dominates.
+    """
+
+    step: Pair
+    batches: int
+    released: int
+    is_reversed: bool = False
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """Orders pairs of all kinds."""
+        return "allocation", self.step.sort_key, self.batches, self.released, self.is_reversed
+
+    @property
+    def reverse(self) -> "Allocation":
+        """(Q, P)."""
+        return replace(self, is_reversed=not self.is_reversed)
+
+    def release(self, batches: int) -> "Allocation":
+        """The same pass, of which only so many batches are seen."""
+        return replace(self, released=batches)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P = Q, so that nothing is lost."""
+        return self.step.is_trivial or not self.released
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Not told."""
+        return -math.inf, math.inf
+
+    @property
+    def total_variation(self) -> float:
+        """At most that of one step, since the batch that holds the record could be told."""
+        return self.step.total_variation
+
+    @property
+    def is_bounded(self) -> bool:
+        """Not told."""
+        return False
+
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """Not asked: it is not bounded."""
+        raise NotImplementedError
