@@ -106,7 +106,7 @@ class Contrast:
         >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
         >>> rows = tr.contrast(run, delta=[1e-6, 1e-5]).to_dicts()
         >>> len(rows), rows[0]["sampling"], rows[0]["relation"]
-        (24, 'poisson', 'add')
+        (32, 'poisson', 'add')
         """
         return [
             self._flatten(row, place, delta) for row in self.rows for place, delta in enumerate(self.deltas)
@@ -127,6 +127,11 @@ class Contrast:
             "effort": "" if row.effort is None else str(row.effort),
             "refusal": "" if row.refusal is None else str(row.refusal),
         }
+
+    @property
+    def claimed_epsilons(self) -> tuple[Bracket, ...]:
+        """What the claimed row says; nothing where none is claimed, or where it was refused."""
+        return next((row.epsilons for row in self.rows if (row.sampling, row.relation) == self.claimed), ())
 
     @property
     def verdict(self) -> str:
@@ -247,8 +252,8 @@ def contrast(
         for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
     ]
-    compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
-    return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
+    table = Contrast(run, deltas, tuple(rows), claim)
+    return replace(table, rows=tuple(compare_row(row, table.claimed_epsilons) for row in rows))
 
 
 def _place(sampling: type[Sampling], claim: Claim | None) -> int:
@@ -297,7 +302,8 @@ def _check_claim(claimed: object) -> Claim:
     raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 
 
-def _add_ratios(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
+def compare_row(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
+    """The row with its ratios to the claimed epsilons, where both have some."""
     if row.epsilons is claimed:  # a number is exactly once itself, however little is known about it
         return replace(row, ratios=tuple(Bracket(1.0, 1.0) for _ in claimed))
     if not (row.epsilons and claimed):

@@ -37,7 +37,7 @@ def resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
         return EveryRecord()
     if kind is Poisson:
         return Poisson(rate=sampling.exact_rate)
-    exact, rate = _rate_meant(sampling), write_number(sampling.rate)
+    exact, rate = rate_meant(sampling), write_number(sampling.rate)
     if kind is WithoutReplacement:
         if exact.denominator > MOST_RECORDS:
             raise NoTheorem(f"a batch at the rate {rate} is one of too many records", "")
@@ -54,12 +54,12 @@ def tell_rounded_batches(run: Run) -> list[str]:
     return [
         f"In balls in bins each record takes one of {math.ceil(1 / exact):,} batches: "
         f"1 / {write_number(float(exact))}, rounded up."
-        for exact in dict.fromkeys(_rate_meant(step.sampling) for step, _ in run)
+        for exact in dict.fromkeys(rate_meant(step.sampling) for step, _ in run)
         if exact.numerator > 1 and exact * MOST_BATCHES >= 1
     ]
 
 
-def _rate_meant(sampling: Sampling) -> Fraction:
+def rate_meant(sampling: Sampling) -> Fraction:
     """The fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction."""
     given = as_given(sampling, "rate")
     return given if isinstance(given, Fraction) else Fraction(repr(given))

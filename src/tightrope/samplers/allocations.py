@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import final
 
-from tightrope.samplers.draws import Allocation, Indices, allocate
+from tightrope.samplers.draws import BinnedRecords, Indices, allocate
 from tightrope.samplers.sampler import Sampler
 from tightrope.setting.sampling import BallsInBins, RandomAllocation
 
@@ -20,7 +20,7 @@ class AllocatingSampler(Sampler):
         self, *, records: int, batches: int, steps: int | None, seed: int | None, drawn: int
     ) -> None:
         super().__init__(records=records, steps=batches if steps is None else steps, seed=seed, drawn=drawn)
-        self._kept: tuple[int, Allocation] | None = None  # the number of a pass, and its allocation
+        self._kept: tuple[int, BinnedRecords] | None = None  # the number of a pass, and its allocation
         self._next = self._resume_after(self._next)
 
     @property

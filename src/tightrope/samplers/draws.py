@@ -124,7 +124,7 @@ def _words_below(bound: int, tries: int, draw: ByteSource) -> Words:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Allocation:
+class BinnedRecords:
     """Which records are in which of the batches of one pass: records in the order of their batches."""
 
     order: Indices
@@ -137,7 +137,7 @@ class Allocation:
         return self.order[first:end].copy()
 
 
-def allocate(*, records: int, batches: int, chosen: int, draw: ByteSource) -> Allocation:
+def allocate(*, records: int, batches: int, chosen: int, draw: ByteSource) -> BinnedRecords:
     """Each record takes `chosen` different ones of `batches` batches, every such set equally likely.
 
     Records choose independently of each other. For more than half of the batches the ones not taken are
@@ -153,7 +153,7 @@ def allocate(*, records: int, batches: int, chosen: int, draw: ByteSource) -> Al
         flags[np.arange(records)[:, None], left_out] = False
         taken = np.nonzero(flags)[1]
     order = np.argsort(taken, kind="stable")  # so records of one batch stay in ascending order
-    return Allocation(order=order // chosen, batches=taken[order])
+    return BinnedRecords(order=order // chosen, batches=taken[order])
 
 
 def _exactly_below(bound: int, count: int, draw: ByteSource) -> Words:
