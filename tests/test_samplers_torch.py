@@ -1,5 +1,8 @@
 """A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, or empty."""
 
+import difflib
+import importlib
+import re
 import subprocess
 import sys
 from collections import OrderedDict, UserDict
@@ -332,3 +335,24 @@ def test_the_loader_is_a_plain_one() -> None:
     assert type(loader) is DataLoader
     assert len(loader) == 30
     assert loader.batch_sampler.sampling == tr.Poisson(rate=0.05)
+
+
+def test_the_way_out_of_a_shuffle_changes_the_loader_and_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(__file__).parent.parent / "examples"
+    monkeypatch.syspath_prepend(str(folder))
+    spent, sources = [], []
+    for name in ("shuffle_before", "shuffle_after"):
+        example = importlib.import_module(name)
+        monkeypatch.setattr(example, "EPOCHS", 2)
+        assert example.main() == 0
+        said = capsys.readouterr().out
+        assert "Trained 2 epochs" in said
+        (ends,) = re.findall(r"epsilon is in \[([\d.]+), ([\d.]+)\] at delta 1e-05", said)
+        spent.append(tuple(map(float, ends)))
+        sources.append((folder / f"{name}.py").read_text().partition("def main()")[2].splitlines())
+    (shuffled_at_least, _), (_, binned_at_most) = spent
+    assert binned_at_most < shuffled_at_least / 3
+    removed = [line for line in difflib.ndiff(*sources) if line.startswith("- ")]
+    assert len(removed) == 3  # the loader, and the two lines that ask
