@@ -354,5 +354,5 @@ def test_the_way_out_of_a_shuffle_changes_the_loader_and_the_question(
         sources.append((folder / f"{name}.py").read_text().partition("def main()")[2].splitlines())
     (shuffled_at_least, _), (_, binned_at_most) = spent
     assert binned_at_most < shuffled_at_least / 3
-    removed = [line for line in difflib.ndiff(*sources) if line.startswith("- ")]
+    removed = [line for line in difflib.ndiff(sources[0], sources[1]) if line.startswith("- ")]
     assert len(removed) == 3  # the loader, and the two lines that ask
