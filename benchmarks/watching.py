@@ -5,12 +5,13 @@ otherwise. `wrong` is another scheme than the true one, `unknown` is none. The s
 that come close to Poisson sampling, or to batches without replacement, and are not: 400 batches of about 64
 out of 10,000. `missed` are recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson)
 upper limits at 95 %: of the probability of being wrong or not knowing, and of missing. Times are CPU times of
-the call alone.
+the call alone. The third table, where torch and Opacus are installed, is about reading loaders: a million
+indices in different containers.
 """
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.audit.finding import Scheme
+from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.recordings.watch import watch
 
 Whole = NDArray[np.int64]
@@ -245,6 +247,10 @@ HARDER = tuple(
     )
     for draw, scheme in FIRST
 )
+THREE_EPOCHS = tuple(
+    Line(shuffle, Scheme.SHUFFLE, records, batch, 3 * (records // batch))
+    for records, batch in ((10_000, 64), (10_000, 1), (50_000, 64), (50_000, 4))
+)
 
 
 def departure(draw: Draw) -> Line:
@@ -325,13 +331,46 @@ def tell_departure(line: Line, recordings: int, pool: ProcessPoolExecutor | None
     return f"{line!s:<50}{counts}{1000 * seconds / recordings:>10.1f}"
 
 
-ALL = (*LONG, *USUAL, *HARDER, *DEPARTURES)
+ALL = (*LONG, *USUAL, *HARDER, *THREE_EPOCHS, *DEPARTURES)
+
+MILLION = 1_000_000
+
+
+def read_loaders(repeats: int = 5) -> Iterator[tuple[str, float]]:
+    """The fewest CPU seconds to read a loader over a million indices, by what holds them."""
+    import torch
+    from opacus.data_loader import DPDataLoader
+    from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset
+
+    order = torch.randperm(MILLION, generator=torch.Generator().manual_seed(1))
+    held = {"list": order.tolist(), "array": order.numpy(), "tensor": order, "range": range(MILLION)}
+    for name, indices in held.items():
+        loaders = {
+            "a Subset": DPDataLoader(Subset(TensorDataset(torch.zeros(MILLION)), indices), sample_rate=1e-3),
+            "a SubsetRandomSampler": DataLoader(range(MILLION), 64, sampler=SubsetRandomSampler(indices)),
+        }
+        for holder, loader in loaders.items():
+            seconds = []
+            for _ in range(repeats):
+                begun = time.process_time()
+                inspect_loader(loader)
+                seconds.append(time.process_time() - begun)
+            yield f"{holder}, {name}", min(seconds)
+
+
+def tell_loaders() -> None:
+    print(f"\n{'a million indices in':<50}{'ms':>10}")
+    try:
+        for name, seconds in read_loaders():
+            print(f"{name:<50}{1000 * seconds:>10.1f}", flush=True)
+    except ModuleNotFoundError as missing:
+        print(f"not measured: {missing.name} is not installed")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--recordings", type=int, default=10_000, help="of 400 batches; other lines take a fifth, or a tenth"
+        "--recordings", type=int, default=10_000, help="of 400 batches; other lines take a fifth or less"
     )
     parser.add_argument(
         "--departures", type=int, default=1000, help="recordings per line of the second table"
@@ -339,7 +378,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only lines whose name holds this")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
     asked = parser.parse_args()
-    shares = {LONG: 1, USUAL: 5, HARDER: 10}
+    shares = {LONG: 1, USUAL: 5, HARDER: 10, THREE_EPOCHS: 100}
     with ProcessPoolExecutor(asked.jobs) as workers:
         pool = workers if asked.jobs > 1 else None
         print(f"{'drawn by':<50}{'recordings':>11}{'wrong':>8}{'unknown':>9}{'95 % bound':>12}{'ms':>10}")
@@ -351,6 +390,8 @@ def main() -> None:
         for line in DEPARTURES:
             if asked.only in str(line):
                 print(tell_departure(line, asked.departures, pool), flush=True)
+    if not asked.only:
+        tell_loaders()
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def agrees(finding: Finding, steps: Steps, records: int) -> None:
     everything = list(itertools.chain.from_iterable(steps))
     assert not any(twice(step) for step in steps)
     assert finding.records == records
+    assert finding.batch_count == len(steps)
     assert finding.batch == len(steps[0]) == max(len(step) for step in steps)
     if finding.scheme is Scheme.EVERY_RECORD:
         assert finding.sampling == EveryRecord()

@@ -133,12 +133,28 @@ def test_a_watched_rate_agrees_with_every_rate_it_cannot_exclude() -> None:
     assert low < 0.01 < high
 
     def claimed(rate: float) -> Audit:
-        return judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=rate)) * 500)
+        return judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=rate)) * 2000)
 
     assert claimed(0.01).verdict is Verdict.MATCHES
     assert claimed(0.02).verdict is Verdict.COVERED
     assert claimed(0.005).verdict is Verdict.TOO_SMALL
     assert "confidence" in claimed(0.005).sentence
+
+
+@pytest.mark.parametrize("scheme", [Scheme.UNKNOWN, Scheme.SHUFFLE, Scheme.WITHOUT_REPLACEMENT])
+def test_a_finding_that_names_two_ways_to_draw_is_no_match(scheme: Scheme) -> None:
+    """A shuffle, or nothing known at all, matched for the sampling beside it."""
+    with pytest.raises(tr.InvalidSetting, match=f"name one way .* the scheme {scheme.name} beside"):
+        judged(found(scheme=scheme, sampling=tr.Poisson(rate=1e-3)))
+
+
+@pytest.mark.parametrize("rates", [(1e-9, 1e-8), (0.9, 1e-8)])
+def test_a_range_that_does_not_hold_its_rate_covers_nothing(rates: tuple[float, float]) -> None:
+    elsewhere = found(
+        scheme=Scheme.POISSON, how=How.WATCHED, sampling=tr.Poisson(rate=1e-3), rate_range=rates
+    )
+    with pytest.raises(tr.InvalidSetting, match="finding must have a range of rates that holds its rate"):
+        judged(elsewhere)
 
 
 def test_relation_and_run_are_wanted() -> None:
@@ -186,7 +202,7 @@ def test_a_recording_of_another_scheme_exits_with_3(tmp_path: Path, shell: Shell
 
 
 def test_a_recording_of_what_was_accounted_exits_with_0(tmp_path: Path, shell: Shell) -> None:
-    sampler = PoissonSampler(records=1000, rate=0.02, steps=2000, seed=3)
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=500, seed=3)
     code, out, err = shell(f"audit {recorded(tmp_path / 'batches.jsonl', sampler, 1000)} {CLAIM}")
     assert (code, err) == (0, "")
     assert "Matches: what runs is what was accounted" in out
@@ -220,6 +236,20 @@ def test_a_wrong_recording_is_refused_and_left_alone(
     assert path.read_bytes() == before
 
 
+def test_a_file_as_help_describes_it_is_read(tmp_path: Path, shell: Shell) -> None:
+    _, told, _ = shell("audit --help")
+    assert "a header, then one JSON list per line" in (flat := " ".join(told.replace("│", " ").split()))
+    assert "The header may be missing where --records is given." in flat
+    path = tmp_path / "batches.jsonl"
+    sampler = PoissonSampler(records=1000, rate=0.02, steps=500, seed=3)
+    path.write_text("".join(f"{batch.tolist()}\n" for batch in sampler))
+    sized = CLAIM.replace("--rate 0.02", "--records 1000 --batch 20")
+    code, out, err = shell(f"audit {path} {sized}")
+    assert (code, err, out.startswith("Matches: ")) == (0, "", True)
+    code, _, err = shell(f"audit {path} {CLAIM}")
+    assert (code, "Bare lists of indices are read with --records 60000." in err) == (2, True)
+
+
 def test_a_missing_recording_is_refused(tmp_path: Path, shell: Shell) -> None:
     code, out, err = shell(f"audit {tmp_path / 'nothing.jsonl'} {CLAIM}")
     assert (code, out) == (2, "")
@@ -239,7 +269,7 @@ def test_a_rate_that_torch_rounds_up_by_little_is_the_rate_that_was_meant() -> N
 
 def test_a_watched_match_says_what_the_batches_leave_open() -> None:
     finding = watch(PoissonSampler(records=2000, rate=0.01, steps=2000, seed=5), records=2000)
-    result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 500)
+    result = judged(finding, tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01)) * 2000)
     assert result.verdict is Verdict.MATCHES
     assert result.proved.lower < result.claimed.lower < result.claimed.upper < result.proved.upper
     assert "as far as the batches tell: with confidence 0.999 the rate lies between" in result.sentence

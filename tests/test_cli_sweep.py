@@ -101,6 +101,22 @@ def test_rows_go_to_the_file_and_one_line_to_standard_error(shell: Shell, grid: 
     assert float(rows[0]["lower"]) <= float(rows[0]["upper"])
 
 
+@pytest.mark.parametrize(
+    ("noises", "said"), [("[1, 2]", "2 cells, all of them with errors"), ("1", "1 cell, which is an error")]
+)
+def test_a_sweep_that_answers_nothing_writes_its_errors_and_ends_with_2(
+    shell: Shell, grid: Path, tmp_path: Path, noises: str, said: str
+) -> None:
+    out = tmp_path / "out.csv"
+    grid.write_text(QUICK.replace("[0.1, 7]", "7").replace("[1, 2]", noises))
+    code, _, err = shell(f"sweep {grid} --out {out} --workers 1")
+    assert (code, err) == (2, f"tightrope: wrote {out}: {said}.\n")
+    assert all("rate must be in" in row[COLUMNS.index("error")] for row in in_file(out))
+    kept = said.replace(", ", f", {said[0]} of them known before, ")
+    code, _, err = shell(f"sweep {grid} --out {out} --workers 1 --resume")
+    assert (code, err) == (2, f"tightrope: wrote {out}: {kept}.\n")
+
+
 def test_several_workers_write_what_one_writes(shell: Shell, grid: Path, tmp_path: Path) -> None:
     for workers in (1, 2):
         assert shell(f"sweep {grid} --out {tmp_path / f'{workers}.csv'} --workers {workers}")[0] == 0

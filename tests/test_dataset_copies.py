@@ -1,7 +1,7 @@
 """Records that are there several times are counted wherever the structure of a dataset can be read."""
 
 import math
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -245,7 +245,7 @@ def test_hugging_face_selections_are_counted() -> None:
     assert count_copies(Transformed(whole.select([3, 3]))).most == 2
 
 
-# --- the time it takes
+# --- how much work it is; benchmarks/watching.py measures what that takes
 
 
 def indices_of(kind: str, records: int) -> Any:
@@ -258,22 +258,41 @@ def indices_of(kind: str, records: int) -> Any:
     }[kind]()
 
 
+def calls_to_inspect(loader: Any) -> int:
+    """How many functions, of Python and of C, are called to read a loader."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _function: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        finding = inspect_loader(loader)
+    finally:
+        sys.setprofile(before)
+    assert finding.copies == 1
+    return calls
+
+
+LOADERS: dict[str, Callable[[Any, int], Any]] = {
+    "of a subset": lambda indices, records: DPDataLoader(
+        Subset(TensorDataset(torch.zeros(records)), indices), sample_rate=1e-3
+    ),
+    "of a sampler": lambda indices, records: DataLoader(
+        range(records), 64, sampler=SubsetRandomSampler(indices)
+    ),
+}
+
+
 @pytest.mark.parametrize("kind", ["list", "array", "tensor", "range"])
-def test_a_million_indices_are_counted_in_an_instant(kind: str) -> None:
-    million = 1_000_000
-    indices = indices_of(kind, million)
-    subset = Subset(TensorDataset(torch.zeros(million)), indices)
-    loaders = (
-        DPDataLoader(subset, sample_rate=1e-3),
-        DataLoader(range(million), 64, sampler=SubsetRandomSampler(indices)),
-    )
-    for loader in loaders:
-        spent = []
-        for _ in range(5):
-            start = time.process_time()
-            assert inspect_loader(loader).copies == 1
-            spent.append(time.process_time() - start)
-        assert min(spent) < 0.05
+@pytest.mark.parametrize("named", LOADERS)
+def test_indices_are_counted_all_at_once_and_not_one_by_one(named: str, kind: str) -> None:
+    few, many = 10_000, 200_000
+    calls_to_inspect(LOADERS[named](indices_of(kind, few), few))  # what is imported on the way is not counted
+    a_few = calls_to_inspect(LOADERS[named](indices_of(kind, few), few))
+    assert calls_to_inspect(LOADERS[named](indices_of(kind, many), many)) < 2 * a_few
 
 
 # --- what makes batches of records
@@ -319,6 +338,12 @@ ROWS = torch.randn(10, 3)
         ([*(minority := [(ROWS[0], 1), (ROWS[1], 1)]) * 8, (ROWS[2], 0)], 8, 3),
         ([(row, 0) for row in ROWS], 1, 10),
         ([1, 1, 1], 1, 3),
+        (ROWS.numpy(), 1, 10),
+        (np.broadcast_to(np.zeros(2), (10, 2)), 10, 1),
+        (ROWS[:1].expand(10, 3), 10, 1),
+        (ConcatDataset([ROWS.numpy()[:8], ROWS.numpy()[2:]]), 2, 10),
+        (ConcatDataset([(flat := np.arange(10.0))[:8], flat[8:]]), 1, 10),
+        (np.array([one := object(), one, object()], dtype=object), 2, 2),
     ],
 )
 def test_parts_of_the_same_memory_and_the_same_objects_are_the_same_records(

@@ -348,3 +348,16 @@ def test_the_audit_loads_no_training_library() -> None:
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_a_loader_or_a_sampler_whose_method_was_replaced_is_not_known_by_its_class() -> None:
+    sampled, iterated = DataLoader(dataset(10), batch_size=2), DataLoader(dataset(10), batch_size=2)
+    sampled.batch_sampler.sampler.__len__ = lambda: 3
+    iterated._get_iterator = lambda: iter([])
+    for loader, said in (
+        (sampled, "a SequentialSampler whose __len__ was replaced"),
+        (iterated, "a DataLoader whose _get_iterator was replaced"),
+    ):
+        finding = inspect_loader(loader)
+        assert finding.scheme is Scheme.UNKNOWN
+        assert said in finding.sentence

@@ -354,7 +354,9 @@ def test_our_loaders_carry_their_sampling() -> None:
     )
     shared = inspect_loader(ours.data_loader(dataset(100), fixed.share(rank=0, ranks=2)))
     assert shared.sampling == fixed.sampling
-    assert shared.notes == ("Of 2 ranks each takes its part of every batch.",)
+    ranks, seeded = shared.notes
+    assert ranks == "Of 2 ranks each takes its part of every batch."
+    assert seeded.startswith("Batches follow from a seed: to anyone who knows it")
 
 
 def test_our_samplers_in_shards(accelerated: Any) -> None:

@@ -237,7 +237,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "records must be the number of examples, got None. A strategy holds no dataset": lambda: inspect_loader(
         poisson()
     ),
-    "records must be left out, got 10. The dataset of the loader": lambda: inspect_loader([1], records=10),
+    "records must be left out, got 10. The loader or the sampler tells": lambda: inspect_loader(
+        [1], records=10
+    ),
     "records must be left out, got 10. Findings": lambda: audit(
         read(poisson()), tr.Step(GAUSSIAN, tr.EveryRecord()), delta=0.1, relation="add", records=10
     ),

@@ -139,6 +139,31 @@ def test_a_damaged_file_is_refused(path: Path, case: str) -> None:
         read_recording(path)
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_lists_without_a_header_are_read_where_the_size_of_the_dataset_is_said(path: Path, end: str) -> None:
+    path.write_text(f"[1,2]\n[]\n[9]{end}")
+    records, found = read_recording(path, records=10)
+    assert (records, [batch.tolist() for batch in found]) == (10, [[1, 2], [], [9]])
+    assert watch(path, records=10).batch_count == 3
+    with pytest.raises(InvalidSetting, match=r"is no recording: .* are read with records=60000"):
+        watch(path)
+    with pytest.raises(InvalidSetting, match=r"line 3: batches\[2\] must hold indices below records=9"):
+        watch(path, records=9)
+
+
+def test_a_header_is_believed_and_not_what_contradicts_it(path: Path) -> None:
+    path.write_text(HEADER + "[1]\n[2]\n[3]")
+    assert len(read_recording(path, records=10)[1]) == 3
+    with pytest.raises(InvalidSetting, match="records must be 10, as the recording states, or be left out"):
+        watch(path, records=11)
+
+
+def test_a_list_that_was_cut_off_is_refused_with_or_without_a_header(path: Path) -> None:
+    path.write_text("[1]\n[2,")
+    with pytest.raises(InvalidSetting, match=r"batches.jsonl, line 2, has no end"):
+        read_recording(path, records=10)
+
+
 def test_all_wrong_lines_are_named_up_to_ten(path: Path) -> None:
     path.write_text(HEADER + "".join(json.dumps([k]) + "\n" for k in range(30)))
     with pytest.raises(InvalidSetting, match=r"line 12: [\s\S]*line 21: [\s\S]*and 10 more lines"):

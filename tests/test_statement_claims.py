@@ -218,6 +218,15 @@ def test_changing_the_unit_of_a_statement_does_not_carry_its_claim_over(shell: S
     code, out, _ = shell(f"verify {file} --json")
     told = json.loads(out)
     assert (code, told["outcome"], told["holds"], told["unit"]) == (4, "unknown", False, "user")
+    assert shell(f"verify {file} --brief") == (4, "unknown\n", "")
+
+
+def test_the_brief_line_does_not_hide_what_nobody_checked(shell: Shell, tmp_path: Path) -> None:
+    """It was "holds" where batches were only declared."""
+    file = tmp_path / "statement.json"
+    file.write_text(render_json(stated()))
+    said = "holds if 4 assumptions hold that nobody checked, first that batches are drawn as declared\n"
+    assert shell(f"verify {file} --brief") == (0, said, "")
 
 
 def test_users_of_several_records_need_a_relation_of_groups() -> None:

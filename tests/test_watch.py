@@ -5,6 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import flint
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -398,11 +399,20 @@ def rng() -> np.random.Generator:
 
 @pytest.mark.parametrize("trials", [10, 1000, 54321])
 def test_the_interval_of_a_rate_is_not_narrower_by_any_rounding(trials: int) -> None:
+    """In exact integers of millions of bits; as fractions they would be reduced after every step."""
+
+    def parts(probability: Fraction) -> tuple[Any, Any]:
+        fails, of = (1 - probability).as_integer_ratio()
+        return flint.fmpz(fails), flint.fmpz(of)
+
     least, most = find_interval(0, trials)
     assert least == 0
-    assert (1 - Fraction(most)) ** trials <= Fraction(1, 2000)  # exactly, and hardly below
-    assert (1 - Fraction(most) * (1 - Fraction(1, 10**9))) ** trials > Fraction(1, 2000)
+    fails, of = parts(Fraction(most))
+    assert 2000 * fails**trials <= of**trials  # exactly, and hardly below
+    fails, of = parts(Fraction(most) * (1 - Fraction(1, 10**9)))
+    assert 2000 * fails**trials > of**trials
     low, high = find_interval(1, trials)
-    assert 1 - (1 - Fraction(low)) ** trials <= Fraction(1, 2000)
-    q = 1 - Fraction(high)
-    assert q**trials + trials * (1 - q) * q ** (trials - 1) <= Fraction(1, 2000)
+    fails, of = parts(Fraction(low))
+    assert 2000 * (of**trials - fails**trials) <= of**trials
+    fails, of = parts(Fraction(high))
+    assert 2000 * fails ** (trials - 1) * (fails + trials * (of - fails)) <= of**trials  # none, or one

@@ -8,6 +8,7 @@ from tightrope.accountants.certified import leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.engines.face import Progress, Side
+from tightrope.engines.resolve import resolve
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -77,7 +78,8 @@ class Exact(Accountant["ExactCurve", Bracket]):
             if isinstance(schedule, Game):
                 what = "a game chooses each step from what was seen, so its losses have no finite lattice"
                 raise NotPreciseEnough(what, "Ask {Certified} with {effort=TIGHT}.")
-            return compositions.setdefault(schedule, ExactComposition(schedule))
+            resolved = resolve(schedule, side)
+            return compositions.setdefault(resolved, ExactComposition(resolved))
 
         def reverse() -> ExactCurve:
             opposite = relation.opposite

@@ -11,7 +11,8 @@ from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.draws.chunks import IN_THIS_PROCESS, Spread
 from tightrope.engines.draws.estimates import DrawPlan, Simulator
 from tightrope.engines.draws.tilts import TILTED, Drawing
-from tightrope.engines.face import Progress
+from tightrope.engines.face import ABOVE, BELOW, Progress
+from tightrope.engines.resolve import resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.confidence import BETTING, Interval
@@ -103,8 +104,8 @@ def simulate(
     analyses = tuple(analyses)
     covers = dict.fromkeys(schedule for analysis in analyses for schedule in analysis.covers[0].schedules)
     witnesses = dict.fromkeys(w.schedule for analysis in analyses for w in analysis.witnesses[:1])
-    above = tuple(schedule for schedule in covers if isinstance(schedule, Schedule))
-    below = tuple(schedule for schedule in witnesses if isinstance(schedule, Schedule))
+    above = tuple(resolve(schedule, ABOVE) for schedule in covers if isinstance(schedule, Schedule))
+    below = tuple(resolve(schedule, BELOW) for schedule in witnesses if isinstance(schedule, Schedule))
     if len(above) < len(covers):  # a cover left out would leave the upper end too low
         raise ValueError("a game has no fixed pairs to draw from")
     beta = math.nextafter(1 - by.confidence, 0.0)  # rounded down: the confidence is at least what is said

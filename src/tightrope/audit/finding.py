@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, assert_never
 
+from tightrope.errors import Described, InvalidSetting
 from tightrope.setting.plain import plain_setting, sampling_of
 from tightrope.setting.sampling import (
     BallsInBins,
@@ -64,6 +65,20 @@ def scheme_of(sampling: Sampling) -> Scheme:
     assert_never(sampling)
 
 
+def check_finding(finding: "Finding") -> "Finding":
+    """The finding, unless it says two things about how batches are drawn."""
+    sampling, rates, remedy = finding.sampling, finding.rate_range, "Pass what inspect_loader or watch found."
+    if sampling is not None and scheme_of(sampling) is not finding.scheme:
+        said = Described(f"the scheme {finding.scheme.name} beside {sampling!r}")
+        raise InvalidSetting("finding", said, "name one way to draw batches", remedy)
+    if rates is None:
+        return finding
+    if not isinstance(sampling, Poisson) or not rates[0] <= sampling.rate <= rates[1]:
+        said = Described(f"rates from {rates[0]} to {rates[1]} beside {sampling!r}")
+        raise InvalidSetting("finding", said, "have a range of rates that holds its rate", remedy)
+    return finding
+
+
 class How(Enum):
     """What a finding rests on."""
 
@@ -105,7 +120,9 @@ class Finding:
       other. Bounds under ADD and REMOVE need that wherever batches share an order or a number of draws;
     * `share`: the largest probability that one draw takes a given record (with replacement, with weights);
     * `draws`: how many Poisson draws make one step, each at `rate`;
-    * `rate_range`: the rates that agree with the batches watched (confidence 0.999).
+    * `rate_range`: the rates that agree with the batches watched (confidence 0.999);
+    * `batch_count`: how many batches were watched, or come in one pass over the loader. It is no part of how
+      batches are drawn, so that findings may be equal without it.
     """
 
     scheme: Scheme
@@ -124,6 +141,7 @@ class Finding:
     draws: int | None = None
     rate: float | None = None
     rate_range: tuple[float, float] | None = None
+    batch_count: int | None = field(default=None, compare=False)
     tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 

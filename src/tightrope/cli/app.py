@@ -95,7 +95,8 @@ COMMANDS = (
     ),
     Command(
         "sweep:sweep",
-        "Answer every cell of a grid into a file; a cell without an answer gets its error there.",
+        "Answer every cell of a grid into a file; a cell without an answer gets its error there.\n\n"
+        "Exit code 2 if every cell is an error.",
         "tightrope sweep examples/grid.toml --out results.csv",
     ),
     Command(

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Recording = Annotated[
     Path,
     opt.about(
-        "Recorded index batches, one JSON list per line: docs/audit.md says how to record.", opt.QUESTION
+        "Recorded index batches: a header, then one JSON list per line, as docs/audit.md says how to record. "
+        "The header may be missing where --records is given.",
+        opt.QUESTION,
     ),
 ]
 Repeats = Annotated[
@@ -180,6 +182,8 @@ def verify(file: Stated, *, exact: InIntegers = False, form: Form = IN_WORDS) ->
 
 
 def _show_verification(found: "Verification", work: LongWork, form: Form) -> None:
+    from tightrope.statements.words import count_unchecked
+
     if form.json:
         show.print_json(
             {
@@ -201,7 +205,8 @@ def _show_verification(found: "Verification", work: LongWork, form: Form) -> Non
         )
         return
     if form.brief:
-        print_brief([found.outcome.name.lower()])
+        provided = f" if {count_unchecked(found.statement)}" if found.holds else ""
+        print_brief([f"{found.outcome.name.lower()}{provided}"])
         return
     page = Page()
     outcome, *lines = found.in_words(WORDS).splitlines()

@@ -14,6 +14,7 @@ from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tightrope.accountants.exact import Exact
 from tightrope.cli import options as opt
+from tightrope.cli.exits import ExitCode
 from tightrope.cli.long_work import ANNOUNCED_FROM, REPORTED_EVERY
 from tightrope.cli.refusals import Misused
 from tightrope.cli.terminal import make_bar, say
@@ -46,7 +47,7 @@ Dask = Annotated[
 
 def sweep(
     grid: GridFile, *, out: Out, resume: Resume = False, workers: Workers = None, dask: Dask = None
-) -> None:
+) -> int:
     """Answer every cell of a grid into a file; a cell without an answer gets its error there."""
     if workers is not None:
         remedy = "Pass a number of processes, or leave it out for all cores."
@@ -63,7 +64,13 @@ def sweep(
     for tally in last:
         errors = "1 of them with an error" if tally.errors == 1 else f"{tally.errors} of them with errors"
         kept = f", {tally.kept} of them known before" if tally.kept else ""
-        say(f"wrote {out}: {tally.cells} cells{kept}, {errors if tally.errors else 'no errors'}.")
+        if nothing_answered := tally.errors == tally.cells:
+            errors = "which is an error" if tally.cells == 1 else "all of them with errors"
+        cells = "1 cell" if tally.cells == 1 else f"{tally.cells} cells"
+        say(f"wrote {out}: {cells}{kept}, {errors if tally.errors else 'no errors'}.")
+        if nothing_answered:
+            return ExitCode.REFUSED
+    return ExitCode.FINE
 
 
 @dataclass

@@ -5,6 +5,7 @@ from functools import singledispatch
 
 from scipy import special
 
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -40,6 +41,15 @@ def _share(pair: Pair) -> float:
 
     log_moment = log_moment_above(pair, 1.0)
     return math.expm1(log_moment) if log_moment < 700 else math.inf
+
+
+@_share.register
+def _allocation_share(pair: Allocation) -> float:
+    """dP/dQ of a pass is a mean over the batches: its variance is that of one over their number."""
+    square = _share.dispatch(Pair)(pair.step) if pair.step.gaussian_separation is None else 0.0
+    if pair.step.gaussian_separation is not None:
+        square = math.expm1(min(pair.step.gaussian_separation**2, 700.0))
+    return square * pair.released / pair.batches**2
 
 
 @_share.register

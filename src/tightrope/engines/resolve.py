@@ -2,7 +2,6 @@
 
 from tightrope.engines.face import Side
 from tightrope.pairs.allocation import Allocation
-from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 
@@ -15,12 +14,8 @@ def resolve(schedule: Schedule, side: Side) -> Schedule:
     """The schedule with every pass as a finite pair on this side of it."""
     if not has_passes(schedule):
         return schedule
-    return Schedule((_resolve(pair, times, side), times) for pair, times in schedule)
+    from tightrope.engines.passes.one_pass import bound_pass  # it loads flint: only passes need it
 
-
-def _resolve(pair: Pair, times: int, side: Side) -> Pair:
-    if not isinstance(pair, Allocation):
-        return pair
-    from tightrope.engines.passes.one_pass import bound_passes  # it loads flint: only passes need it
-
-    return bound_passes(pair, times, side)
+    return Schedule(
+        (bound_pass(pair, side) if isinstance(pair, Allocation) else pair, times) for pair, times in schedule
+    )

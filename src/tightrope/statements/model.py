@@ -186,6 +186,7 @@ class Implemented(ClosedTable):
     draws: Count | None = None
     rate: Share | None = None
     rate_range: tuple[Share, Share] | None = None
+    batch_count: Count | None = None
     notes: tuple[Text, ...] = ()
 
 

@@ -11,6 +11,7 @@ from tightrope import __version__
 from tightrope.accountants.exact import Exact
 from tightrope.answers.spend import epsilon
 from tightrope.audit.claims.judge import Audit, audit
+from tightrope.audit.claims.verdict import refuse_truth
 from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.engines.face import Progress
@@ -40,6 +41,9 @@ class Outcome(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    def __bool__(self) -> bool:
+        refuse_truth(f"the outcome {self.name}", "whether it is Outcome.HOLDS, or .holds of the verification")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
@@ -55,6 +59,9 @@ class Verification:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     in_integers: Bracket | None = None  # the accounted epsilon by `Exact`, if that was asked
+
+    def __bool__(self) -> bool:
+        refuse_truth("a verification", ".holds, or .outcome for what was found")
 
     @property
     def outcome(self) -> Outcome:

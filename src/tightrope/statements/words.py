@@ -29,6 +29,7 @@ NUMBERS_OF_BATCHES = {
     "share": "largest probability that one draw takes a given record",
     "draws": "draws per step",
     "rate": "rate of one draw",
+    "batch_count": "batches watched, or in one pass",
 }
 CHANGES = {
     "add": "added",
@@ -55,7 +56,7 @@ def list_entries(statement: Statement) -> list[Entry]:
     sizes = (f"{name} {write_number(value)}" for name, value in dataset if value is not None)
     standing: str = judge_claim(statement)
     if standing == "proved":
-        standing += f" if {_count_unchecked(statement)}"
+        standing += f" if {count_unchecked(statement)}"
     stated = [
         ("claim", f"{standing}: {numbers}, for {describe_unit_and_relation(statement)}"),
         ("why the claim is not proved", explain_claim(statement)),
@@ -173,7 +174,7 @@ def state_claim(statement: Statement) -> str:
     claim, standing = statement.claim, judge_claim(statement)
     numbers = f"({write_number(claim.epsilon)}, {write_number(claim.delta)})"
     private = f"the release is {numbers}-differentially private in the {statement.setting} setting"
-    unchecked = _count_unchecked(statement)
+    unchecked = count_unchecked(statement)
     opening = {
         "refuted": f"The claim is false: {explain_claim(statement)}. It is claimed that {private}",
         "not proved": f"The claim is not proved: {explain_claim(statement)}. It is claimed that {private}",
@@ -188,7 +189,8 @@ def list_unchecked(statement: Statement) -> list[str]:
     return [one.says for one in statement.assumptions if one.holds == "not checked"]
 
 
-def _count_unchecked(statement: Statement) -> str:
+def count_unchecked(statement: Statement) -> str:
+    """How many assumptions nobody checked, and whether batches are among them, as what must hold."""
     number = len(list_unchecked(statement))
     said = {0: "all assumptions hold", 1: "an assumption holds that nobody checked"}
     counted = said.get(number, f"{number} assumptions hold that nobody checked")

@@ -1,14 +1,21 @@
 """The verdict on a claim: what was accounted against what runs."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
+from tightrope.audit.claims.counted import (
+    count_missing,
+    count_unseen,
+    run_every_batch,
+    tell_condition,
+    tell_counts,
+)
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
-from tightrope.audit.claims.verdict import Verdict
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.claims.verdict import Verdict, refuse_truth
+from tightrope.audit.finding import Finding, How, Scheme, check_finding
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
 from tightrope.audit.recordings.naming import CONFIDENCE
@@ -33,6 +40,9 @@ from tightrope.setting.sampling import (
 from tightrope.theorems.evidence import Evidence
 
 TWO_WAYS = "what draws in one way cannot have drawn all steps of {} samplings: audit each phase by itself"
+MORE_BATCHES = (
+    "only {} of the {} batches were accounted, and which of the mechanisms the others used is not known"
+)
 GRID = 1e-4  # relative: if torch rounds a rate up by less, it is still the rate that was meant
 
 
@@ -58,6 +68,14 @@ class Audit:
     without_replacement: Bracket | None = None
 
     @property
+    def holds(self) -> bool:
+        """Whether the accounted epsilon stands for what runs, as its verdict says."""
+        return self.verdict.holds
+
+    def __bool__(self) -> bool:
+        refuse_truth("an audit", ".holds, or .verdict for what was found")
+
+    @property
     def sentence(self) -> str:
         """All that a reader must know, in plain words."""
         return self.in_words(PYTHON)
@@ -66,11 +84,12 @@ class Audit:
         """The sentence as a front end says it."""
         at = f"at delta {write_number(self.delta)} under {words.name(self.relation.name)}"
         claim = f"{_describe(self.run)}, epsilon {write_brackets([self.claimed])[0]} {at}"
-        told = [f"Accounted as {claim}.", self.finding.sentence, self._tell_bound(), self._tell_nearest()]
+        told = [f"Accounted as {claim}.", self.finding.sentence, tell_counts(self.run, self.finding)]
+        told += [self._tell_bound(), self._tell_nearest()]
         return " ".join(filter(None, told))
 
     def _tell_bound(self) -> str:
-        if self.verdict is Verdict.MATCHES:
+        if self.verdict is Verdict.MATCHES or self._agrees_in_part:
             return self._tell_agreement()
         if self.verdict is Verdict.DECLARED:
             most = round_outwards(self.proved.upper, 9, up=True)
@@ -80,7 +99,7 @@ class Audit:
         if self.finding.sampling is not None and math.isfinite(self.proved.upper):
             proved, claimed = write_brackets([self.proved, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
-            return f"So epsilon is{sure} {proved}, not {claimed}."
+            return f"So epsilon is{sure} {proved}, not {claimed}{self._tell_condition()}."
         most = round_outwards(self.proved.upper, 4, up=True)
         if self.verdict is Verdict.COVERED:
             return f"What runs costs no more: epsilon is at most {most}{self._tell_condition()}."
@@ -91,14 +110,23 @@ class Audit:
             told = f"epsilon is certainly at least {round_outwards(self.proved.lower, 4, up=False)}; {told}"
         return told[0].upper() + told[1:]
 
+    @property
+    def _agrees_in_part(self) -> bool:
+        """Whether what was recorded is as accounted, but not all that was accounted was recorded."""
+        is_part = self.verdict is Verdict.COVERED and count_unseen(self.run, self.finding) > 0
+        return is_part and _all_agree(self.run, self.finding)
+
     def _tell_agreement(self) -> str:
+        provided = self._tell_condition() if self._agrees_in_part else ""
         if self.finding.rate_range is not None:
             low, high = ends(Bracket(*self.finding.rate_range), 4)
             return (
                 "That agrees with what was accounted, as far as the batches tell: with confidence "
                 f"{CONFIDENCE:g} the rate lies between {low} and {high}, and epsilon "
-                f"{write_brackets([self.proved])[0]}."
+                f"{write_brackets([self.proved])[0]}{provided}."
             )
+        if self._agrees_in_part:
+            return f"That is what was accounted{provided}."
         if self.proved.upper > self.claimed.upper:
             return (
                 "That is what was accounted, but for the rate, which torch rounds up: "
@@ -133,8 +161,10 @@ def audit(
 ) -> Audit:
     """What was accounted (`run`, under `relation`, at `delta`) against what `loader` runs.
 
-    `loader` is a torch DataLoader (it is inspected), a batch selection strategy of jax_privacy (likewise; say
-    from how many `records` it draws), the path of a recording (it is watched), or a `Finding`.
+    `loader` is a torch DataLoader or a sampler of `tightrope.samplers` (both are inspected), a strategy of
+    jax_privacy (likewise; say from how many `records` it draws), the path of a recording (it is watched), or
+    a `Finding`. Every batch of a recording, and of one pass over a loader, is a step: more of them than `run`
+    has steps are no match. A recording of fewer batches shows part of the run: it is covered and no match.
     The effort of `by` matters for batches without replacement under SUBSTITUTE, as in `tightrope.epsilon`.
 
     >>> import tightrope as tr
@@ -152,15 +182,8 @@ def audit(
     check.open_probability(delta=delta)
     finding, neighbours = _find(loader, records), as_relation(relation)
     claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
-    agrees = all(_agrees(step.sampling, finding) for step, _ in accounted)
-    samplings = {step.sampling for step, _ in accounted}
-    if len(samplings) > 1 and not agrees and finding.scheme is not Scheme.UNKNOWN:
-        bound = ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
-    else:
-        bound = prove_bound(accounted, finding, delta=delta, relation=neighbours, by=by)
-    verdict = Verdict.MATCHES if agrees else _judge(claimed, bound, finding)
-    if finding.how is How.DECLARED and verdict.holds:
-        verdict = Verdict.DECLARED
+    bound = _bound_every_batch(accounted, finding, delta, neighbours, by)
+    verdict = _judge(accounted, claimed, bound, finding)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -177,13 +200,36 @@ def audit(
     )
 
 
+def _bound_every_batch(
+    run: Run, finding: Finding, delta: float, relation: Relation, by: Certified
+) -> ProvedBound:
+    """What is proved if every batch that is known to come is a step."""
+    samplings = {step.sampling for step, _ in run}
+    if len(samplings) > 1 and finding.scheme is not Scheme.UNKNOWN and not _all_agree(run, finding):
+        return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
+    ran = run_every_batch(run, finding)
+    bound = prove_bound(ran or run, finding, delta=delta, relation=relation, by=by)
+    condition = tell_condition(run, finding)
+    if condition and condition not in bound.provided:
+        bound = replace(bound, provided=" and ".join(filter(None, (bound.provided, condition))))
+    if ran is not None or finding.scheme is Scheme.UNKNOWN:
+        return bound
+    # what the accounted steps tell is told all the same
+    why_not = MORE_BATCHES.format(f"{run.steps:,}", f"{finding.batch_count:,}")
+    return replace(bound, epsilon=Bracket(bound.epsilon.lower, math.inf), why_not=why_not)
+
+
 def _find(loader: object, records: int | None) -> Finding:
     if not isinstance(loader, Finding | str | Path):
         return inspect_loader(loader, records=records)
     if records is not None:
         remedy = "Findings and recordings say it themselves."
         raise InvalidSetting("records", records, "be left out", remedy)
-    return loader if isinstance(loader, Finding) else watch(loader)
+    return check_finding(loader) if isinstance(loader, Finding) else watch(loader)
+
+
+def _all_agree(run: Run, finding: Finding) -> bool:
+    return all(_agrees(step.sampling, finding) for step, _ in run)
 
 
 def _agrees(claimed: Sampling, finding: Finding) -> bool:
@@ -198,7 +244,14 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
 
 
-def _judge(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
+def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
+    verdict = _compare(claimed, bound, finding)
+    if _all_agree(run, finding) and not count_missing(run, finding):
+        verdict = Verdict.COVERED if count_unseen(run, finding) else Verdict.MATCHES
+    return Verdict.DECLARED if finding.how is How.DECLARED and verdict.holds else verdict
+
+
+def _compare(claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
     # a bound from watching, or with weights, takes more for granted than that every pass is run to its end
     is_firm = finding.how is not How.WATCHED and finding.scheme is not Scheme.WEIGHTED
     if finding.scheme is Scheme.UNKNOWN:
@@ -218,7 +271,7 @@ def _draw_afresh(
         return None  # that would not be understood either
     sampling = WithoutReplacement(batch=finding.batch, population=finding.records)
     try:
-        return by.curve(resample(run, sampling), relation).epsilon(delta)
+        return by.curve(resample(run_every_batch(run, finding) or run, sampling), relation).epsilon(delta)
     except (NoTheorem, NotPreciseEnough):
         return None
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
+from tightrope.audit.claims.counted import LIKE_WATCHED, WHOLE_PASSES
+from tightrope.audit.claims.verdict import refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
@@ -51,6 +53,9 @@ class ProvedBound:
     because: tuple[Evidence, ...] = ()
     provided: str = ""
     why_not: str = ""
+
+    def __bool__(self) -> bool:
+        refuse_truth("a proved bound", ".epsilon.upper, which is infinite where nothing is proved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +197,7 @@ def _bound_sampling(claim: _Claim, sampling: Sampling) -> ProvedBound:
     return ProvedBound(
         epsilon=Bracket(low, high),
         because=tuple(one for one in curves[-1].because if isinstance(one, Evidence)),
-        provided="all batches are drawn like those that were watched" if watched else "",
+        provided=LIKE_WATCHED if watched else "",
     )
 
 
@@ -369,7 +374,7 @@ def _conclude(
     finding = claim.finding
     assumed = []
     if finding.epoch is not None and claim.epochs is None:
-        assumed.append("every pass over the loader is run to its end")
+        assumed.append(WHOLE_PASSES)
     if finding.scheme is Scheme.WEIGHTED:
         assumed.append("the weights do not depend on the records")
     if finding.how is How.WATCHED:

@@ -1,13 +1,21 @@
 """What an audit can say."""
 
 from enum import Enum
+from typing import NoReturn
+
+from tightrope.errors import UncertainComparison
+
+
+def refuse_truth(what: str, ask: str) -> NoReturn:
+    """Raise where a result is asked whether it is true, which Python would otherwise affirm of any object."""
+    raise UncertainComparison(f"{what} is neither true nor false", f"Ask {ask}.")
 
 
 class Verdict(Enum):
     """How what was accounted stands against what runs. Only what was seen matches or is covered."""
 
     MATCHES = "what runs is what was accounted"
-    COVERED = "what runs is not what was accounted, but costs no more"
+    COVERED = "what was seen is not all that was accounted, or not the same, but costs no more"
     DECLARED = "what is said to run was accounted, or costs no more; nobody looked"
     TOO_SMALL = "the accounted epsilon is certainly too small"
     NOT_PROVEN = "no theorem supports the accounted epsilon"
@@ -15,6 +23,9 @@ class Verdict(Enum):
 
     def __repr__(self) -> str:
         return self.name
+
+    def __bool__(self) -> bool:
+        refuse_truth(f"the verdict {self.name}", ".holds, or compare it: verdict is Verdict.MATCHES")
 
     @property
     def holds(self) -> bool:

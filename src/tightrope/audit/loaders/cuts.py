@@ -129,6 +129,7 @@ def _find_every_record(cut: Cut) -> Finding:
         sampling=EveryRecord(),
         records=cut.stream.records,
         batch=cut.stream.records,
+        batch_count=cut.steps,
         notes=cut.gather_notes(),
     )
 
@@ -142,6 +143,7 @@ def _find_fresh_batch(cut: Cut) -> Finding:
         sampling=WithoutReplacement(batch=cut.used, population=cut.stream.records),
         records=cut.stream.records,
         batch=cut.used,
+        batch_count=cut.steps,
         notes=cut.gather_notes(passes),
     )
 
@@ -173,6 +175,7 @@ def _find_partition(cut: Cut) -> Finding:
         sentence=f"This loader {verb} {some}{stream.whose} and cuts them into {_count_batches(cut)}{order}.",
         records=stream.records,
         batch=cut.size,
+        batch_count=cut.steps,
         epoch=cut.steps,
         times=2 if cut.repeats else 1,
         full=cut.used // cut.batch,
@@ -201,6 +204,7 @@ def _find_repeated_shuffles(cut: Cut) -> Finding:
         sentence=f"This loader {again}.",
         records=stream.records,
         batch=cut.batch,
+        batch_count=cut.steps,
     )
     if cut.used % stream.records:  # two passes would meet in the middle of a shuffle: count them as passes
         times = -(-cut.used // stream.records)
@@ -230,6 +234,7 @@ def _find_single_draws(cut: Cut) -> Finding:
         sentence=f"This loader draws each batch of {cut.size:,} one by one from {stream.whose}, {law}.",
         records=stream.records,
         batch=cut.size,
+        batch_count=cut.steps,
         share=stream.share,
         epoch=cut.steps if stream.share is None else None,  # drawn without replacement: once per pass
         removal_changes_one_slot=cut.removal_changes_one_slot,

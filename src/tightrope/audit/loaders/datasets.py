@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ TENSORS = "torch.utils.data.dataset.TensorDataset"
 HUGGING_FACE = "datasets.arrow_dataset.Dataset"
 LISTS = ("builtins.list", "builtins.tuple")
 ATOMS = (int, float, str, bytes, np.generic, type(None))
-PLAIN = ("builtins.range", "numpy.ndarray", "torch.Tensor")
+RANGE, ARRAY, TENSOR = "builtins.range", "numpy.ndarray", "torch.Tensor"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,29 @@ class RecordCopies:
     distinct: int | None = None
     unread: tuple[str, ...] = ()
     why_not: str = ""
+
+
+class RowsView(NamedTuple):
+    """Where the rows of an array are: all in bytes, from the `size` of `memory` that it is a view of."""
+
+    begins: int
+    row: int
+    shape: tuple[int, ...]
+    memory: int
+    size: int
+
+
+def _view_tensor(tensor: Any) -> RowsView:
+    held, row = tensor.untyped_storage(), tensor.stride(0) * tensor.element_size()
+    return RowsView(tensor.data_ptr(), row, tuple(tensor.shape), held.data_ptr(), held.nbytes())
+
+
+def _view_array(array: NDArray[Any]) -> RowsView:
+    base = array
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    memory, end = np.lib.array_utils.byte_bounds(base)
+    return RowsView(array.__array_interface__["data"][0], array.strides[0], array.shape, memory, end - memory)
 
 
 class UnreadableDataset(Exception):
@@ -105,10 +128,14 @@ class _Numbering:
         if kind == HUGGING_FACE:
             return self._number_table(dataset)
         if kind == TENSORS:
-            return self._number_rows(dataset)
+            return self._number_rows(list(map(_view_tensor, dataset.tensors)), len(dataset))
         if kind in LISTS:
             return self._number_objects(dataset)
-        if kind in PLAIN:
+        if kind == TENSOR:
+            return self._number_rows([_view_tensor(dataset)], len(dataset))
+        if kind == ARRAY:
+            return self._number_array(dataset)
+        if kind == RANGE:
             return self._own(id(dataset), len(dataset))
         return self._number_wrapper(dataset, known=kind == STACKED)
 
@@ -119,34 +146,38 @@ class _Numbering:
             self.size += records
         return (range(self._starts[key], self._starts[key] + records),)
 
-    def _number_rows(self, dataset: Any) -> Numbers:
-        """Rows of tensors by where they are in memory: two datasets may be made of parts of the same ones."""
+    def _number_rows(self, views: list[RowsView], records: int) -> Numbers:
+        """Rows of arrays by where they are in memory: two datasets may be made of parts of the same ones."""
         places: list[object] = []
         firsts: set[int] = set()
         total = sys.maxsize
-        for tensor in dataset.tensors:
-            row, size = tensor.stride(0) * tensor.element_size(), tensor.untyped_storage().nbytes()
-            if row == 0 or tensor.numel() == 0:  # one row in the place of all, where it is not empty
-                firsts.add(-1 if tensor.numel() else 0)
-                places.append((tensor.data_ptr(), tuple(tensor.shape), 0))
+        for view in views:
+            if view.row == 0 or 0 in view.shape:  # one row in the place of all, where it is not empty
+                firsts.add(0 if 0 in view.shape else -1)
+                places.append((view.begins, view.shape, 0))
                 continue
-            start, rest = divmod(tensor.data_ptr() - tensor.untyped_storage().data_ptr(), row)
+            start, rest = divmod(view.begins - view.memory, view.row)
             firsts.add(start)
-            places.append((tensor.untyped_storage().data_ptr(), tuple(tensor.shape[1:]), (row, rest)))
-            total = min(total, -(-size // row))
+            places.append((view.memory, view.shape[1:], (view.row, rest)))
+            total = min(total, -(-view.size // view.row))
         if firsts == {-1}:
             (one,) = self._own(tuple(places), 1)
-            return (np.full(len(dataset), one[0], dtype=np.int64),)
+            return (np.full(records, one[0], dtype=np.int64),)
         start = firsts.pop()
-        if firsts or start < 0 or start + len(dataset) > total:
-            views = ((tensor.data_ptr(), tuple(tensor.shape)) for tensor in dataset.tensors)
-            return self._own(tuple(views), len(dataset))
+        if firsts or start < 0 or start + records > total:
+            return self._own(tuple((view.begins, view.shape, view.row) for view in views), records)
         (rows,) = self._own(tuple(places), total)
-        return (rows[start : start + len(dataset)],)
+        return (rows[start : start + records],)
+
+    def _number_array(self, array: Any) -> Numbers:
+        """The rows of an array by where they are in memory, or its objects."""
+        if array.dtype == object and array.ndim == 1:
+            return self._number_objects(array)
+        return self._number_rows([_view_array(array)], len(array))
 
     def _number_objects(self, dataset: Any) -> Numbers:
         """A list of records: one that is there twice as the same object is one record."""
-        if not dataset or isinstance(dataset[0], ATOMS):  # equal numbers and texts may be the same object
+        if not len(dataset) or isinstance(dataset[0], ATOMS):  # equal numbers may be one object
             return self._own(id(dataset), len(dataset))
         each = np.fromiter(map(id, dataset), np.int64, len(dataset))
         (own,) = self._own(id(dataset), len(dataset))

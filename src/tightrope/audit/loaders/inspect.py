@@ -9,7 +9,7 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.collating import tell_collate
 from tightrope.audit.loaders.cuts import Cut
 from tightrope.audit.loaders.datasets import RecordCopies, count_copies
-from tightrope.audit.loaders.samplers import BATCH_SAMPLERS
+from tightrope.audit.loaders.samplers import BATCH_SAMPLERS, OUR_SAMPLERS, SHARE, read_passes
 from tightrope.audit.loaders.strategies import STRATEGIES
 from tightrope.audit.loaders.words import (
     count,
@@ -17,12 +17,17 @@ from tightrope.audit.loaders.words import (
     name_class,
     refuse,
     tell,
+    tell_replaced,
     tell_unknown,
     tell_unread,
 )
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 
+UNSEEN_DATASET = (
+    "Cannot be seen: the dataset, whether it has these records or gives one of them under two indices, and "
+    "the loader that reads it."
+)
 SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
 
 
@@ -35,6 +40,7 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     of your own that gives one record under two indices, a `collate_fn` that mixes records, a training loop
     that stops early, and other processes that draw on their own.
 
+    A sampler of `tightrope.samplers`, or a share of one, is read for what it says; its dataset is not seen.
     A batch selection strategy of jax_privacy is read too. It holds no dataset: `records` says how many
     examples its `batch_iterator` is given.
     """
@@ -44,17 +50,24 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
     if hasattr(loader, "batch_iterator") and not isinstance(loader, type):
         return tell_unread(loader, role="strategy", records=records)
     if records is not None:
-        raise InvalidSetting("records", records, "be left out", "The dataset of the loader tells it.")
+        raise InvalidSetting("records", records, "be left out", "The loader or the sampler tells it.")
+    if kind_of(loader) in (SHARE, *OUR_SAMPLERS):
+        return _read_sampler(loader)
     reader = LOADERS.get(kind_of(loader))
     if reader:
-        return reader(loader)
+        return tell_replaced(loader, role="loader") or reader(loader)
     if not _looks_like_a_loader(loader):
         remedy = (
-            "Pass the DataLoader that the training iterates over, a strategy of jax_privacy, or what "
-            "watch(batches, records=...) finds in the index batches."
+            "Pass the DataLoader that the training iterates over, a sampler of tightrope.samplers, a "
+            "strategy of jax_privacy, or what watch(batches, records=...) finds in the index batches."
         )
         raise refuse("be a torch DataLoader", name_class(loader), remedy)
     return tell_unread(loader, role="loader")
+
+
+def _read_sampler(passes: Any) -> Finding:
+    finding = read_passes(passes, passes.records, by="This sampler")
+    return finding if finding.scheme is Scheme.UNKNOWN else add_note(finding, UNSEEN_DATASET)
 
 
 def _check_records(records: int | None) -> int:
@@ -152,6 +165,8 @@ LOADERS: dict[str, Callable[[Any], Finding]] = {
 def read_batch_sampler(batch_sampler: Any, records: int) -> Cut | Finding:
     """What a batch sampler over `records` records yields, all processes together."""
     kind = kind_of(batch_sampler)
+    if replaced := tell_replaced(batch_sampler, role="batch sampler", records=records):
+        return replaced
     reader = BATCH_SAMPLERS.get(kind) or WRAPPERS.get(kind)
     if reader is None:
         return tell_unread(batch_sampler, role="batch sampler", records=records)
@@ -203,6 +218,7 @@ def skip(finding: Finding, batches: int, *, of: int) -> Finding:
         full=None,
         removal_changes_one_slot=False,
         reshuffles=None,
+        batch_count=left,
     )
     first = f"The first {count(batches, 'batch')} of each pass over this loader are skipped"
     return add_note(finding, f"{first}, {left:,} are left.")
@@ -323,6 +339,7 @@ def _shard_draws(shard: Any, inner: Finding) -> Finding:
         records=inner.records,
         draws=processes,
         rate=inner.rate,
+        batch_count=batches // processes + (left_over > 0),
         notes=inner.notes,
     )
     if not left_over:

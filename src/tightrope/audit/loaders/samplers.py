@@ -20,6 +20,7 @@ from tightrope.audit.loaders.words import (
     refuse_size,
     tell,
     tell_poisson,
+    tell_replaced,
     tell_unknown,
     tell_unread,
 )
@@ -31,11 +32,15 @@ from tightrope.setting.sampling import Poisson
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
 
+SEEDED = "Batches follow from a seed: to anyone who knows it, nothing was drawn at random."
+
 # index samplers
 
 
 def read_order(sampler: Any, records: int) -> Stream | Finding:
     """What one pass over an index sampler yields, or the finding that this is not known."""
+    if replaced := tell_replaced(sampler, role="sampler", records=records):
+        return replaced
     reader = ORDERS.get(kind_of(sampler))
     return reader(sampler, records) if reader else tell_unread(sampler, role="sampler", records=records)
 
@@ -242,27 +247,36 @@ def _tell_torch_rate(rate: float, records: int, *, batches: int) -> Finding:
         return tell_unknown(reason, records=records)
     rounded = f"sample_rate is {asked:.10g}; records join at {run:.10g}, since torch compares on a grid."
     notes = (*((rounded,) if run != asked else ()), f"One pass is {count(batches, 'batch')}.")
-    return tell_poisson(Poisson(rate=run), records, notes)
+    return tell_poisson(Poisson(rate=run), records, notes, batch_count=batches)
 
 
 def _read_ours(batch_sampler: Any, records: int) -> Finding:
-    passes = batch_sampler.sampler
+    return read_passes(batch_sampler.sampler, records)
+
+
+def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Finding:
+    """What a sampler of ours, or a share of one, draws from a dataset of `records` records."""
     shared = kind_of(passes) == SHARE
     drawer = passes.sampler if shared else passes
     if kind_of(drawer) not in OUR_SAMPLERS:
         return tell_unread(drawer, role="sampler", records=records)
+    for part in (passes, drawer):
+        if replaced := tell_replaced(part, role="sampler", records=records):
+            return replaced
     check_size(drawer, drawer.records, records)
     sampling = drawer.sampling
-    notes = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
+    ranked = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
+    notes = (*ranked, SEEDED) if passes.fingerprint().seed else ranked
     if isinstance(sampling, Poisson):
-        return tell_poisson(sampling, records, notes)
+        return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
     batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
     return tell(
         scheme=Scheme.WITHOUT_REPLACEMENT,
-        sentence=f"This loader draws {batch} without replacement, afresh at every step.",
+        sentence=f"{by} draws {batch} without replacement, afresh at every step.",
         sampling=sampling,
         records=records,
         batch=sampling.batch,
+        batch_count=passes.steps,
         notes=notes,
     )
 

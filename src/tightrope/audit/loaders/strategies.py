@@ -30,8 +30,12 @@ def _count(**named: Any) -> int:
     return check.whole(least=1, **{name: value.item() if hasattr(value, "item") else value})
 
 
+def _count_batches(strategy: Any) -> int:
+    return _count(iterations=strategy.iterations)
+
+
 def _tell_iterator(strategy: Any) -> tuple[str, ...]:
-    batches = count(_count(iterations=strategy.iterations), "batch")
+    batches = count(_count_batches(strategy), "batch")
     return (f"One batch_iterator yields {batches}: account as many steps for each.", PADDING)
 
 
@@ -47,7 +51,9 @@ def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
     if truncated is not None and truncated < largest:
         return _tell_truncated(strategy, records, notes)
     if groups == 1:
-        return tell_poisson(sampling, records, notes, by="This strategy")
+        return tell_poisson(
+            sampling, records, notes, batch_count=_count_batches(strategy), by="This strategy"
+        )
     if sampling.exact_rate == 1:
         return _find_cycle(strategy, records, notes)
     reason = (
@@ -95,6 +101,7 @@ def _find_cycle(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
         records=records,
         batch=size,
         epoch=groups,
+        batch_count=_count_batches(strategy),
         # with one record fewer all groups would shrink, unless some record is left out to take its place
         full=groups if left_out else None,
         removal_changes_one_slot=left_out > 0,
@@ -110,25 +117,27 @@ def _read_balls_in_bins(strategy: Any, records: int) -> Finding:
 def _find_balls_in_bins(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
     batches = _count(cycle_length=strategy.cycle_length)
     if batches == 1:
-        return _find_every_record(records, notes)
+        return _find_every_record(strategy, records, notes)
     throws = f"puts each of the {count(records, 'record')} into one of {batches:,} batches by chance, once"
     return tell(
         scheme=Scheme.BALLS_IN_BINS,
         sentence=f"This strategy {throws}: it comes in that batch of every cycle.",
         records=records,
         epoch=batches,
+        batch_count=_count_batches(strategy),
         reshuffles=False,
         notes=notes,
     )
 
 
-def _find_every_record(records: int, notes: tuple[str, ...]) -> Finding:
+def _find_every_record(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
     return tell(
         scheme=Scheme.EVERY_RECORD,
         sentence=f"This strategy puts all of the {count(records, 'record')} into every batch.",
         sampling=EveryRecord(),
         records=records,
         batch=records,
+        batch_count=_count_batches(strategy),
         notes=notes,
     )
 
@@ -142,6 +151,7 @@ def _read_fixed_batch(strategy: Any, records: int) -> Finding:
             f"{count(records, 'record')}, with replacement.",
             records=records,
             batch=batch,
+            batch_count=_count_batches(strategy),
             share=ceil_fraction(Fraction(1, records)),
             removal_changes_one_slot=True,  # the number of draws is set, whatever the number of records
             notes=notes,
@@ -157,6 +167,7 @@ def _read_fixed_batch(strategy: Any, records: int) -> Finding:
         sampling=WithoutReplacement(batch=batch, population=records),
         records=records,
         batch=batch,
+        batch_count=_count_batches(strategy),
         notes=notes,
     )
 

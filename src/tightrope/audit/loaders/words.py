@@ -8,6 +8,7 @@ from tightrope.errors import Described, InvalidSetting
 from tightrope.setting.sampling import Poisson
 
 tell = partial(Finding, how=How.INSPECTED)
+WATCHED_ITERATORS = "tightrope.integrations.torch_loaders.WatchedIterators"  # ours: they change no batch
 
 
 def kind_of(value: object) -> str:
@@ -34,6 +35,35 @@ def name_class(value: object) -> str:
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 
+def name_replaced(value: object) -> str:
+    """The method that was replaced on this very object, so that its class no longer tells what it does.
+
+    >>> class Quiet:
+    ...     def draw(self): ...
+    >>> quiet = Quiet()
+    >>> name_replaced(quiet)
+    ''
+    >>> quiet.draw = list
+    >>> name_replaced(quiet)
+    'draw'
+    """
+    own = getattr(value, "__dict__", {})
+    return next((name for name, held in own.items() if _replaces(type(value), name, held)), "")
+
+
+def _replaces(cls: type, name: str, held: object) -> bool:
+    return callable(getattr(cls, name, None)) and kind_of(held) != WATCHED_ITERATORS
+
+
+def tell_replaced(value: object, *, role: str, records: int | None = None) -> Finding | None:
+    """The finding about an object whose method was replaced; None where none was."""
+    method = name_replaced(value)
+    if not method:
+        return None
+    reason = f"The {role} is {name_class(value)} whose {method} was replaced, so that it may draw otherwise"
+    return tell_unknown(reason, records=records)
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun.
 
@@ -45,7 +75,12 @@ def count(number: int, noun: str) -> str:
 
 
 def tell_poisson(
-    sampling: Poisson, records: int, notes: tuple[str, ...], *, by: str = "This loader"
+    sampling: Poisson,
+    records: int,
+    notes: tuple[str, ...],
+    *,
+    batch_count: int,
+    by: str = "This loader",
 ) -> Finding:
     """The finding that each record joins each batch on its own."""
     joins = f"each of the {count(records, 'record')} joins each batch on its own"
@@ -55,6 +90,7 @@ def tell_poisson(
         sampling=sampling,
         records=records,
         rate=sampling.rate,
+        batch_count=batch_count,
         notes=notes,
     )
 

@@ -33,6 +33,7 @@ def make_finding(batches: Batches, scheme: Scheme, sentence: str, *notes: str, *
         how=How.WATCHED,
         sentence=sentence,
         records=batches.records,
+        batch_count=batches.count,
         notes=(*notes, GLOBAL),
         **known,  # type: ignore[arg-type]
     )

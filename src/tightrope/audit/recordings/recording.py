@@ -63,30 +63,43 @@ def _cannot_write(path: object, problem: OSError | ValueError, remedy: str) -> U
     return UnusableFile(path, f"could not be written: {why}", remedy)
 
 
-def read_recording(path: str | Path) -> tuple[int, list[Whole]]:
-    """The size of the dataset and the batches of a file that `record` wrote, whole or refused."""
+def read_recording(path: str | Path, *, records: int | None = None) -> tuple[int, list[Whole]]:
+    """The size of the dataset and the batches of a file that `record` wrote, whole or refused.
+
+    Batches without the first line are read too, if `records` says what only that line tells.
+    """
     place = as_path(path)
-    first, *lines = read_text(place).split("\n")
-    if not lines:
+    lines = read_text(place).split("\n")
+    if len(lines) == 1:
         raise UnusableFile(place, "holds no whole line", "Record anew.")
-    records = _read_header(place, first)
-    if lines.pop():
+    if records is not None and lines[0].lstrip().startswith("["):
+        size, above = check_records(records), 1
+    else:
+        size, above = _read_header(place, lines.pop(0)), 2
+    if not lines[-1]:
+        lines.pop()
+    elif not lines[-1].rstrip().endswith("]"):
         problem = "has no end: the program stopped while it was written"
         remedy = "Delete this line; the batches before it are whole."
-        raise UnusableFile(f"{place}, line {len(lines) + 2},", problem, remedy)
+        raise UnusableFile(f"{place}, line {len(lines) - 1 + above},", problem, remedy)
+    return size, _read_lines(place, lines, size, above)
+
+
+def _read_lines(place: Path, lines: list[str], records: int, above: int) -> list[Whole]:
+    """The batches of all lines, the first of them being number `above` of the file."""
     batches: list[Whole] = []
     wrong: list[str] = []
     for number, line in enumerate(lines):
         try:
             batches.append(as_indices(_read_list(line, number), number, records))
         except InvalidSetting as refusal:
-            wrong.append(f"line {number + 2}: {refusal}")
+            wrong.append(f"line {number + above}: {refusal}")
     if wrong:
         left_out = len(wrong) - MOST_LISTED
         listed = [*wrong[:MOST_LISTED], *([f"and {left_out} more lines"] if left_out > 0 else [])]
         remedy = "Record anew, or delete the wrong lines if you know why they are wrong."
         raise UnusableFile(place, "is damaged:\n  " + "\n  ".join(listed).removesuffix("."), remedy)
-    return records, batches
+    return batches
 
 
 def _read_list(line: str, number: int) -> list[object]:
@@ -107,7 +120,8 @@ def _read_header(path: Path, line: str) -> int:
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         problem = f'is no recording: line 1 must be {{"format": "{FORMAT}", ...}}'
-        raise UnusableFile(path, problem, "Pass a file written by record().")
+        remedy = "Pass a file written by record(). Bare lists of indices are read with {records=60000}."
+        raise UnusableFile(path, problem, remedy)
     where, version = f"{path}, line 1: ", header.get("version")
     if type(version) is not int or version != VERSION:
         remedy = "Read it with the release that wrote it."

@@ -32,8 +32,9 @@ def watch(
     """Which scheme drew these batches of indices, with p-values; UNKNOWN rather than a guess.
 
     `batches` yields what a batch sampler yields, in order and for long enough (cut an endless one), or names
-    a file written by `record`. `records` is the size of the dataset; a recorded file states it. A record
-    twice in one batch is refused unless `repeats_allowed`.
+    a file written by `record`. `records` is the size of the dataset; a recorded file states it in its first
+    line, and one without that line is read if `records` is given. A record twice in one batch is refused
+    unless `repeats_allowed`.
 
     A scheme is the answer if its p-value is at least LEVEL and that of every other scheme is below. Draws
     count as uniform when weights with a relative standard deviation of UNEVEN are ruled out, and sizes as
@@ -45,7 +46,7 @@ def watch(
     Every batch holds all 10 records: nothing is sampled.
     """
     if isinstance(batches, str | Path):
-        stated, batches = read_recording(batches)
+        stated, batches = read_recording(batches, records=records)
         if records is not None and records != stated:
             must = f"be {stated}, as the recording states, or be left out"
             remedy = "Leave it out, unless the file is of another dataset."

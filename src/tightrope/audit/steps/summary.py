@@ -96,7 +96,8 @@ def apply_steps(finding: Finding, steps: StepsSummary) -> Finding:
     elsewhere.
     """
     if steps.is_proof:
-        return replace(finding, notes=(*finding.notes, steps.sentence))
+        # steps that were counted say more than the length of a pass, which may have been broken off
+        return replace(finding, batch_count=None, notes=(*finding.notes, steps.sentence))
     sentence = f"{finding.sentence} {steps.sentence}"
     return Finding(
         scheme=Scheme.UNKNOWN,

@@ -30,6 +30,8 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 # U of 53 bits, so x < sqrt(2 * 53 ln 2) = 8.572
 FAR = 12.3
 
+MANY_LOSSES = 64  # of which multinomial counts take long
+
 
 class LossSource(ABC):
     """A source of sums of losses of one tilted pair."""
@@ -108,10 +110,16 @@ class FiniteSource(LossSource):
 
     def draw(self, rng: np.random.Generator, count: int, times: int) -> Floats:
         """Counts times losses; infinite as soon as one loss is."""
+        if len(self.losses) > max(times, MANY_LOSSES):  # most counts would be 0
+            return sum(map(self._choose, [rng] * times, [count] * times), np.zeros(count))
         counts = rng.multinomial(times, self.shares, size=count)
         finite = np.isfinite(self.losses)
         total = counts[:, finite] @ self.losses[finite]
         return total if finite.all() else np.where(counts[:, ~finite].any(axis=1), np.inf, total)
+
+    def _choose(self, rng: np.random.Generator, count: int) -> Floats:
+        """One loss each."""
+        return self.losses[np.searchsorted(np.cumsum(self.shares)[:-1], rng.random(count), side="right")]
 
 
 class MixtureSource(LossSource):

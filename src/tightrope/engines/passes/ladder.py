@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from flint import fmpz_poly
 
+from tightrope.numerics.floats import Floats
+
 RUNG_BITS = 3  # a rung is so many powers of 2 coarser than the one below
 STRIDE = 8  # of all masses, one in so many tells how wide a law is
 
@@ -78,14 +80,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Window:
-    """How many steps a rung reaches from its anchor: the lowest one, and every other."""
+    """How many steps a rung reaches ahead of its anchor: the lowest one, and at least every other."""
 
-    back: tuple[int, int]
-    ahead: tuple[int, int]
+    lowest: int
+    others: int
 
-    def reach(self, rung: int) -> tuple[int, int]:
-        """Back and ahead of one rung."""
-        return self.back[rung > 0], self.ahead[rung > 0]
+    def ahead(self, coarser: int) -> int:
+        """How far a rung reaches that is so many powers of 2 coarser than the lowest, and never less far."""
+        return max(self.others, self.lowest >> coarser) if coarser else self.lowest
 
 
 @dataclass(frozen=True)
@@ -121,17 +123,28 @@ class Ladder:
                 if mass:
                     yield (part.start + i) * step, int(mass)
 
-    def deviation(self, centre: float) -> float:
-        """About the mean distance from `centre`, in steps of the lowest rung."""
-        total = weighted = 0.0
+    def sketch(self, centre: int) -> tuple[Floats, Floats]:
+        """Some of the positions, less `centre`, in steps of the lowest rung, and their masses in any unit."""
+        places, masses = [], []
         for exponent, part in zip(self.exponents, self.parts, strict=True):
             if part:
-                masses = np.array([float(mass >> 24) for mass in part.masses.coeffs()[::STRIDE]])
-                steps = part.start + STRIDE * np.arange(len(masses))
-                places = steps * 2.0 ** (exponent - self.exponents[0]) - centre
-                total += float(masses.sum())
-                weighted += float(masses @ np.abs(places))
-        return weighted / total if total else 0.0
+                step = 1 << (exponent - self.exponents[0])
+                masses.append(np.array([float(mass >> 24) for mass in part.masses.coeffs()[::STRIDE]]))
+                start, apart = float(part.start * step - centre), float(STRIDE * step)
+                places.append(start + apart * np.arange(len(masses[-1])))
+        return np.concatenate(places), np.concatenate(masses)
+
+    def deviation(self, centre: int) -> float:
+        """About the mean distance from `centre`, in steps of the lowest rung."""
+        places, masses = self.sketch(centre)
+        return float(masses @ np.abs(places)) / float(masses.sum())
+
+    def quantile(self, share: float) -> float:
+        """About below which position so much of the mass lies, in steps of the lowest rung."""
+        places, masses = self.sketch(0)
+        order = np.argsort(places)
+        below = np.cumsum(masses[order])
+        return float(places[order][np.searchsorted(below, share * below[-1])])
 
     def square(self) -> "Ladder":
         """The law of the sum of two."""
@@ -159,11 +172,9 @@ class Ladder:
         for rung, (exponent, part) in enumerate(zip(self.exponents, self.parts, strict=True)):
             here = part + moved
             if rung + 1 < len(self.exponents):
-                at, (back, ahead) = anchor >> (exponent - first), window.reach(rung)
-                before, rest = here.split(at - back)
-                here, beyond = rest.split(at + ahead)
-                up = self.exponents[rung + 1] - exponent
-                moved = before.coarsen(up) + beyond.coarsen(up)
+                coarser = exponent - first
+                here, beyond = here.split((anchor >> coarser) + window.ahead(coarser))
+                moved = beyond.coarsen(self.exponents[rung + 1] - exponent)
             parts.append(here.trim())
         return Ladder(self.exponents, tuple(parts), self.bits)
 

@@ -17,23 +17,16 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
 KEPT_PASSES = 32
-FINEST, COARSEST = 0.008, 0.016  # how far apart losses are kept, in mean deviations of the loss of a pass
+SPACING = 0.008  # of the losses that are kept, in mean deviations of the loss of a pass
 FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
 
 
-def bound_passes(pair: Allocation, times: int, side: Side) -> FinitePair:
-    """A finite pair on this side of each of so many passes.
-
-    Many passes need each one less closely: what rounding adds to the variance is shared.
-    """
-    return _bound_pass(pair, side, min(FINEST * max(math.sqrt(times) / 2, 1), COARSEST))
-
-
 @lru_cache(maxsize=KEPT_PASSES)
-def _bound_pass(pair: Allocation, side: Side, spacing: float) -> FinitePair:
+def bound_pass(pair: Allocation, side: Side) -> FinitePair:
+    """A finite pair that dominates the pass, or that it dominates."""
     laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
-    atoms = _Atoms(laws, pair.batches - pair.released, pair.batches)
-    found = atoms.dominating(spacing) if side is ABOVE else atoms.dominated(spacing)
+    atoms = _Atoms(laws, pair)
+    found = atoms.dominating() if side is ABOVE else atoms.dominated()
     return found.reverse if pair.is_reversed else found
 
 
@@ -53,23 +46,23 @@ def _ratio_of(step: Pair) -> StepRatio:
 class _Atoms:
     """Of dP/dQ = (unseen + sum) / batches: its laws under Q and P; places in steps, masses in 2^-bits."""
 
-    def __init__(self, laws: SumLaws, unseen: int, batches: int) -> None:
-        self.batches, self.bits = batches, laws.plain.bits
+    def __init__(self, laws: SumLaws, of: Allocation) -> None:
+        self.batches, self.unseen, self.bits = of.batches, of.batches - of.released, laws.plain.bits
+        self.infinite = of.step.infinite_mass * Fraction(of.released, of.batches)  # of P
         self.plain, self.weighted = _collect(laws.plain.atoms()), _collect(laws.weighted.atoms())
         self.places = sorted(self.plain)
         # ratio = (place * step + unseen) / batches, in whole numbers: (place * up + unseen * down) / whole
         exponent = laws.plain.exponents[0]
         self.up, down = (1 << exponent, 1) if exponent >= 0 else (1, 1 << -exponent)
-        self.more, self.whole = unseen * down, batches * down
-        self.unseen = unseen
+        self.more, self.whole = self.unseen * down, self.batches * down
 
     def ratio(self, place: int) -> Fraction:
         """dP/dQ at a place."""
         return Fraction(place * self.up + self.more, self.whole)
 
-    def dominating(self, spacing: float) -> FinitePair:
+    def dominating(self) -> FinitePair:
         """Each atom spread onto the kept ones next to it; what rounding took is put where it loses most."""
-        kept = self._choose(spacing)
+        kept = self._choose()
         masses, at = [0] * len(kept), 0
         for place in self.places:
             mass = self.plain[place]
@@ -83,11 +76,14 @@ class _Atoms:
                 masses[at + 1] += mass * (place - low) // (high - low)
         q = [Fraction(mass, 1 << self.bits) for mass in masses]
         p = [mass * self.ratio(place) for mass, place in zip(q, kept, strict=True)]
-        return _pair([Fraction(0), *p, Fraction(1 - sum(p))], [Fraction(1 - sum(q)), *q, Fraction(0)])
+        # no ratio is smaller than that of batches that are not seen
+        missing = Fraction(1 - sum(q))
+        least = missing * Fraction(self.unseen, self.batches)
+        return _pair([least, *p, 1 - least - sum(p)], [missing, *q, Fraction(0)])
 
-    def dominated(self, spacing: float) -> FinitePair:
+    def dominated(self) -> FinitePair:
         """Atoms merged between the kept ones; what rounding took is put where it loses least."""
-        edges = self._choose(spacing)
+        edges = self._choose()
         p, q = [0] * len(edges), [0] * len(edges)
         for place, mass in self.plain.items():
             q[bisect.bisect_left(edges, place)] += mass
@@ -96,19 +92,23 @@ class _Atoms:
             p[min(bisect.bisect_left(edges, place), len(edges) - 1)] += mass
         # P = (unseen Q + weighted) / batches, in units of 2^-bits / batches
         p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
-        cells = _order_cells(p, q, self.batches << self.bits, 1 << self.bits)
-        return _pair([a for a, _ in cells], [b for _, b in cells])
+        # what Q cannot produce is a cell of its own
+        whole = (self.batches << self.bits) * (1 - self.infinite)
+        cells = _order_cells(p, q, math.floor(whole), 1 << self.bits)
+        p_masses = [Fraction(mass, self.batches << self.bits) for mass, _ in cells]
+        q_masses = [Fraction(mass, 1 << self.bits) for _, mass in cells]
+        return _pair([*p_masses, 1 - sum(p_masses, Fraction(0))], [*q_masses, Fraction(0)])
 
-    def _choose(self, spacing: float) -> list[int]:
+    def _choose(self) -> list[int]:
         """Places, among them the first and the last, whose losses are about so many deviations apart."""
         ratios = np.array([float(self.ratio(place)) for place in self.places])
         masses = np.array([self.plain[place] / (1 << self.bits) for place in self.places])
-        losses = np.log(np.maximum(ratios, np.min(ratios[ratios > 0]) / 2))
+        losses = np.log(np.maximum(ratios, np.min(ratios[ratios > 0], initial=1.0) / 2))
         centre = float(losses @ masses)
         deviation = float(np.abs(losses - centre) @ masses)
         chosen, last = [self.places[0]], float(losses[0])
         for place, loss in zip(self.places[1:-1], losses[1:-1].tolist(), strict=True):
-            if loss - last >= spacing * max(deviation, abs(loss - centre) / FAR):
+            if loss - last >= SPACING * max(deviation, abs(loss - centre) / FAR):
                 chosen.append(place)
                 last = loss
         return chosen if len(self.places) == 1 else [*chosen, self.places[-1]]
@@ -121,22 +121,19 @@ def _collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:
     return found
 
 
-def _order_cells(
-    p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int
-) -> list[tuple[Fraction, Fraction]]:
+def _order_cells(p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int) -> list[tuple[int, int]]:
     """The cells with what is missing: of P in the cell of least ratio, of Q in that of the largest one.
 
     Neighbours are merged until ratios grow, missing masses included: only then is the pair dominated.
     """
-    missing_p, missing_q = whole_p - sum(p), whole_q - sum(q)
-    p, q = [p[0] + missing_p, *p[1:]], [*q[:-1], q[-1] + missing_q]
+    p, q = [p[0] + whole_p - sum(p), *p[1:]], [*q[:-1], q[-1] + whole_q - sum(q)]
     merged: list[tuple[int, int]] = []
     for cell in zip(p, q, strict=True):
         while merged and _is_above(merged[-1], cell):
             before = merged.pop()
             cell = before[0] + cell[0], before[1] + cell[1]
         merged.append(cell)
-    return [(Fraction(a, whole_p), Fraction(b, whole_q)) for a, b in merged if a or b]
+    return [cell for cell in merged if any(cell)]
 
 
 def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:

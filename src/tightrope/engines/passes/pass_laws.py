@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from tightrope.engines.passes.ladder import Ladder, Window
 from tightrope.engines.passes.ratios import StepRatio, make_laws
 
-FINE = 150  # steps of the lowest rung, at least, in the mean deviation of a sum
-SMALLEST = 256  # steps of the lowest rung, at least, before the lowest sum that is told apart
-LEAST_MASS = 1e-20  # of the sums that are not, where small ones count
-WINDOW = Window(back=(0, 0), ahead=(8192, 2048))  # sums of ratios have no long tail below
+FINE = 120  # steps of the lowest rung, at least, in the mean deviation of a sum
+RARE = 0.01  # the mass of those sums, under P, that may be told less closely than
+SMALL = 32  # steps of the lowest rung
+RAREST, SMALLEST = 1e-20, 256  # likewise under Q, where small sums are what tells most
+WINDOW = Window(6144, 2048)  # of a sum: the lowest rung holds what is usual, from its least value on
+FIRST_WINDOW = Window(2048, 2048)  # of one ratio, whose larger values a coarser rung tells well enough
 SPARE_BITS = 80  # of a mass, beyond those of the largest ratio
 
 
@@ -42,18 +44,21 @@ class SumLaws:
         """Whether half as many points would do."""
         if keeps_small and self.plain.lowest < 2 * SMALLEST:
             return False
-        centre = self.count * 2.0 ** -self.plain.exponents[0]
+        if self.weighted.quantile(RARE) < 2 * SMALL:
+            return False
+        exponent = self.plain.exponents[0]
+        centre = self.count << -exponent if exponent < 0 else self.count >> exponent
         return self.plain.deviation(centre) >= 2 * FINE
 
 
 def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
-    """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, where each is rare."""
-    step = ratio.deviation / FINE
+    """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, however rare."""
+    step = min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL)
     if keeps_small:
-        step = min(step, ratio.quantile(LEAST_MASS ** (1 / count)) / SMALLEST or step)
+        step = min(step, ratio.quantile(RAREST ** (1 / count)) / SMALLEST or step)
     exponent = math.floor(math.log2(step))
     bits = 16 * math.ceil((SPARE_BITS + math.log2(max(ratio.largest, 1))) / 16)
-    plain, weighted = make_laws(ratio, exponent, bits, WINDOW)
+    plain, weighted = make_laws(ratio, exponent, bits, FIRST_WINDOW)
     one = found = SumLaws(1, plain, weighted)
     for digit in bin(count)[3:]:
         found = found.join(found)

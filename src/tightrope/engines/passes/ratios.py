@@ -38,6 +38,10 @@ class StepRatio(ABC):
         """About the place below which V lies with this probability."""
 
     @abstractmethod
+    def weighted_quantile(self, mass: float) -> float:
+        """The same in the weighted law; positive."""
+
+    @abstractmethod
     def tails(self, place: arb) -> Tails:
         """What both laws have from this place on, which is positive."""
 
@@ -68,6 +72,11 @@ class NormalRatio(StepRatio):
         """In closed form."""
         a = float(self.separation)
         return math.exp(a * float(ndtri(mass)) - a * a / 2)
+
+    def weighted_quantile(self, mass: float) -> float:
+        """Weighting moves z by a."""
+        a = float(self.separation)
+        return math.exp(a * float(ndtri(mass)) + a * a / 2)
 
     def tails(self, place: arb) -> Tails:
         """E[V^j; V >= place] = e^{a^2 j (j-1) / 2} P(z >= d - j a)."""
@@ -102,6 +111,10 @@ class LaplaceRatio(StepRatio):
         """Half of the mass lies at the lowest place."""
         x = min(max(-math.log(2 * (1 - mass)) if mass > 0.5 else 0.0, 0.0), float(self.separation))
         return math.exp(2 * x - float(self.separation))
+
+    def weighted_quantile(self, mass: float) -> float:
+        """P has less at low places: the lowest one will do."""
+        return self.quantile(0.0)
 
     def tails(self, place: arb) -> Tails:
         """Integrals of e^{-x} / 2 times powers of V, and what lies at the ends."""
@@ -154,6 +167,10 @@ class FiniteRatio(StepRatio):
                 return float(ratio)
         return self.largest
 
+    def weighted_quantile(self, mass: float) -> float:
+        """The lowest place that P reaches."""
+        return float(min((ratio for ratio, p, _ in self._ratios if p), default=Fraction(1)))
+
     def tails(self, place: arb) -> Tails:
         """Finite sums; a ball that may or may not reach an output counts it to both ends."""
         found = [arb(0)] * 3
@@ -175,20 +192,29 @@ class FiniteRatio(StepRatio):
 
 
 def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Window) -> tuple[Ladder, ...]:
-    """The laws of V on a ladder whose lowest step is 2^exponent. What is cut off lies at the last point."""
-    exponents = [exponent]
-    while window.ahead[len(exponents) > 1] * 2.0 ** exponents[-1] < ratio.largest:
-        exponents.append(exponents[-1] + RUNG_BITS)
+    """The laws of V on a ladder whose lowest step is 2^exponent.
+
+    What is cut off above lies at the last point, what is cut off below is left out.
+    """
+    first = _round_down(ratio.quantile(2.0**-bits) / 2.0**exponent)
+    ends = [_round_down(first + window.ahead(0))]
+    while ends[-1] * 2.0 ** (exponent + RUNG_BITS * (len(ends) - 1)) < ratio.largest:
+        coarser = RUNG_BITS * len(ends)
+        ends.append(_round_down((first >> coarser) + window.ahead(coarser)))
+    exponents = [exponent + RUNG_BITS * rung for rung in range(len(ends))]
     parts: list[list[Part]] = []
-    with ctx.workprec(bits + GUARD):
-        start = 0
-        for rung, of_rung in enumerate(exponents):
-            last = window.ahead[rung > 0]
-            parts.append(
-                _spread(ratio, of_rung, range(start, last + 1), bits, is_top=of_rung == exponents[-1])
-            )
+    with ctx.workprec(bits + GUARD + first.bit_length()):  # what is divided by the step cancels
+        start = first
+        for of_rung, last in zip(exponents, ends, strict=True):
+            points, is_top = range(start, last + 1), of_rung == exponents[-1]
+            parts.append(_spread(ratio, of_rung, points, bits, is_top=is_top))
             start = last >> RUNG_BITS
     return tuple(Ladder(tuple(exponents), tuple(rungs), bits) for rungs in zip(*parts, strict=True))
+
+
+def _round_down(steps: float) -> int:
+    """To a point that the next rung has too."""
+    return math.floor(steps) >> RUNG_BITS << RUNG_BITS
 
 
 def _spread(ratio: StepRatio, exponent: int, points: range, bits: int, *, is_top: bool) -> list[Part]:

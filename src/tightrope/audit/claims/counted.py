@@ -1,0 +1,61 @@
+"""The steps that were accounted against the batches that were recorded, or that come in one pass."""
+
+from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.loaders.words import count
+from tightrope.setting.run import MOST_STEPS, Run, Step
+
+WHOLE_PASSES = "every pass over the loader is run to its end"
+SOURCES = {
+    How.INSPECTED: "One pass is",
+    How.WATCHED: "The recording holds",
+    How.DECLARED: "It is declared that there are",
+}
+LIKE_WATCHED = "all batches are drawn like those that were watched"
+
+
+def count_missing(run: Run, finding: Finding) -> int:
+    """How many batches are known to come for which no step was accounted."""
+    return max((finding.batch_count or 0) - run.steps, 0)
+
+
+def count_unseen(run: Run, finding: Finding) -> int:
+    """How many accounted steps a recording does not show; of a loader every pass is like the first."""
+    if finding.how is not How.WATCHED or finding.batch_count is None:
+        return 0
+    return max(run.steps - finding.batch_count, 0)
+
+
+def run_every_batch(run: Run, finding: Finding) -> Run | None:
+    """The run with a step for each batch; None where the mechanism of the missing steps is not known."""
+    missing = count_missing(run, finding)
+    if not missing:
+        return run
+    mechanisms = {step.mechanism for step, _ in run}
+    if len(mechanisms) > 1 or run.steps + missing > MOST_STEPS:
+        return None
+    ((first, _), *_) = run
+    return run + Step(mechanisms.pop(), first.sampling) * missing
+
+
+def tell_condition(run: Run, finding: Finding) -> str:
+    """What must hold, besides what was seen, for the steps to be as many as the batches; empty if nothing."""
+    if finding.scheme is Scheme.UNKNOWN:
+        return ""
+    if count_unseen(run, finding):
+        return LIKE_WATCHED
+    is_read = finding.how is How.INSPECTED
+    return WHOLE_PASSES if is_read and count_missing(run, finding) else ""
+
+
+def tell_counts(run: Run, finding: Finding) -> str:
+    """That batches and accounted steps differ in number, in a sentence; empty where they agree."""
+    if finding.batch_count is None or finding.scheme is Scheme.UNKNOWN:
+        return ""
+    steps, batches = count(run.steps, "step"), count(finding.batch_count, "batch")
+    are = "was" if run.steps == 1 else "were"
+    if count_missing(run, finding):
+        return f"{SOURCES[finding.how]} {batches}, but only {steps} {are} accounted."
+    if count_unseen(run, finding):
+        part = f"The recording shows part of the run only, {batches} of the {steps} that {are} accounted"
+        return f"{part}: the others are taken to be drawn alike."
+    return ""
