@@ -38,7 +38,7 @@ from opacus_training import (
 from tightrope import InvalidSetting, NoTheorem
 from tightrope.audit import inspect_loader
 from tightrope.extras import advise_install
-from tightrope.integrations.opacus import TightropeEngine
+from tightrope.integrations.opacus import PlanExceeded, TightropeEngine, audit_training
 from tightrope.integrations.opacus.engine import _count_ranks
 
 pytestmark = USUAL_WARNINGS
@@ -129,6 +129,66 @@ def test_the_engine_finds_the_smallest_noise_and_counts_what_is_spent(make: Call
     train(module, optimizer, loader)
     assert engine.get_epsilon(DELTA) <= 3.0
     assert engine.get_epsilon(DELTA) == pytest.approx(3.0, rel=1e-3)
+
+
+def aimed(engine: TightropeEngine, **options: Any) -> tuple[Any, ...]:
+    """Parts that are private at the noise for epsilon 3."""
+    common = {"target_epsilon": 3.0, "target_delta": DELTA, "max_grad_norm": 1.0}
+    given = {"dataset": shuffled().dataset, "sampler": poisson(), **common, **options}
+    return engine.make_private_with_epsilon(**module_and_optimizer(), **given)
+
+
+def test_a_plan_shorter_than_one_pass_is_refused() -> None:
+    """A loop over the loader took seven steps at the noise for one, without a word."""
+    engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
+    with pytest.raises(InvalidSetting, match="steps must be at least 7, the batches in one pass"):
+        aimed(engine, steps=1)
+    with pytest.raises(InvalidSetting, match="steps must be"):
+        aimed(engine, steps=7.5)
+    aimed(engine, steps=7)
+
+
+def test_the_first_step_beyond_the_plan_is_warned_of_and_all_are_accounted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
+    module, optimizer, loader = aimed(engine, steps=10)
+    train(module, optimizer, loader)
+    assert engine.exceeded == ""
+    said = "11 steps are taken where the noise was chosen for 10"
+    with pytest.warns(PlanExceeded, match=said):
+        train(module, optimizer, loader)
+    assert said in capsys.readouterr().err
+    train(module, optimizer, loader)
+    assert capsys.readouterr().err == "", "it is said once"
+    assert engine.ledger.steps == 21
+    assert engine.get_epsilon(DELTA) > 3.0
+    audit = audit_training(engine, delta=DELTA)
+    assert audit.finding.notes[0].startswith("21 steps are taken where the noise was chosen for 10")
+    assert audit.finding.notes[0] in str(audit)
+
+
+def test_steps_over_several_draws_are_held_against_the_plan_by_their_draws() -> None:
+    engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
+    module, optimizer, loader = aimed(engine, steps=10, sampler=poisson(steps=8))
+    module.allow_grad_accumulation()
+    train(module, optimizer, loader, accumulate=4)
+    assert engine.ledger.steps == 8
+    with pytest.warns(PlanExceeded, match="12 steps are taken where the noise was chosen for 10"):
+        train(module, optimizer, loader, accumulate=4)
+    assert engine.ledger.steps == 16
+
+
+def test_a_plan_holds_for_steps_that_were_resumed(tmp_path: Path) -> None:
+    engine = TightropeEngine(relation=tr.ADD_OR_REMOVE)
+    module, optimizer, loader = aimed(engine, steps=10)
+    train(module, optimizer, loader)
+    engine.save_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+    later = TightropeEngine(relation=tr.ADD_OR_REMOVE)
+    module, optimizer, loader = aimed(later, steps=10)
+    later.load_checkpoint(path=tmp_path / "saved.pt", module=module, optimizer=optimizer)
+    with pytest.warns(PlanExceeded, match="11 steps are taken"):
+        train(module, optimizer, loader)
 
 
 def test_the_engine_goes_on_from_a_checkpoint_with_the_next_batch(tmp_path: Path) -> None:

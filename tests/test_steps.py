@@ -7,7 +7,7 @@ import pytest
 import tightrope as tr
 from tightrope.audit import Finding, How, Scheme
 from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepTally, StepVerdict
-from tightrope.audit.steps.draws import DrawCounter, HandedBatch
+from tightrope.audit.steps.draws import Draw, HandedBatch, LoaderPass
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 
 RECORDS, SIZES = StepVerdict.RECORDS_MATCH, StepVerdict.SIZES_MATCH
@@ -18,11 +18,10 @@ class Loop:
     """A training loop that tells what it does."""
 
     def __init__(self) -> None:
-        self.checks, self.counter = StepChecks(), DrawCounter()
-        self.loader_pass = self.counter.begin_pass()
+        self.checks, self.loader_pass = StepChecks(), LoaderPass()
 
     def draw(self, size: int) -> HandedBatch:
-        return self.counter.draw(self.loader_pass, size)
+        return Draw(self.loader_pass, size)
 
     def get(self, size: int) -> HandedBatch:
         batch = self.draw(size)
@@ -252,11 +251,11 @@ def test_a_caveat_takes_the_proof_but_not_the_faults() -> None:
 def test_passes_are_counted_where_steps_were_taken() -> None:
     loop = Loop()
     for _ in range(3):
-        loop.loader_pass = loop.counter.begin_pass()
+        loop.loader_pass = LoaderPass(loop.loader_pass.numbers)
         loop.compute(loop.get(2), 2)
         loop.step()
         loop.get(2)
-    loop.loader_pass = loop.counter.begin_pass()
+    loop.loader_pass = LoaderPass(loop.loader_pass.numbers)
     loop.get(2)
     assert loop.checks.summary().epochs == 3
 

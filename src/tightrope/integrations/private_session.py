@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.judge import Audit
@@ -102,16 +100,7 @@ class PrivateSession:
         )
         self._hooks = hooks
         watch = getattr(private, WATCH)
-        own, parameters = private.original_optimizer, {id(one) for one in module.parameters()}
-
-        def refuse_other(other: Any, *_: Any) -> None:
-            groups = [] if other is own else other.param_groups
-            if any(id(one) in parameters for group in groups for one in group["params"]):
-                got = Described(f"another {type(other).__name__} over the same parameters")
-                remedy = "It adds no noise. Let the trainer's own optimizer take all steps."
-                raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
-
-        self._handles = [register_optimizer_step_pre_hook(refuse_other), _Closing(watch)]
+        self._handles = [_Closing(watch)]
         return PrivateParts(optimizer=private, loader=loader)
 
     def close(self) -> None:

@@ -1,8 +1,6 @@
 """The tensors that reach a model, as the batch of the loader that they are, if they are one."""
 
-import operator
 import weakref
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,18 +33,25 @@ class HandedTensors:
 
     def __init__(self) -> None:
         self.latest: KeptTensors | None = None
-        self._at_hand: deque[KeptTensors] = deque()  # the last two; several threads may add to it
+        self._earlier: KeptTensors | None = None  # the one before
         self._alive: dict[int, tuple[weakref.ref[Tensor], int, HandedBatch]] = {}
 
     def remember(self, batch: HandedBatch, data: Any) -> None:
         """Know this batch again by the tensors that it was collated to."""
-        kept = self.latest = _read_usual(batch, data) or _read_nested(batch, data)
-        at_hand = self._at_hand
-        at_hand.append(kept)
-        if len(at_hand) > 2:
-            before = at_hand.popleft()
-            if not before[0].draw.is_used:
-                self._keep_while_alive(before)
+        try:
+            if type(data) is not list:
+                raise AttributeError
+            versions = []  # of a list of tensors, which a batch usually is
+            for tensor in data:
+                versions.append(tensor._version)  # noqa: PERF401  # a comprehension is a call
+            kept: KeptTensors = batch, data[:], versions  # the loop may put others into its list
+        except (AttributeError, RuntimeError):
+            kept = _read_nested(batch, data)
+        earlier = self._earlier
+        if earlier is not None and not earlier[0].is_used:
+            self._keep_while_alive(earlier)  # first: another thread may look for it meanwhile
+        self._earlier = self.latest
+        self.latest = kept
 
     def _keep_while_alive(self, kept: KeptTensors) -> None:
         """Know a batch that others keep, in a queue for example, as long as they do."""
@@ -70,7 +75,7 @@ class HandedTensors:
         return found, records
 
     def _find_tensor(self, tensor: Tensor) -> HandedBatch | None:
-        at_hand = list(self._at_hand)[::-1]
+        at_hand = [kept for kept in (self.latest, self._earlier) if kept is not None]
         for batch, tensors, versions in at_hand:
             for one, version in zip(tensors, versions, strict=True):
                 if one is tensor:
@@ -97,19 +102,6 @@ def _unwrap(tensor: Tensor) -> Tensor:
     while is_functorch_wrapped_tensor(tensor):
         tensor = get_unwrapped(tensor)
     return tensor
-
-
-_read_version = operator.attrgetter("_version")
-
-
-def _read_usual(batch: HandedBatch, data: Any) -> KeptTensors | None:
-    """The tensors of a batch that is a list of them, as it usually is."""
-    if type(data) is not list:
-        return None
-    try:
-        return batch, data[:], list(map(_read_version, data))  # the loop may put others into its list
-    except (AttributeError, RuntimeError):
-        return None
 
 
 def _read_nested(batch: HandedBatch, data: Any) -> KeptTensors:

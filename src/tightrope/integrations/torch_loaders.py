@@ -7,13 +7,14 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader, IterableDataset
 
 from tightrope.audit.finding import Finding
 from tightrope.audit.loaders.words import kind_of, name_class
-from tightrope.audit.steps.draws import DrawCounter, HandedBatch, LoaderPass
+from tightrope.audit.steps.draws import Draw, HandedBatch, LoaderPass
 from tightrope.errors import InvalidSetting
 
 SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
@@ -46,7 +47,7 @@ class WatchedIterators:
 
     def __init__(self, loader: Any, whole: "WatchedIterators | None" = None) -> None:
         self.loader = loader
-        self.counter: DrawCounter = DrawCounter() if whole is None else whole.counter
+        self.numbers: Iterator[int] = count() if whole is None else whole.numbers  # of draws
         self._drawing: Finding | None = None
         # a copy is made before its attributes are: it has nothing to read yet, and nobody listens to it
         if whole is not None:
@@ -56,7 +57,7 @@ class WatchedIterators:
         self._openings: set[int] = set() if whole is None else whole._openings
         self._making = threading.RLock()  # an iterator: two threads may each begin a pass
         self._listeners: list[weakref.ref[Any]] = []  # a loader may outlive many trainings
-        self.changes = 0
+        self._iterators: weakref.WeakSet[HandingIterator] = weakref.WeakSet()
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` from now on, as long as it lives."""
@@ -64,7 +65,8 @@ class WatchedIterators:
             if not self._listeners and self._drawing is None:  # of a copy
                 self._drawing = read_drawing(self.loader)
             self._listeners = [one for one in self._listeners if one() is not None] + [weakref.ref(listener)]
-            self.changes += 1
+            for iterator in list(self._iterators):
+                iterator.prepare()
 
     @property
     def listeners(self) -> list[Listener]:
@@ -85,7 +87,9 @@ class WatchedIterators:
                 inner = type(loader)._get_iterator(loader)
             finally:
                 loader.__dict__["batch_sampler"] = batches
-        return HandingIterator(inner, noted, self)
+        made = HandingIterator(inner, noted, self)
+        self._iterators.add(made)
+        return made
 
     def look_again(self) -> None:
         """A pass begins: notice a loader that no longer draws as it did."""
@@ -160,7 +164,7 @@ class NotedDraws:
 
     def __iter__(self) -> Iterator[Any]:
         self.fetched = deque()  # what a pass that was broken off had fetched never reaches the loop
-        return self._note(self._batches, self._watched.counter.begin_pass(), self.fetched)
+        return self._note(self._batches, LoaderPass(self._watched.numbers), self.fetched)
 
     def _note(
         self, batches: Iterable[Any], loader_pass: LoaderPass, fetched: deque[HandedBatch]
@@ -170,7 +174,7 @@ class NotedDraws:
             if opening is not None and opening.ends_with(indices):
                 watched.compare_opening(opening.digest)
                 opening = None
-            fetched.append(watched.counter.draw(loader_pass, len(indices)))
+            fetched.append(Draw(loader_pass, len(indices)))
             yield indices
 
     def __len__(self) -> int:
@@ -197,29 +201,37 @@ class HandingIterator:
 
     def __init__(self, inner: Any, noted: NotedDraws, watched: WatchedIterators) -> None:
         self._inner, self._noted, self._watched = inner, noted, watched
-        self._listeners, self._changes = watched.listeners, watched.changes
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Look up what each batch needs: its draw, and whom to tell."""
+        self._listeners = self._watched.listeners
+        self._take_draw = self._noted.fetched.popleft
+        is_one = len(self._listeners) == 1
+        self._tell = self._listeners[0].hand_over if is_one else self._tell_everyone
 
     def __iter__(self) -> "HandingIterator":
         return self
 
     def __next__(self) -> Any:
-        if self._changes != self._watched.changes:
-            self._listeners, self._changes = self._watched.listeners, self._watched.changes
         try:
             data = next(self._inner)
         except StopIteration:
             for listener in self._listeners:
                 listener.end_pass()
             raise
-        batch = self._noted.fetched.popleft()
+        self._tell(self._take_draw(), data)
+        return data
+
+    def _tell_everyone(self, batch: HandedBatch, data: Any) -> None:
         for listener in self._listeners:
             listener.hand_over(batch, data)
-        return data
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """A loader that keeps its workers begins another pass with the same iterator."""
         self._watched.look_again()
         self._inner._reset(loader, first_iter)
+        self.prepare()
 
     def __len__(self) -> int:
         return len(self._inner)

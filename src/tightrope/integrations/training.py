@@ -94,8 +94,8 @@ class TrainingWatch:
 
     def hand_over(self, batch: HandedBatch, data: Any) -> None:
         """The training loop gets `data`, which is `batch`."""
+        self.checks.at_hand.append(batch)
         self._tensors.remember(batch, data)
-        self.checks.hand_over(batch)
 
     def end_pass(self) -> None:
         """The training loop asked for a batch after the last one."""
@@ -111,6 +111,11 @@ class TrainingWatch:
         self._look_again()
         batch, records = self._tensors.find(inputs)
         self.checks.see_inputs(batch, records=records)
+
+    def lose_sight(self) -> None:
+        """A forward pass for training of which nobody can tell what it is on."""
+        self._look_again()
+        self.checks.see_inputs(None)
 
     def judge_step(self) -> None:
         """A step is about to be taken with the gradients held now: refuse it, or tell of it."""
@@ -204,8 +209,11 @@ class WatchedForward:
             return self._forward(*args, **kwargs)
         watch._depth += 1
         try:
-            if watch._depth == 1 and self._model.training and _is_grad_enabled():
-                watch._see_call(args, kwargs)
+            if self._model.training and _is_grad_enabled():
+                if watch._depth == 1:
+                    watch._see_call(args, kwargs)
+                else:  # inside itself, or in another thread at the same time
+                    watch.lose_sight()
             return self._forward(*args, **kwargs)
         finally:
             watch._depth -= 1

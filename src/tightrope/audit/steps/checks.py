@@ -1,5 +1,6 @@
 """What a training loop does, told as it happens, as a verdict on each step."""
 
+from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -42,35 +43,30 @@ class StepTally:
 
     def clear(self) -> None:
         """Begin anew."""
-        self._matches = 0
+        self.matches = 0  # steps on the records of one draw, the usual ones
         self._counts = {verdict.name: 0 for verdict in StepVerdict}
         self._epochs: set[tuple[LoaderPass, int]] = set()
-        self._latest_pass: LoaderPass | None = None
+        self.latest_pass: LoaderPass | None = None  # where it is one epoch, which was noted
         self._why = ""
 
     def count(self, step: CheckedStep) -> None:
         """One more step."""
         for draw in step.draws:
-            self._note_epoch(draw)
+            self.note_epoch(draw)
         self._counts[step.verdict.name] += 1
         is_first = step.verdict is StepVerdict.UNMATCHED and self._counts["UNMATCHED"] == 1
         if is_first or not self._why:
             self._why = step.why
 
-    def count_match(self, draw: Draw) -> None:
-        """One more step, on the records of this draw."""
-        if self.epoch or draw.loader_pass is not self._latest_pass:
-            self._note_epoch(draw)
-        self._matches += 1
-
-    def _note_epoch(self, draw: Draw) -> None:
-        self._latest_pass = draw.loader_pass
+    def note_epoch(self, draw: Draw) -> None:
+        """A step used this draw."""
+        self.latest_pass = None if self.epoch else draw.loader_pass
         self._epochs.add((draw.loader_pass, draw.place // self.epoch if self.epoch else 0))
 
     def summary(self) -> StepsSummary:
         """All steps counted so far."""
         return StepsSummary(
-            records=self._matches + self._counts["RECORDS_MATCH"],
+            records=self.matches + self._counts["RECORDS_MATCH"],
             sizes=self._counts["SIZES_MATCH"],
             unseen=self._counts["UNSEEN"],
             unmatched=self._counts["UNMATCHED"],
@@ -102,9 +98,8 @@ class StepChecks:
     gives no right to a step later: inputs that are not seen to be some batch are presumed to be the one that
     was handed over last.
 
-    >>> from tightrope.audit.steps.draws import DrawCounter
-    >>> counter, checks = DrawCounter(), StepChecks()
-    >>> batch = counter.draw(counter.begin_pass(), 3)
+    >>> from tightrope.audit.steps.draws import Draw, LoaderPass
+    >>> batch, checks = Draw(LoaderPass(), 3), StepChecks()
     >>> checks.hand_over(batch)
     >>> checks.see_inputs(batch)
     >>> checks.hold_gradients(3)
@@ -120,7 +115,8 @@ class StepChecks:
         self.blind = ""  # why nothing of the loader's batches can be seen, where that is so
         self.caveat = ""  # why steps that match as far as they are seen prove nothing, where that is so
         self.fault = ""  # why no step matches from now on: the loader no longer draws as was found
-        self._at_hand: list[HandedBatch] = []  # handed over since the last step, the latest last
+        # handed over since the last step, the latest last
+        self.at_hand: deque[HandedBatch] = deque(maxlen=MOST_AT_HAND)
         self.inputs: list[_Inputs] = []  # forward passes of which no gradients are held yet
         self._held: list[_Gradients] = []
         self._judged: CheckedStep | None = None
@@ -129,13 +125,11 @@ class StepChecks:
 
     def hand_over(self, batch: HandedBatch) -> None:
         """The training loop gets this batch."""
-        self._at_hand.append(batch)
-        if len(self._at_hand) > MOST_AT_HAND:
-            del self._at_hand[0]
+        self.at_hand.append(batch)
 
     def end_pass(self) -> None:
         """The loop asked for more batches than there are: what it has not stepped on was not for training."""
-        self._at_hand.clear()
+        self.at_hand.clear()
 
     def see_inputs(self, batch: HandedBatch | None, *, records: int | None = None) -> None:
         """A forward pass that may lead to gradients, on a batch that was handed over.
@@ -143,8 +137,8 @@ class StepChecks:
         None says that it could not be told which; `records` is how many records it was on, where known.
         """
         seen = batch is not None
-        if batch is None and self._at_hand:
-            batch = self._at_hand[-1]
+        if batch is None and self.at_hand:
+            batch = self.at_hand[-1]
         self.inputs.append(_Inputs(batch, seen, batch.records if batch is not None and seen else records))
 
     def forget_inputs(self) -> None:
@@ -187,7 +181,7 @@ class StepChecks:
         for draw in step.draws:
             draw.is_used = True
         self.tally.count(step)
-        self._at_hand.clear()
+        self.at_hand.clear()
         self.inputs.clear()
         self.forget_gradients()
         return step
@@ -197,13 +191,12 @@ class StepChecks:
 
     def match_usual(self, batch: HandedBatch, gradients: int) -> bool:
         """Hold the gradients of one forward pass if that makes a step on one whole fresh draw, and say so."""
-        draw = batch.draw
-        if gradients != draw.size or batch.records != gradients or draw.is_used:
+        if type(batch) is not Draw or gradients != batch.size or batch.is_used:
             return False
         if self._held or self.inputs or self.blind or self.caveat or self.fault:
             return False
         self._judged = None
-        self.usual = draw
+        self.usual = batch
         return True
 
     def take_usual_step(self) -> None:
@@ -213,8 +206,11 @@ class StepChecks:
             self.take_step()
             return
         draw.is_used = True
-        self.tally.count_match(draw)
-        self._at_hand.clear()
+        tally = self.tally
+        if draw.loader_pass is not tally.latest_pass:
+            tally.note_epoch(draw)
+        tally.matches += 1
+        self.at_hand.clear()
         self._judged = self.usual = None
 
     def summary(self) -> StepsSummary:
@@ -223,7 +219,8 @@ class StepChecks:
 
     def _presume(self, batches: int) -> tuple[_Inputs, ...]:
         """The inputs of gradients whose forward passes were not seen: the batches handed over last."""
-        behind: list[HandedBatch | None] = [*self._at_hand[-batches:]] or [None]
+        behind: list[HandedBatch | None] = [*self.at_hand]
+        behind = behind[-batches:] or [None]
         return tuple(_Inputs(batch, seen=False, records=None) for batch in behind)
 
     def _judge(self) -> CheckedStep:

@@ -1,17 +1,26 @@
 """Tokens: what one draw of a loader is, wherever its records travel."""
 
+from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple, final
 
 
 @final
 class LoaderPass:
-    """One pass over a loader, and the number of draws that were made in it."""
+    """One pass over a loader: how many draws were made in it, and the `numbers` of those to come.
 
-    __slots__ = ("draws", "number")
+    All passes over a loader share their `numbers`, of which each is taken once, whatever threads ask.
 
-    def __init__(self, number: int) -> None:
-        self.number, self.draws = number, 0
+    >>> first = LoaderPass()
+    >>> Draw(first, 3), Draw(first, 0), Draw(LoaderPass(first.numbers), 2)
+    (Draw(number=0, size=3), Draw(number=1, size=0), Draw(number=2, size=2))
+    """
+
+    __slots__ = ("draws", "numbers")
+
+    def __init__(self, numbers: Iterator[int] | None = None) -> None:
+        self.numbers: Iterator[int] = count() if numbers is None else numbers
+        self.draws = 0
 
 
 @final
@@ -19,51 +28,57 @@ class Draw:
     """One draw of a loader: `size` records (on this rank), which one step may use once.
 
     `number` counts the draws of the loader from 0, and `place` those of its pass. Two draws are never equal:
-    each is a token that the step which uses it stamps.
+    each is a token that the step which uses it stamps. It is also the batch that holds all of its records, as
+    most batches do: a second object for each would cost a third of what telling of it costs.
     """
 
     __slots__ = ("is_used", "loader_pass", "number", "place", "size")
 
-    def __init__(self, number: int, size: int, loader_pass: LoaderPass) -> None:
-        self.number = number
+    def __init__(self, loader_pass: LoaderPass, size: int) -> None:
+        self.number = next(loader_pass.numbers)
         self.size = size
         self.is_used = False
         self.loader_pass = loader_pass
         self.place = loader_pass.draws
         loader_pass.draws += 1
 
+    start = 0
+
+    @property
+    def draw(self) -> "Draw":
+        """Itself."""
+        return self
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return self.size
+
+    def cut(self, start: int, records: int) -> "HandedBatch":
+        """Some of its records."""
+        is_whole = start == 0 and records == self.size
+        return self if is_whole else DrawPart(self, start, records)
+
     def __repr__(self) -> str:
         used = ", used" if self.is_used else ""
         return f"Draw(number={self.number}, size={self.size}{used})"
 
 
-class HandedBatch(NamedTuple):  # one for each batch, and made in a third of the time of a dataclass
-    """What reached the training loop: `records` records of one draw, from its record `start` on."""
+class DrawPart(NamedTuple):
+    """Some of a draw: `records` records, from its record `start` on."""
 
     draw: Draw
     start: int
     records: int
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a step used the draw."""
+        return self.draw.is_used
+
     def cut(self, start: int, records: int) -> "HandedBatch":
         """Some of its records, counted from its own first one."""
-        return HandedBatch(self.draw, self.start + start, records)
+        return self.draw.cut(self.start + start, records)
 
 
-class DrawCounter:
-    """Numbers the passes over a loader and its draws, each once, whatever threads ask.
-
-    >>> counter = DrawCounter()
-    >>> counter.draw(counter.begin_pass(), 3)
-    HandedBatch(draw=Draw(number=0, size=3), start=0, records=3)
-    """
-
-    def __init__(self) -> None:
-        self._passes, self._draws = count(), count()
-
-    def begin_pass(self) -> LoaderPass:
-        """A new pass."""
-        return LoaderPass(next(self._passes))
-
-    def draw(self, loader_pass: LoaderPass, size: int) -> HandedBatch:
-        """The next draw, of so many records, all of it in one batch."""
-        return HandedBatch(Draw(next(self._draws), size, loader_pass), 0, size)
+HandedBatch = Draw | DrawPart  # what reached the training loop

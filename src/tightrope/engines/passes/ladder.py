@@ -80,10 +80,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Window:
-    """How many steps a rung reaches ahead of its anchor: the lowest one, and at least every other."""
+    """How many steps a rung reaches ahead of its anchor: the lowest one, and at least every other.
+
+    Behind the anchor it reaches as far where laws have two long tails, and all the way where they do not.
+    """
 
     lowest: int
     others: int
+    is_two_sided: bool = False
 
     def ahead(self, coarser: int) -> int:
         """How far a rung reaches that is so many powers of 2 coarser than the lowest, and never less far."""
@@ -173,8 +177,12 @@ class Ladder:
             here = part + moved
             if rung + 1 < len(self.exponents):
                 coarser = exponent - first
-                here, beyond = here.split((anchor >> coarser) + window.ahead(coarser))
-                moved = beyond.coarsen(self.exponents[rung + 1] - exponent)
+                at, ahead, up = anchor >> coarser, window.ahead(coarser), self.exponents[rung + 1] - exponent
+                here, beyond = here.split(at + ahead)
+                moved = beyond.coarsen(up)
+                if window.is_two_sided:
+                    behind, here = here.split(at - ahead)
+                    moved += behind.coarsen(up)
             parts.append(here.trim())
         return Ladder(self.exponents, tuple(parts), self.bits)
 

@@ -49,7 +49,7 @@ class _Atoms:
     def __init__(self, laws: SumLaws, of: Allocation) -> None:
         self.batches, self.unseen, self.bits = of.batches, of.batches - of.released, laws.plain.bits
         self.infinite = of.step.infinite_mass * Fraction(of.released, of.batches)  # of P
-        self.plain, self.weighted = _collect(laws.plain.atoms()), _collect(laws.weighted.atoms())
+        self.plain, self.weighted = _collect(laws.plain.atoms()), _collect(laws.weighted[0].atoms())
         self.places = sorted(self.plain)
         # ratio = (place * step + unseen) / batches, in whole numbers: (place * up + unseen * down) / whole
         exponent = laws.plain.exponents[0]
@@ -94,7 +94,7 @@ class _Atoms:
         p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
         # what Q cannot produce is a cell of its own
         whole = (self.batches << self.bits) * (1 - self.infinite)
-        cells = _order_cells(p, q, math.floor(whole), 1 << self.bits)
+        cells = _order_cells(p, q, math.ceil(whole), 1 << self.bits)
         p_masses = [Fraction(mass, self.batches << self.bits) for mass, _ in cells]
         q_masses = [Fraction(mass, 1 << self.bits) for _, mass in cells]
         return _pair([*p_masses, 1 - sum(p_masses, Fraction(0))], [*q_masses, Fraction(0)])

@@ -1,7 +1,9 @@
 """The laws of the sum of the ratios of one pass, doubled up from those of one step."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from tightrope.engines.passes.ladder import Ladder, Window
 from tightrope.engines.passes.ratios import StepRatio, make_laws
@@ -17,38 +19,55 @@ SPARE_BITS = 80  # of a mass, beyond those of the largest ratio
 
 @dataclass(frozen=True)
 class SumLaws:
-    """Of the sum of `count` ratios: its law under Q, and `count` times its law under P, one ratio being P's.
+    """Of the sum of `count` numbers: its law, and for each weight `count` times its law, one being weighted.
 
-    Both carry the same label, whose lattice both were sent to by the same roundings.
+    All carry the same label, whose lattice they were sent to by the same roundings. The windows of rungs
+    begin at the lowest sum, or lie around the mean, where one number has the mean `middle`.
     """
 
     count: int
     plain: Ladder
-    weighted: Ladder
+    weighted: tuple[Ladder, ...]
+    window: Window
+    middle: Fraction | None = None
+
+    @property
+    def centre(self) -> int:
+        """The mean, in steps of the lowest rung."""
+        mean = self.count * (1 if self.middle is None else self.middle)
+        return math.floor(mean / Fraction(2) ** self.plain.exponents[0])
 
     def join(self, other: "SumLaws") -> "SumLaws":
         """The laws of the sum of both."""
-        plain = self.plain.square() if other is self else self.plain * other.plain
-        weighted = (self.weighted * self.plain).scale(2)
-        if other is not self:
-            weighted = self.weighted * other.plain + self.plain * other.weighted
-        anchor = plain.lowest
-        settled = (law.settle(anchor, WINDOW) for law in (plain, weighted))
-        return SumLaws(self.count + other.count, *settled)
+        if other is self:
+            plain = self.plain.square()
+            weighted = tuple((law * self.plain).scale(2) for law in self.weighted)
+        else:
+            plain = self.plain * other.plain
+            both = zip(self.weighted, other.weighted, strict=True)
+            weighted = tuple(mine * other.plain + self.plain * its for mine, its in both)
+        found = replace(self, count=self.count + other.count, plain=plain, weighted=weighted)
+        anchor = found.plain.lowest if self.middle is None else found.centre
+        return found._map(lambda law: law.settle(anchor, self.window))
 
     def coarsen(self) -> "SumLaws":
         """On the next coarser lattice."""
-        return SumLaws(self.count, self.plain.coarsen(), self.weighted.coarsen())
+        return self._map(lambda law: law.coarsen())
 
-    def is_fine(self, *, keeps_small: bool) -> bool:
-        """Whether half as many points would do."""
-        if keeps_small and self.plain.lowest < 2 * SMALLEST:
-            return False
-        if self.weighted.quantile(RARE) < 2 * SMALL:
-            return False
-        exponent = self.plain.exponents[0]
-        centre = self.count << -exponent if exponent < 0 else self.count >> exponent
-        return self.plain.deviation(centre) >= 2 * FINE
+    def _map(self, change: Callable[[Ladder], Ladder]) -> "SumLaws":
+        return replace(self, plain=change(self.plain), weighted=tuple(map(change, self.weighted)))
+
+
+def add_up(one: SumLaws, count: int, is_fine: Callable[[SumLaws], bool]) -> SumLaws:
+    """The laws of the sum of `count` numbers, ever coarser where `is_fine` says that half the points do."""
+    found = one
+    for digit in bin(count)[3:]:
+        found = found.join(found)
+        if digit == "1":
+            found = found.join(one)
+        while is_fine(found):
+            found, one = found.coarsen(), one.coarsen()
+    return found
 
 
 def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
@@ -57,13 +76,18 @@ def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
     if keeps_small:
         step = min(step, ratio.quantile(RAREST ** (1 / count)) / SMALLEST or step)
     exponent = math.floor(math.log2(step))
-    bits = 16 * math.ceil((SPARE_BITS + math.log2(max(ratio.largest, 1))) / 16)
-    plain, weighted = make_laws(ratio, exponent, bits, FIRST_WINDOW)
-    one = found = SumLaws(1, plain, weighted)
-    for digit in bin(count)[3:]:
-        found = found.join(found)
-        if digit == "1":
-            found = found.join(one)
-        while found.is_fine(keeps_small=keeps_small):
-            found, one = found.coarsen(), one.coarsen()
-    return found
+    plain, *weighted = make_laws(ratio, exponent, count_bits(ratio.largest), FIRST_WINDOW)
+
+    def is_fine(laws: SumLaws) -> bool:
+        if keeps_small and laws.plain.lowest < 2 * SMALLEST:
+            return False
+        if laws.weighted[0].quantile(RARE) < 2 * SMALL:
+            return False
+        return laws.plain.deviation(laws.centre) >= 2 * FINE
+
+    return add_up(SumLaws(1, plain, tuple(weighted), WINDOW), count, is_fine)
+
+
+def count_bits(largest: float) -> int:
+    """How many bits masses need beside numbers so large."""
+    return 16 * math.ceil((SPARE_BITS + math.log2(max(largest, 1))) / 16)

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -207,7 +208,8 @@ def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Window) -> tup
         start = first
         for of_rung, last in zip(exponents, ends, strict=True):
             points, is_top = range(start, last + 1), of_rung == exponents[-1]
-            parts.append(_spread(ratio, of_rung, points, bits, is_top=is_top))
+            above = [ratio.tails(place) if i else ratio.totals for i, place in place_points(of_rung, points)]
+            parts.append(spread(above, of_rung, points, bits, is_top=is_top))
             start = last >> RUNG_BITS
     return tuple(Ladder(tuple(exponents), tuple(rungs), bits) for rungs in zip(*parts, strict=True))
 
@@ -217,20 +219,36 @@ def _round_down(steps: float) -> int:
     return math.floor(steps) >> RUNG_BITS << RUNG_BITS
 
 
-def _spread(ratio: StepRatio, exponent: int, points: range, bits: int, *, is_top: bool) -> list[Part]:
-    """Each law between the first and the last point, spread onto the points, the mean kept."""
+def place_points(exponent: int, points: range) -> Iterator[tuple[int, arb]]:
+    """Each point with its place."""
     step = arb(2) ** exponent
-    places = [step * i for i in points]
-    above = [ratio.tails(place) if i else ratio.totals for i, place in zip(points, places, strict=True)]
-    found = []
+    return ((i, step * i) for i in points)
+
+
+def spread(
+    above: Sequence[Tails],
+    exponent: int,
+    points: range,
+    bits: int,
+    *,
+    is_top: bool = False,
+    totals: Sequence[arb] | None = None,
+) -> list[Part]:
+    """Each law between the first and the last point, spread onto the points, the mean kept.
+
+    `above` is what each law has from a point on. At the top what lies beyond is moved to the last point. What
+    lies before the first is left out, or moved to it if the laws' `totals` are given.
+    """
+    step, found = arb(2) ** exponent, []
     for law in range(len(above[0])):
-        calls = [
-            mean - place * mass for (mass, mean), place in zip((a[law] for a in above), places, strict=True)
-        ]
+        tails = [tails[law] for tails in above]
+        places = (place for _, place in place_points(exponent, points))
+        calls = [mean - place * mass for (mass, mean), place in zip(tails, places, strict=True)]
         slopes = [(here - after) / step for here, after in pairwise(calls)]
-        beyond = arb(0) if is_top else above[-1][law][0]
+        beyond = arb(0) if is_top else tails[-1][0]
         # P(V >= k) as the chord before a point sees it, less as the chord after it does
-        masses = [before - after for before, after in pairwise([above[0][law][0], *slopes, beyond])]
+        first = tails[0][0] if totals is None else totals[law]
+        masses = [before - after for before, after in pairwise([first, *slopes, beyond])]
         found.append(Part(points.start, fmpz_poly([_floor(mass, bits) for mass in masses])).trim())
     return found
 

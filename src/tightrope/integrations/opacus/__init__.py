@@ -37,7 +37,7 @@ from tightrope.integrations.opacus.accountants import (
     WithoutReplacementSubstituteAccountant,
 )
 from tightrope.integrations.opacus.engine import TightropeEngine
-from tightrope.integrations.opacus.mismatch import SamplerMismatch
+from tightrope.integrations.opacus.mismatch import PlanExceeded, SamplerMismatch
 from tightrope.integrations.opacus.statement import audit_training
 from tightrope.integrations.opacus.steps import PrivateWatch
 from tightrope.integrations.ranks import compare_ranks
@@ -46,6 +46,7 @@ from tightrope.samplers.sampler import Passes
 
 __all__ = [
     "OpacusAccountant",
+    "PlanExceeded",
     "PoissonAccountant",
     "PoissonSubstituteAccountant",
     "SamplerMismatch",

@@ -31,7 +31,7 @@ from tightrope.integrations.opacus.states import (
     count_steps,
     read_state,
 )
-from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws, is_usual
+from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws
 from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
@@ -140,18 +140,10 @@ class OpacusAccountant(IAccountant):
         finding = self._found
         sampling = None if finding is None else finding.sampling
         rate = float(sample_rate) if sampling is None else sampling.rate
-        usual = RecordedKind(math.nan, rate, finding)
-
-        def record(optimizer: Any) -> None:
-            nonlocal usual
-            if is_usual(optimizer):
-                if optimizer.noise_multiplier != usual.noise:
-                    usual = RecordedKind(float(optimizer.noise_multiplier), rate, finding)
-                self._waiting.add(usual)
-            else:
-                self._record_step(optimizer, finding, rate)
-
-        return record
+        return self._waiting.hook(
+            usual=lambda noise: RecordedKind(noise, rate, finding),
+            other=lambda optimizer: self._record_step(optimizer, finding, rate),
+        )
 
     def _record_step(self, optimizer: Any, finding: Finding | None, rate: float) -> None:
         step = check_step(optimizer) or self._count_unwatched()

@@ -1,5 +1,6 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -17,9 +18,10 @@ from tightrope.audit.steps.checks import StepChecks, StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
-from tightrope.integrations.opacus.mismatch import Teller
+from tightrope.integrations.opacus.mismatch import PlanExceeded, Teller, warn
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
+from tightrope.integrations.opacus.target import GOES_ON, EpsilonTarget, check_steps
 from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.ranks import compare_ranks
 from tightrope.integrations.seeds import UsedSeeds
@@ -55,6 +57,24 @@ class LedgerAccountant(IAccountant):
         self.shared_noise = False
         self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
         self.used_seeds = UsedSeeds()
+        self.target: EpsilonTarget | None = None
+        self._has_warned = False
+
+    def aim_at(self, target: EpsilonTarget) -> None:
+        """Warn at the first step beyond those that the noise was chosen for. It is accounted all the same."""
+        self._waiting.flush()
+        self.target, self._has_warned = target, False
+
+    def _compare_plan(self, draws: int = 1) -> None:
+        """A step on so many draws is taken, and all before it are in the ledger."""
+        target, steps = self.target, self._ledger.steps
+        if target is None or self._has_warned:
+            self._waiting.most = math.inf
+            return
+        self._waiting.most = max(1, target.steps - steps)
+        if steps + draws > target.steps:
+            self._has_warned = True
+            warn(f"{target.say_exceeded(steps + draws)} {GOES_ON}", PlanExceeded)
 
     @classmethod
     def mechanism(cls) -> str:
@@ -106,15 +126,18 @@ class LedgerAccountant(IAccountant):
         def make_step(noise: float, draws: int) -> Step:
             return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
 
-        def record(optimizer: Any) -> None:
-            if checks.usual is not None:
-                self._waiting.add(make_step(optimizer.noise_multiplier, 1))
-                return
+        def begin_usual(noise: float) -> Step:
+            self._compare_plan()
+            return make_step(noise, 1)
+
+        def record_other(optimizer: Any) -> None:
             draws = count_draws(optimizer, checks.judge())
+            self._waiting.flush()
+            self._compare_plan(draws)
             self.shared_noise |= draws > 1
             self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
 
-        return record
+        return self._waiting.hook(usual=begin_usual, other=record_other)
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -180,6 +203,12 @@ class TightropeEngine(PrivacyEngine):
         """What was seen of the steps: whether their gradients came from the records that were drawn."""
         steps: StepsSummary = self.accountant.steps
         return steps
+
+    @property
+    def exceeded(self) -> str:
+        """What is to say of more steps than the noise was chosen for; empty if there are none."""
+        target, steps = self.accountant.target, self.ledger.steps
+        return "" if target is None or steps <= target.steps else str(target.say_exceeded(steps))
 
     @property
     def ledger(self) -> Ledger:
@@ -257,8 +286,13 @@ class TightropeEngine(PrivacyEngine):
         max_grad_norm: float | list[float],
         **options: Any,
     ) -> tuple[Any, ...]:
-        """The same at the smallest noise that keeps what is spent and `steps` more within the target."""
+        """The same at the smallest noise that keeps what is spent and `steps` more within the target.
+
+        `steps` are all steps to come, at least those of one pass over the sampler. The first one beyond them
+        is warned of (`PlanExceeded`), and accounted like any other.
+        """
         _check_options(options)
+        check_steps(steps, sampler)
         found = smallest_noise(
             sampler.sampling,
             steps=steps,
@@ -268,7 +302,8 @@ class TightropeEngine(PrivacyEngine):
             besides=self.ledger.run,
             by=self.ledger.by,
         )
-        return self.make_private(
+        end = self.ledger.steps + steps
+        made = self.make_private(
             module=module,
             optimizer=optimizer,
             dataset=dataset,
@@ -277,6 +312,8 @@ class TightropeEngine(PrivacyEngine):
             max_grad_norm=max_grad_norm,
             **options,
         )
+        self.accountant.aim_at(EpsilonTarget(epsilon=target_epsilon, delta=target_delta, steps=end))
+        return made
 
     def save_checkpoint(
         self, *, checkpoint_dict: dict[str, Any] | None = None, **opacus_options: Any

@@ -16,10 +16,14 @@ class SamplerMismatch(UserWarning):
     """The loader does not draw its batches as the accountant accounts them."""
 
 
-def warn(message: str) -> None:
+class PlanExceeded(UserWarning):
+    """More steps are taken than the noise was chosen for."""
+
+
+def warn(message: str, category: type[UserWarning] = SamplerMismatch) -> None:
     """Warn, and print: a filter over all warnings, as notebooks and trainers set one, must not hide it."""
-    print(f"SamplerMismatch: {message}", file=sys.stderr)
-    warnings.warn(message, SamplerMismatch, stacklevel=3)
+    print(f"{category.__name__}: {message}", file=sys.stderr)
+    warnings.warn(message, category, stacklevel=3)
 
 
 def warn_in_a_box(message: str, remedy: str) -> None:

@@ -59,5 +59,6 @@ def _read_engine(engine: TightropeEngine) -> Finding:
     (sampling,) = samplings
     scheme = scheme_of(sampling)
     sentence = "The training engine drew its batches with the sampler whose sampling was accounted."
-    drawn = Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling)
+    notes = (engine.exceeded,) if engine.exceeded else ()
+    drawn = Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling, notes=notes)
     return apply_steps(drawn, engine.steps)

@@ -1,17 +1,20 @@
 """The steps of Opacus' optimizers, each with the number of its per-sample gradients."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from opacus.grad_sample import AbstractGradSampleModule
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.training import OnStep, TrainingWatch
 
-WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched
+WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched, and of its parameters
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
+OTHER = "another optimizer, which adds no noise, took a step over the same parameters"
 SCALED = "a GradScaler decides by the gradients themselves, without noise, whether steps are taken"
 
 
@@ -20,17 +23,23 @@ class PrivateWatch(TrainingWatch):
 
     def __init__(self, *, refuses: bool = False, on_step: OnStep | None = None) -> None:
         super().__init__(refuses=refuses, on_step=on_step)
-        self._parameters: list[Any] = []
+        self._parameters: list[Any] = []  # those that the optimizer trains
+        self._marked: list[Any] = []  # all of the model, which no other optimizer may train
+        self._optimizer: Any = None
         self._sums: Any = None  # where FSDP keeps the clipped gradients of skipped steps
-        self._is_prepared = False  # whether the step to come has been clipped and made noisy
+        self.is_prepared = False  # whether the step to come has been clipped and made noisy
         self._counts_passes = False
 
     def watch_private(self, *, module: Any, optimizer: Any, loader: Any) -> None:
         """Watch what `make_private` returned."""
         self.listen_to(loader)
         is_wrapper = isinstance(module, AbstractGradSampleModule)
-        self.watch_model(getattr(module, "_module", module), wrapper=module if is_wrapper else None)
+        model = getattr(module, "_module", module)
+        self.watch_model(model, wrapper=module if is_wrapper else None)
         self.watch_optimizer(optimizer)
+        self._marked = list(model.parameters())
+        for parameter in self._marked:
+            setattr(parameter, WATCH, self)
         # Modules with hooks count, for each parameter, the forward passes that have no backward pass yet.
         self._counts_passes = hasattr(module, "capture_backprops_hook")
 
@@ -48,47 +57,68 @@ class PrivateWatch(TrainingWatch):
             return self._prepare_step(optimizer, prepare, closure)
 
         def prepare_usual(closure: Any = None) -> Any:
-            batch, gradients = self._whole, first.grad_sample
             # Is it the usual step, with one gradient for each record of the only batch that the model saw?
+            batch, gradients = self._whole, first.grad_sample
             if batch is None or type(gradients) is not Tensor or first.summed_grad is not None:
                 return prepare_any(closure)
-            if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.size(0)):
+            if optimizer._step_skip_queue or not checks.match_usual(batch, gradients.shape[0]):
                 return prepare_any(closure)
             self._whole = None
             if self.on_step is not None:
                 self.judge_step()
-            is_taken = self._is_prepared = prepare(closure)
+            is_taken = self.is_prepared = prepare(closure)
             if is_taken:
                 checks.take_usual_step()
             return is_taken
 
-        def notice_bypass(*_: Any) -> None:
-            if not self._is_prepared:
-                self._take_bypassing_step(optimizer)
-            self._is_prepared = False
-
         optimizer.pre_step = prepare_any if clips_adaptively(optimizer) else prepare_usual
         optimizer._step_supports_amp_scaling = ScalerTrap(self)
-        self._handles.append(inside.register_step_pre_hook(notice_bypass))
+        optimizer.__reduce_ex__ = refuse_copy
+        self._optimizer = optimizer
+        notice_all_steps()
         for watched in (optimizer, inside):
             setattr(watched, WATCH, self)
+
+    def close(self) -> None:
+        """See and check nothing from now on."""
+        super().close()
+        inside = [] if self._optimizer is None else [self._optimizer.original_optimizer]
+        for watched in (*inside, *self._marked):
+            if vars(watched).get(WATCH) is self:
+                delattr(watched, WATCH)
+
+    def notice_other(self, other: Any) -> None:
+        """An optimizer that is not watched is about to step over the same parameters."""
+        optimizer = self._optimizer
+        if any(part is optimizer or part is optimizer.original_optimizer for part in vars(other).values()):
+            return  # it stands around ours, which takes the step
+        if self.refuses:
+            got = Described(f"another {type(other).__name__} over the same parameters")
+            remedy = (
+                "It adds no noise. Let the private optimizer take all steps; to train on public records "
+                "afterwards, copy the model."
+            )
+            raise InvalidSetting("optimizer", got, "be the one that was made private", remedy)
+        self.take_bypassing_step(OTHER)
 
     def _prepare_step(self, optimizer: Any, prepare: Callable[[Any], Any], closure: Any) -> Any:
         self._hold_gradients()
         if optimizer._check_skip_next_step(pop_next=False):
             return prepare(closure)
         self._judge_or_give_back(optimizer)
-        self._is_prepared = prepare(closure)
-        if self._is_prepared:
+        self.is_prepared = prepare(closure)
+        if self.is_prepared:
             self.checks.take_step()
-        return self._is_prepared
+        return self.is_prepared
 
     def _has_stale_inputs(self) -> bool:
         # zero_grad clears gradients, and so what came of the forward passes before
         return self._counts_passes and not any(map(_has_gradients, self._parameters))
 
-    def _take_bypassing_step(self, optimizer: Any) -> None:
-        self.checks.fail(BYPASS)
+    def take_bypassing_step(self, why: str) -> None:
+        """A step without clipping and noise is about to be taken: refuse it, or record that."""
+        optimizer = self._optimizer
+        self.checks.fail(why)
         self.judge_step()
         if optimizer.step_hook is not None:
             optimizer.step_hook(optimizer)
@@ -112,6 +142,42 @@ class PrivateWatch(TrainingWatch):
             optimizer._check_skip_next_step()
             optimizer._is_last_step_skipped = False
             raise
+
+
+def notice_step(optimizer: Any, *_: Any) -> None:
+    """An optimizer of torch is about to step; it may be the one inside a private one."""
+    try:
+        watch = optimizer.tightrope_watch
+    except AttributeError:
+        notice_unwatched_step(optimizer)
+        return
+    if not watch.is_prepared:
+        watch.take_bypassing_step(BYPASS)
+    watch.is_prepared = False
+
+
+def notice_unwatched_step(optimizer: Any) -> None:
+    """Tell whoever watches one of its parameters."""
+    parameters = (one for group in optimizer.param_groups for one in group["params"])
+    watch = next((found for one in parameters if (found := vars(one).get(WATCH)) is not None), None)
+    if watch is not None:
+        watch.notice_other(optimizer)
+
+
+@functools.cache
+def notice_all_steps() -> Any:
+    """From the first private optimizer on, notice the steps of all optimizers."""
+    return register_optimizer_step_pre_hook(notice_step)
+
+
+def refuse_copy(_: Any) -> Any:
+    """Refuse to copy or to pickle an optimizer, the steps of whose copy nobody would see.
+
+    Opacus cannot do it either: its copies have no optimizer inside, and torch wraps the step of the class
+    when it makes them, so that no other private optimizer can take a step from then on.
+    """
+    remedy = "Keep optimizer.state_dict(), make a new optimizer private, and load it there."
+    raise InvalidSetting("optimizer", Described("a private one"), "not be copied or pickled", remedy)
 
 
 class ScalerTrap:
@@ -138,12 +204,6 @@ def check_step(optimizer: Any) -> CheckedStep | None:
     """The verdict on the step that an optimizer is about to take; None if nobody watches it."""
     watch = getattr(optimizer, WATCH, None)
     return watch.checks.judge() if isinstance(watch, PrivateWatch) else None
-
-
-def is_usual(optimizer: Any) -> bool:
-    """Whether the step is known to be on one whole fresh draw, and its clipping norm is not adapted."""
-    watch = getattr(optimizer, WATCH, None)
-    return watch is not None and watch.checks.usual is not None
 
 
 def clips_adaptively(optimizer: Any) -> bool:

@@ -1,0 +1,144 @@
+"""One pass in which a record is exchanged for its opposite: the curve at one order t, above and below.
+
+With y = the outputs, base N(0), X = dN(1)/dN(0) and X' = dN(-1)/dN(0) of a batch, the pass has
+batches (P - t Q) = sum D_i + unseen (1 - t), D = X - t X', which grows with the noise of the batch. So
+H_t = E(sum D_i + unseen (1 - t))_+ / batches. From above D is spread; from below the same spread is a label,
+whose masses under P and under Q are those of the base weighted by the sums of X and of X'.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from flint import arb, ctx
+
+from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Window
+from tightrope.engines.passes.pass_laws import SumLaws, add_up, count_bits
+from tightrope.engines.passes.ratios import FURTHEST, GUARD, Tails, place_points, spread
+from tightrope.numerics.balls import ball
+from tightrope.pairs.allocation import Allocation
+
+WINDOW = Window(3072, 1024, is_two_sided=True)
+FIRST_WINDOW = Window(1024, 1024, is_two_sided=True)
+KEPT_VALUES = 4096
+
+
+@dataclass(frozen=True)
+class Difference:
+    """D = X - t X', X = exp(a z - a^2 / 2), X' = exp(-a z - a^2 / 2), z standard normal."""
+
+    separation: Fraction
+    order: Fraction
+    weights: bool
+
+    @property
+    def largest(self) -> float:
+        """Where D is cut, on both sides."""
+        a = float(self.separation)
+        return float(self.order) * math.exp(a * a / 2 + FURTHEST * a)
+
+    def tails(self, place: arb) -> Tails:
+        """E[X^i X'^j; D >= place] = e^{((i-j)^2 - i - j) a^2 / 2} P(z >= d - (i - j) a)."""
+        a, t = ball(self.separation), ball(self.order)
+        product = (-a * a).exp()  # X X'
+        root = (place * place + 4 * t * product).sqrt()
+        x = (place + root) / 2 if place >= 0 else 2 * t * product / (root - place)
+        d = x.log() / a + a / 2
+
+        def beyond(moved: int) -> arb:
+            return ((d - moved * a) / arb(2).sqrt()).erfc() / 2
+
+        zero, one, other = beyond(0), beyond(1), beyond(-1)
+        plain = (zero, one - t * other)
+        if not self.weights:
+            return (plain,)
+        square = (a * a).exp()
+        by_x = (one, square * beyond(2) - t * product * zero)
+        by_other = (other, product * zero - t * square * beyond(-2))
+        return plain, by_x, by_other
+
+    @property
+    def totals(self) -> tuple[arb, ...]:
+        """Every law has mass 1."""
+        return (arb(1),) * (3 if self.weights else 1)
+
+    def excess(self, place: arb) -> arb:
+        """E(D - place)_+."""
+        mass, mean = self.tails(place)[0]
+        return mean - place * mass
+
+
+def make_laws(difference: Difference, exponent: int, bits: int) -> tuple[Ladder, ...]:
+    """The laws of D, cut to the last points on both sides, on a ladder around 0."""
+    ends = [FIRST_WINDOW.ahead(0)]
+    while ends[-1] * 2.0 ** (exponent + RUNG_BITS * (len(ends) - 1)) < difference.largest:
+        ends.append(FIRST_WINDOW.ahead(RUNG_BITS * len(ends)))
+    parts: list[list[Part]] = []
+    with ctx.workprec(bits + GUARD):
+        for rung, last in enumerate(ends):
+            of_rung, is_top = exponent + RUNG_BITS * rung, rung == len(ends) - 1
+            inner = ends[rung - 1] >> RUNG_BITS if rung else 0
+            sides = [range(-last, -inner + 1), range(inner, last + 1)] if rung else [range(-last, last + 1)]
+            found: list[list[Part]] = []
+            for points in sides:
+                above = [difference.tails(place) for _, place in place_points(of_rung, points)]
+                is_last = is_top and points.stop == last + 1
+                totals = difference.totals if is_top and points.start == -last else None
+                found.append(spread(above, of_rung, points, bits, is_top=is_last, totals=totals))
+            parts.append([sum(both[1:], both[0]) for both in zip(*found, strict=True)])
+    exponents = tuple(exponent + RUNG_BITS * rung for rung in range(len(ends)))
+    return tuple(Ladder(exponents, tuple(rungs), bits) for rungs in zip(*parts, strict=True))
+
+
+@lru_cache(maxsize=KEPT_VALUES)
+def bound_divergence(pair: Allocation, order: Fraction, side: Side, fine: int) -> arb:
+    """A ball whose upper end is not below H_order, or whose lower end is not above it; order >= 1."""
+    separation = pair.step.exact_gaussian_separation
+    assert separation is not None
+    difference = Difference(separation, order, weights=side is not ABOVE)
+    a = float(separation)
+    # E|D| is at most 1 + t, and near t = 1 about that of z times a
+    spread_of_one = min(1 + float(order), 2 * math.erf(a / math.sqrt(8)) + float(order) - 1)
+    exponent = math.floor(math.log2(spread_of_one / fine))
+    bits = count_bits(difference.largest**2)
+    plain, *weighted = make_laws(difference, exponent, bits)
+    one = SumLaws(1, plain, tuple(weighted), WINDOW, middle=1 - order)
+    laws = add_up(one, pair.released, lambda laws: laws.plain.deviation(laws.centre) >= 2 * fine)
+    with ctx.workprec(bits + GUARD):
+        if side is not ABOVE:
+            return _below(laws, pair, difference)
+        last = FIRST_WINDOW.ahead(RUNG_BITS * (len(plain.exponents) - 1)) * Fraction(2) ** plain.exponents[-1]
+        return _above(laws, pair, difference, last)
+
+
+def _above(laws: SumLaws, pair: Allocation, difference: Difference, last: Fraction) -> arb:
+    """The mean of what is positive, what rounding took at its furthest, and what lies beyond the cut."""
+    step, unit = Fraction(2) ** laws.plain.exponents[0], Fraction(1, 1 << laws.plain.bits)
+    unseen = (pair.batches - pair.released) * (1 - difference.order)
+    total, kept = Fraction(0), 0
+    for place, mass in laws.plain.atoms():
+        kept += mass
+        total += mass * max(place * step + unseen, Fraction(0))
+    # no sum is beyond that of the last points, but for a rounding to the lattices that followed
+    furthest = pair.released * last + 4 * Fraction(2) ** laws.plain.exponents[-1]
+    found = ball(total * unit + (1 - kept * unit) * furthest)
+    return (found + pair.released * difference.excess(ball(last))) / pair.batches
+
+
+def _below(laws: SumLaws, pair: Allocation, difference: Difference) -> arb:
+    """What the labels reach that P has more of, less what rounding may have taken from Q."""
+    t, unseen = difference.order, pair.batches - pair.released
+    gains: dict[int, Fraction] = {}
+    weights = (unseen * (1 - t), Fraction(1), -t)
+    missing = Fraction(0)
+    for law, weight in zip((laws.plain, *laws.weighted), weights, strict=True):
+        kept = 0
+        for place, mass in law.atoms():
+            kept += mass
+            gains[place] = gains.get(place, Fraction(0)) + weight * mass
+        whole = (1 if law is laws.plain else pair.released) << law.bits
+        missing += max(-weight, Fraction(0)) * (whole - kept)
+    reached = sum((gain for gain in gains.values() if gain > 0), Fraction(0)) - missing
+    return ball(reached / (pair.batches << laws.plain.bits)).max(0)
