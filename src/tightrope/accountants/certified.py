@@ -11,7 +11,7 @@ from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ComposedCurve, Progress, Side
-from tightrope.engines.resolve import has_passes, resolve
+from tightrope.engines.resolve import find_single_exchange, has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -143,7 +143,12 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 
 def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        return compose(schedule, side)
+        single = find_single_exchange(schedule)
+        if single is None:
+            return compose(schedule, side)
+        from tightrope.engines.passes.exchanged_pair import OneExchangedPass  # it loads flint
+
+        return OneExchangedPass(single, side)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
     played = replace(schedule, others=resolve(schedule.others, side))

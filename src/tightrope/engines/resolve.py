@@ -10,6 +10,14 @@ def has_passes(schedule: Schedule) -> bool:
     return any(isinstance(pair, Allocation) for pair, _ in schedule)
 
 
+def find_single_exchange(schedule: Schedule) -> Allocation | None:
+    """The pass with an exchanged record that is all of the schedule, whose curve can be told directly."""
+    if schedule.steps != 1:
+        return None
+    ((pair, _),) = schedule
+    return pair if isinstance(pair, Allocation) and pair.is_exchanged else None
+
+
 def resolve(schedule: Schedule, side: Side) -> Schedule:
     """The schedule with every pass as a finite pair on this side of it."""
     if not has_passes(schedule):

@@ -13,22 +13,27 @@ class Allocation(Pair):
     `step` is (P, Q) of one step on a batch that holds the record; `batches` is how many there are in a pass,
     and the first `released` of them are seen. The engines know it only between two finite pairs, one that
     dominates it and one that it dominates.
+
+    If the record is exchanged for its opposite, Q is the mixture in which each output where it is is that of
+    normal noise moved the other way; `step` then moves it one way only.
     """
 
     step: Pair
     batches: int
     released: int
     is_reversed: bool = False
+    is_exchanged: bool = False
 
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""
-        return "allocation", self.step.sort_key, self.batches, self.released, self.is_reversed
+        which = self.is_reversed, self.is_exchanged
+        return "allocation", self.step.sort_key, self.batches, self.released, *which
 
     @property
     def reverse(self) -> "Allocation":
         """(Q, P)."""
-        return replace(self, is_reversed=not self.is_reversed)
+        return self if self.is_exchanged else replace(self, is_reversed=not self.is_reversed)
 
     def release(self, batches: int) -> "Allocation":
         """The same pass, of which only so many batches are seen."""
@@ -47,7 +52,7 @@ class Allocation(Pair):
     @property
     def total_variation(self) -> float:
         """At most that of one step, since the batch that holds the record could be told."""
-        return self.step.total_variation
+        return 1.0 if self.is_exchanged else self.step.total_variation
 
     @property
     def is_bounded(self) -> bool:

@@ -9,8 +9,9 @@ from fractions import Fraction
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
-from tightrope.setting.relation import ADD, REMOVE, Relation
+from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import BallsInBins
 from tightrope.theorems.table import theorem
@@ -77,6 +78,23 @@ def balls_in_bins_remove_any_noise(step: Step) -> Pair:
 def balls_in_bins_add_any_noise(step: Step) -> Pair:
     """A pass is dominated by the mean, over its batches, of the pairs in which one batch holds the record."""
     return _one_pass(step, ADD).reverse
+
+
+@theorem(
+    mechanisms=(Gaussian,),
+    sampling=BallsInBins,
+    relation=SUBSTITUTE,
+    reference="the participation theorem: proof note",
+    proof=PARTICIPATION,
+    attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0, -1)",
+)
+def balls_in_bins_substitute(step: Step) -> Pair:
+    """In a pass the exchanged records move one sum by C, opposite ways: (mean of N(e_i), mean of N(-e_i))."""
+    assert isinstance(step.sampling, BallsInBins)
+    assert isinstance(step.mechanism, Gaussian)
+    one_way = Fraction(sum_moves_by(step.sampling, SUBSTITUTE), 2) / step.mechanism.exact_noise_multiplier
+    batches = step.sampling.batches
+    return Allocation(ShiftPair.of_normals(one_way), batches, batches, is_exchanged=True)
 
 
 def count_passes(dominating: Pair, times: int) -> Iterator[tuple[Pair, int]]:

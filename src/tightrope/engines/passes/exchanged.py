@@ -20,8 +20,7 @@ from tightrope.engines.passes.ratios import FURTHEST, GUARD, Tails, place_points
 from tightrope.numerics.balls import ball
 from tightrope.pairs.allocation import Allocation
 
-WINDOW = Window(3072, 1024, is_two_sided=True)
-FIRST_WINDOW = Window(1024, 1024, is_two_sided=True)
+INNER, OUTER = 26, 8  # how far rungs reach from the mean, in mean deviations of a sum
 KEPT_VALUES = 4096
 
 
@@ -70,11 +69,11 @@ class Difference:
         return mean - place * mass
 
 
-def make_laws(difference: Difference, exponent: int, bits: int) -> tuple[Ladder, ...]:
-    """The laws of D, cut to the last points on both sides, on a ladder around 0."""
-    ends = [FIRST_WINDOW.ahead(0)]
+def make_laws(difference: Difference, exponent: int, bits: int, reach: int) -> tuple[Ladder, ...]:
+    """The laws of D, cut to the last points on both sides, on a ladder around 0 whose rungs reach so far."""
+    ends = [reach]
     while ends[-1] * 2.0 ** (exponent + RUNG_BITS * (len(ends) - 1)) < difference.largest:
-        ends.append(FIRST_WINDOW.ahead(RUNG_BITS * len(ends)))
+        ends.append(reach)
     parts: list[list[Part]] = []
     with ctx.workprec(bits + GUARD):
         for rung, last in enumerate(ends):
@@ -98,19 +97,34 @@ def bound_divergence(pair: Allocation, order: Fraction, side: Side, fine: int) -
     separation = pair.step.exact_gaussian_separation
     assert separation is not None
     difference = Difference(separation, order, weights=side is not ABOVE)
-    a = float(separation)
-    # E|D| is at most 1 + t, and near t = 1 about that of z times a
-    spread_of_one = min(1 + float(order), 2 * math.erf(a / math.sqrt(8)) + float(order) - 1)
-    exponent = math.floor(math.log2(spread_of_one / fine))
-    bits = count_bits(difference.largest**2)
-    plain, *weighted = make_laws(difference, exponent, bits)
-    one = SumLaws(1, plain, tuple(weighted), WINDOW, middle=1 - order)
-    laws = add_up(one, pair.released, lambda laws: laws.plain.deviation(laws.centre) >= 2 * fine)
-    with ctx.workprec(bits + GUARD):
-        if side is not ABOVE:
-            return _below(laws, pair, difference)
-        last = FIRST_WINDOW.ahead(RUNG_BITS * (len(plain.exponents) - 1)) * Fraction(2) ** plain.exponents[-1]
+    if side is not ABOVE:
+        return _below(label_outputs(pair, order, fine), pair, difference)
+    one = _one_batch(difference, fine)
+    exponents = one.plain.exponents
+    last = OUTER * fine * Fraction(2) ** exponents[-1]
+    laws = _add_up(one, pair, fine)
+    with ctx.workprec(one.plain.bits + GUARD):
         return _above(laws, pair, difference, last)
+
+
+def label_outputs(pair: Allocation, order: Fraction, fine: int) -> SumLaws:
+    """The laws of sum D_i as a label of the outputs: under the base, weighted by X, weighted by X'."""
+    separation = pair.step.exact_gaussian_separation
+    assert separation is not None
+    return _add_up(_one_batch(Difference(separation, order, weights=True), fine), pair, fine)
+
+
+def _one_batch(difference: Difference, fine: int) -> SumLaws:
+    a, t = float(difference.separation), float(difference.order)
+    deviation = min(1 + t, 4 * math.erf(a / math.sqrt(8)) + t - 1)  # about E|D - 1 + t|, or more
+    exponent = math.floor(math.log2(deviation / fine))
+    plain, *weighted = make_laws(difference, exponent, count_bits(difference.largest**2), OUTER * fine)
+    window = Window(INNER * fine, OUTER * fine, is_two_sided=True)
+    return SumLaws(1, plain, tuple(weighted), window, middle=1 - difference.order)
+
+
+def _add_up(one: SumLaws, pair: Allocation, fine: int) -> SumLaws:
+    return add_up(one, pair.released, lambda laws: laws.plain.deviation(laws.centre) >= 2 * fine)
 
 
 def _above(laws: SumLaws, pair: Allocation, difference: Difference, last: Fraction) -> arb:
@@ -141,4 +155,5 @@ def _below(laws: SumLaws, pair: Allocation, difference: Difference) -> arb:
         whole = (1 if law is laws.plain else pair.released) << law.bits
         missing += max(-weight, Fraction(0)) * (whole - kept)
     reached = sum((gain for gain in gains.values() if gain > 0), Fraction(0)) - missing
-    return ball(reached / (pair.batches << laws.plain.bits)).max(0)
+    with ctx.workprec(laws.plain.bits + GUARD):
+        return ball(reached / (pair.batches << laws.plain.bits)).max(0)

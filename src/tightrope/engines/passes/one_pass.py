@@ -2,17 +2,18 @@
 
 import bisect
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.passes.cells import as_pair, collect, order_cells
+from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
 from tightrope.engines.passes.pass_laws import SumLaws, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
 from tightrope.pairs.allocation import Allocation
-from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -24,6 +25,8 @@ FAR = 8  # mean deviations beyond which they are kept as sparsely as they are fa
 @lru_cache(maxsize=KEPT_PASSES)
 def bound_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
+    if pair.is_exchanged:
+        return bound_exchanged_pass(pair, side)
     laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
     atoms = _Atoms(laws, pair)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
@@ -49,7 +52,7 @@ class _Atoms:
     def __init__(self, laws: SumLaws, of: Allocation) -> None:
         self.batches, self.unseen, self.bits = of.batches, of.batches - of.released, laws.plain.bits
         self.infinite = of.step.infinite_mass * Fraction(of.released, of.batches)  # of P
-        self.plain, self.weighted = _collect(laws.plain.atoms()), _collect(laws.weighted[0].atoms())
+        self.plain, self.weighted = collect(laws.plain.atoms()), collect(laws.weighted[0].atoms())
         self.places = sorted(self.plain)
         # ratio = (place * step + unseen) / batches, in whole numbers: (place * up + unseen * down) / whole
         exponent = laws.plain.exponents[0]
@@ -79,7 +82,7 @@ class _Atoms:
         # no ratio is smaller than that of batches that are not seen
         missing = Fraction(1 - sum(q))
         least = missing * Fraction(self.unseen, self.batches)
-        return _pair([least, *p, 1 - least - sum(p)], [missing, *q, Fraction(0)])
+        return as_pair([least, *p, 1 - least - sum(p)], [missing, *q, Fraction(0)])
 
     def dominated(self) -> FinitePair:
         """Atoms merged between the kept ones; what rounding took is put where it loses least."""
@@ -94,10 +97,10 @@ class _Atoms:
         p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
         # what Q cannot produce is a cell of its own
         whole = (self.batches << self.bits) * (1 - self.infinite)
-        cells = _order_cells(p, q, math.ceil(whole), 1 << self.bits)
+        cells = order_cells(p, q, math.ceil(whole), 1 << self.bits)
         p_masses = [Fraction(mass, self.batches << self.bits) for mass, _ in cells]
         q_masses = [Fraction(mass, 1 << self.bits) for _, mass in cells]
-        return _pair([*p_masses, 1 - sum(p_masses, Fraction(0))], [*q_masses, Fraction(0)])
+        return as_pair([*p_masses, 1 - sum(p_masses, Fraction(0))], [*q_masses, Fraction(0)])
 
     def _choose(self) -> list[int]:
         """Places, among them the first and the last, whose losses are about so many deviations apart."""
@@ -112,36 +115,3 @@ class _Atoms:
                 chosen.append(place)
                 last = loss
         return chosen if len(self.places) == 1 else [*chosen, self.places[-1]]
-
-
-def _collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for place, mass in atoms:
-        found[place] = found.get(place, 0) + mass
-    return found
-
-
-def _order_cells(p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int) -> list[tuple[int, int]]:
-    """The cells with what is missing: of P in the cell of least ratio, of Q in that of the largest one.
-
-    Neighbours are merged until ratios grow, missing masses included: only then is the pair dominated.
-    """
-    p, q = [p[0] + whole_p - sum(p), *p[1:]], [*q[:-1], q[-1] + whole_q - sum(q)]
-    merged: list[tuple[int, int]] = []
-    for cell in zip(p, q, strict=True):
-        while merged and _is_above(merged[-1], cell):
-            before = merged.pop()
-            cell = before[0] + cell[0], before[1] + cell[1]
-        merged.append(cell)
-    return [cell for cell in merged if any(cell)]
-
-
-def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether dP/dQ of one cell is larger."""
-    return one[0] * other[1] > other[0] * one[1]
-
-
-def _pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> FinitePair:
-    assert sum(p) == sum(q) == 1
-    assert min(p) >= 0 <= min(q)
-    return FinitePair(FiniteSupport(tuple(p)), FiniteSupport(tuple(q)))

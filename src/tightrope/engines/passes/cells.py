@@ -1,0 +1,41 @@
+"""Masses of places, and the finite pairs that they make."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+
+
+def collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:
+    """The mass of each place."""
+    found: dict[int, int] = {}
+    for place, mass in atoms:
+        found[place] = found.get(place, 0) + mass
+    return found
+
+
+def order_cells(p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int) -> list[tuple[int, int]]:
+    """The cells with what is missing: of P in the cell of least ratio, of Q in that of the largest one.
+
+    Neighbours are merged until ratios grow, missing masses included: only then is the pair dominated.
+    """
+    p, q = [p[0] + whole_p - sum(p), *p[1:]], [*q[:-1], q[-1] + whole_q - sum(q)]
+    merged: list[tuple[int, int]] = []
+    for cell in zip(p, q, strict=True):
+        while merged and _is_above(merged[-1], cell):
+            before = merged.pop()
+            cell = before[0] + cell[0], before[1] + cell[1]
+        merged.append(cell)
+    return [cell for cell in merged if any(cell)]
+
+
+def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether dP/dQ of one cell is larger."""
+    return one[0] * other[1] > other[0] * one[1]
+
+
+def as_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> FinitePair:
+    """The finite pair with these masses, which sum to 1."""
+    assert sum(p) == sum(q) == 1
+    assert min(p) >= 0 <= min(q)
+    return FinitePair(FiniteSupport(tuple(p)), FiniteSupport(tuple(q)))
