@@ -236,9 +236,9 @@ BAD_FILES = {
     "other columns": (b"ask,answer\n1,2\n", "its columns are ask, answer and not ask, accountant,"),
     "other text": (b"hello", "its columns are hello and not ask, accountant,"),
     "half a header": (HEADER[:7].encode(), "its columns are ask, acc and not ask, accountant,"),
-    "half a row": ((HEADER + "1,2,3").encode(), "line 2 has 3 fields and not 29"),
+    "half a row": ((HEADER + "1,2,3").encode(), "line 2 has 3 fields and not 31"),
     "no number": (
-        (HEADER + "," * 23 + "high,,,,,\n").encode(),
+        (HEADER + "," * 25 + "high,,,,,\n").encode(),
         "line 2: could not convert string to float: 'high'",
     ),
     "zeros": (HEADER.encode() + b"\0\0\n", "line 2"),

@@ -50,7 +50,35 @@ REFUSED = [
     ),
     (
         f"epsilon {RUN.replace('poisson', 'balls-in-bins')}",
-        "no certified sampling yet",
+        "--batches is missing; pass how many batches a pass has",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'balls-in-bins')} --batches 1000",
+        "--rate 0.001 contradicts --sampling balls-in-bins, which lets records choose among batches",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'truncated')}",
+        "2 options are missing:",
+    ),
+    (
+        f"epsilon {RUN.replace('poisson', 'k-of-T')}",
+        "2 options are missing:",
+    ),
+    (
+        f"epsilon {RUN} --at-most 300",
+        "--at-most 300 contradicts --sampling poisson, which has no such cap",
+    ),
+    (
+        f"epsilon {RUN} --chosen 3",
+        "choose --sampling random-allocation",
+    ),
+    (
+        f"epsilon {RUN} --batches 3",
+        "how large a batch is by --batch, or choose --sampling balls-in-bins",
+    ),
+    (
+        f"epsilon {RUN} --num-batches 3",
+        "the batches among which records choose in each pass are --batches",
     ),
     (
         f"epsilon {RUN.replace('poisson', 'with-replacement')}",

@@ -211,8 +211,8 @@ def test_their_events_become_runs() -> None:
     truncated = events.truncated_dpsgd_event(
         3, 512, sampling_prob=0.1, num_examples=100, truncated_batch_size=20
     )
-    with pytest.raises(tr.NoTheorem, match="TruncatedSubsampledGaussianDpEvent"):
-        from_dp_event(truncated, tr.ADD_OR_REMOVE)
+    capped = tr.TruncatedPoisson(rate=0.1, at_most=20, population=100)
+    assert from_dp_event(truncated, tr.ADD_OR_REMOVE) == gaussian(3, capped) * 512
 
 
 def planned(accountant: Any, partition: Any) -> Any:

@@ -104,6 +104,56 @@ def test_one_group_or_one_bin_is_every_record() -> None:
     assert all(sorted(batch) == list(range(20)) for batch in draw(poisson(sampling_prob=1, iterations=3), 20))
 
 
+@pytest.mark.parametrize("partition", [INDEPENDENT, EQUAL_SPLIT])
+def test_truncated_batches_from_all_records_are_truncated_poisson_and_not_poisson(
+    partition: PartitionType,
+) -> None:
+    strategy = poisson(truncated_batch_size=55, partition_type=partition)
+    finding = read(strategy)
+    capped = tr.TruncatedPoisson(rate=0.05, at_most=55, population=RECORDS)
+    assert (finding.scheme, finding.sampling) == (Scheme.TRUNCATED_POISSON, capped)
+    assert finding.sentence == (
+        "This strategy draws Poisson batches of the 1,000 records at rate 0.05, and keeps a random 55 of "
+        "those that have more."
+    )
+    drawn = draw(strategy)
+    assert max(map(len, drawn)) == 55
+    times = Counter(itertools.chain(*drawn))  # which records are dropped does not depend on their place
+    halves = [sum(times[record] for record in range(start, start + 500)) for start in (0, 500)]
+    assert abs(halves[0] - halves[1]) < 4 * sum(halves) ** 0.5
+    run = tr.Step(GAUSSIAN, tr.Poisson(rate=0.05)) * 400
+    result = audit(strategy, run, delta=1e-5, relation="add-or-remove", records=RECORDS)
+    assert result.verdict is not Verdict.MATCHES
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        BallsInBinsSampling(iterations=10, cycle_length=10),
+        CyclicPoissonSampling(sampling_prob=1, iterations=10, cycle_length=10, partition_type=INDEPENDENT),
+    ],
+    ids=["BallsInBinsSampling", "CyclicPoissonSampling"],
+)
+def test_one_pass_of_balls_in_bins_is_that_sampling_and_so_is_one_iterator_for_each_pass(
+    strategy: Any,
+) -> None:
+    finding, bins = read(strategy), tr.BallsInBins(batches=10)
+    assert (finding.scheme, finding.sampling, finding.epoch) == (Scheme.BALLS_IN_BINS, bins, 10)
+    passes = [draw(strategy, seed=seed) for seed in (1, 2)]
+    for one in passes:
+        assert sorted(itertools.chain(*one)) == list(range(RECORDS))
+    assert list(map(sorted, passes[0])) != list(map(sorted, passes[1]))
+    for steps in (10, 20):
+        run = tr.Step(GAUSSIAN, bins) * steps
+        result = audit(strategy, run, delta=1e-5, relation="add-or-remove", records=RECORDS)
+        assert result.verdict is Verdict.MATCHES
+
+
+@pytest.mark.parametrize("iterations", [9, 11, 20])
+def test_an_iterator_that_does_not_end_with_its_pass_is_no_such_sampling(iterations: int) -> None:
+    assert read(BallsInBinsSampling(iterations=iterations, cycle_length=10)).sampling is None
+
+
 # --- what has a bound
 
 
@@ -169,16 +219,15 @@ def test_with_replacement_a_batch_may_hold_a_record_twice() -> None:
 # --- what no theorem here covers
 
 
-def test_truncated_batches_are_not_poisson() -> None:
-    strategy = poisson(truncated_batch_size=55)
+def test_truncated_batches_of_one_group_in_turn_are_not_poisson() -> None:
+    strategy = poisson(truncated_batch_size=12, cycle_length=4)
     finding = read(strategy)
     assert (finding.scheme, finding.sampling) == (Scheme.UNKNOWN, None)
-    assert "cuts those of more than 55 records down to that size" in finding.sentence
+    assert "cuts those of more than 12 records down to that size" in finding.sentence
     assert "not plain Poisson sampling" in finding.sentence
-    sizes = [len(batch) for batch in draw(strategy)]
-    assert max(sizes) == 55
+    assert max(map(len, draw(strategy))) == 12
     cut = float(finding.sentence.split("probability about ")[1].split(")")[0])
-    often = sum(len(batch) > 55 for batch in draw(poisson())) / 400
+    often = sum(len(batch) > 12 for batch in draw(poisson(cycle_length=4))) / 400
     assert cut == pytest.approx(often, abs=0.08)
     run = tr.Step(GAUSSIAN, tr.Poisson(rate=0.05)) * 400
     result = audit(strategy, run, delta=1e-5, relation="add-or-remove", records=RECORDS)

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 import tightrope as tr
 from tightrope import Gaussian, InvalidSetting, Poisson, WithoutReplacement
-from tightrope.samplers import Passes, PoissonSampler, Sampler, WithoutReplacementSampler, fresh_seed
+from tightrope.samplers import (
+    BallsInBinsSampler,
+    Passes,
+    PoissonSampler,
+    RandomAllocationSampler,
+    Sampler,
+    TruncatedPoissonSampler,
+    WithoutReplacementSampler,
+    fresh_seed,
+)
 from tightrope.samplers.entropy import seeded_bytes
 
 Indices = NDArray[np.int64]
@@ -23,8 +32,13 @@ Indices = NDArray[np.int64]
 SAMPLERS: list[Callable[..., Sampler]] = [
     lambda **options: PoissonSampler(records=50, rate=0.2, steps=10, **options),
     lambda **options: WithoutReplacementSampler(records=50, batch=9, steps=10, **options),
+    lambda **options: TruncatedPoissonSampler(records=50, rate=0.2, at_most=11, steps=10, **options),
+    lambda **options: BallsInBinsSampler(records=50, batches=10, **options),
+    lambda **options: BallsInBinsSampler(records=50, batches=7, steps=10, **options),
+    lambda **options: RandomAllocationSampler(records=50, batches=6, chosen=2, steps=10, **options),
 ]
-every_sampler = pytest.mark.parametrize("make", SAMPLERS, ids=["poisson", "without_replacement"])
+NAMES = ["poisson", "without_replacement", "truncated", "balls_in_bins", "across_passes", "allocation"]
+every_sampler = pytest.mark.parametrize("make", SAMPLERS, ids=NAMES)
 
 
 def same(one: Iterable[Indices], other: Iterable[Indices]) -> bool:
@@ -69,6 +83,14 @@ def test_a_seed_means_the_same_batches_for_ever() -> None:
         66,
         94,
     ]
+
+
+def test_a_seed_means_the_same_allocations_and_caps_for_ever() -> None:
+    bins = BallsInBinsSampler(records=100, batches=20, seed=7)
+    chosen = RandomAllocationSampler(records=30, batches=20, chosen=3, seed=7)
+    capped = TruncatedPoissonSampler(records=100, rate=0.1, at_most=4, steps=1, seed=7)
+    drawn = [sampler.batch_at(23).tolist() for sampler in (bins, chosen, capped)]
+    assert drawn == [[18, 35, 51, 53], [9, 11, 14, 28], [22, 33, 34, 35]]
 
 
 def test_fresh_seeds_differ_and_fit() -> None:

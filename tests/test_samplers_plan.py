@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tightrope as tr
-from tightrope.samplers import PoissonSampler, WithoutReplacementSampler, sampler_of
+from tightrope.samplers import (
+    BallsInBinsSampler,
+    PoissonSampler,
+    TruncatedPoissonSampler,
+    WithoutReplacementSampler,
+    sampler_of,
+)
 
 MNIST: dict[str, Any] = {"records": 60_000, "batch": 256, "epochs": 30}
 SMALL: dict[str, Any] = {"records": 100, "batch": 8, "epochs": 2}
@@ -30,15 +36,42 @@ def test_what_is_drawn_is_what_the_plan_accounts(
 
 
 @pytest.mark.parametrize(
-    ("kind", "sampler"), [(tr.Poisson, PoissonSampler), (tr.WithoutReplacement, WithoutReplacementSampler)]
+    ("kind", "sampler", "steps"),
+    [
+        (tr.Poisson, PoissonSampler, 25),
+        (tr.WithoutReplacement, WithoutReplacementSampler, 25),
+        (
+            tr.TruncatedPoisson(rate=Fraction(8, 100), at_most=9, population=100),
+            TruncatedPoissonSampler,
+            25,
+        ),
+        (tr.BallsInBins, BallsInBinsSampler, 26),  # an epoch has 12.5 batches of 8, so 13
+    ],
 )
-def test_one_pass_is_the_run_of_the_plan(kind: Any, sampler: type) -> None:
+def test_one_pass_is_the_run_of_the_plan(kind: Any, sampler: type, steps: int) -> None:
     plan = tr.Training(**SMALL, sampling=kind)
     drawn = sampler_of(plan)
     assert isinstance(drawn, sampler)
-    assert len(list(drawn)) == plan.steps == 25
+    assert len(list(drawn)) == plan.steps == steps
     noise = tr.Gaussian(noise_multiplier=1.1)
     assert drawn.run(noise) == plan.run(noise)
+
+
+@given(
+    records=st.integers(1, 10**5),
+    batch=st.integers(1, 10**4),
+    epochs=st.fractions(Fraction(1, 100), 100, max_denominator=100),
+)
+def test_bins_are_as_many_as_batches_of_that_size_take_and_hold_no_more_on_average(
+    records: int, batch: int, epochs: Fraction
+) -> None:
+    plan = tr.Training(records=records, batch=min(batch, records), epochs=epochs, sampling=tr.BallsInBins)
+    sampler = sampler_of(plan)
+    assert (sampler.records, sampler.sampling, len(sampler)) == (plan.records, plan.sampling, plan.steps)
+    assert isinstance(plan.sampling, tr.BallsInBins)
+    assert (plan.sampling.batches - 1) * plan.batch < records <= plan.sampling.batches * plan.batch
+    assert plan.steps - 1 < epochs * plan.sampling.batches <= plan.steps
+    assert sampler.expected_batch <= plan.batch
 
 
 def test_a_seed_is_handed_on_and_none_means_the_entropy_of_the_system() -> None:

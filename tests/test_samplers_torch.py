@@ -1,5 +1,8 @@
 """A PyTorch loader yields the sampler's batches: with workers, in pieces, on several ranks, or empty."""
 
+import difflib
+import importlib
+import re
 import subprocess
 import sys
 from collections import OrderedDict, UserDict
@@ -16,7 +19,13 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset 
 import tightrope as tr  # noqa: E402
 from tightrope import InvalidSetting  # noqa: E402
 from tightrope.extras import advise_install  # noqa: E402
-from tightrope.samplers import Passes, PoissonSampler, WithoutReplacementSampler, fresh_seed  # noqa: E402
+from tightrope.samplers import (  # noqa: E402
+    BallsInBinsSampler,
+    Passes,
+    PoissonSampler,
+    WithoutReplacementSampler,
+    fresh_seed,
+)
 from tightrope.samplers.torch import BatchSampler, data_loader  # noqa: E402
 
 RECORDS = 40
@@ -87,6 +96,16 @@ def test_a_batch_sampler_is_the_sampler_in_lists() -> None:
     resumed = BatchSampler(WithoutReplacementSampler(records=RECORDS, batch=4, steps=7, seed=2))
     resumed.load_state_dict(batches.state_dict())
     assert next(iter(resumed)) == sampler.batch_at(7).tolist()
+
+
+def test_a_loader_of_bins_hands_out_every_record_once_in_each_epoch() -> None:
+    loader = data_loader(Records(), BallsInBinsSampler(records=RECORDS, batches=25, seed=1))
+    for _ in range(3):
+        labels = [labels.tolist() for _, labels in loader]
+        assert len(labels) == len(loader) == 25
+        assert sorted(label for batch in labels for label in batch) == list(range(RECORDS))
+        assert [] in labels
+    assert loader.batch_sampler.sampling == tr.BallsInBins(batches=25)
 
 
 def may_fork(test: Any) -> Any:
@@ -206,7 +225,8 @@ def test_options_that_choose_the_batches_are_refused(option: dict[str, Any]) -> 
 
 def test_other_samplers_are_refused() -> None:
     with pytest.raises(
-        InvalidSetting, match="sampler must be a PoissonSampler, a WithoutReplacementSampler or a share"
+        InvalidSetting,
+        match=r"sampler must be one of tightrope\.samplers, such as a PoissonSampler, or a share",
     ):
         data_loader(Records(), torch.utils.data.RandomSampler(Records()))
 
@@ -315,3 +335,24 @@ def test_the_loader_is_a_plain_one() -> None:
     assert type(loader) is DataLoader
     assert len(loader) == 30
     assert loader.batch_sampler.sampling == tr.Poisson(rate=0.05)
+
+
+def test_the_way_out_of_a_shuffle_changes_the_loader_and_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(__file__).parent.parent / "examples"
+    monkeypatch.syspath_prepend(str(folder))
+    spent, sources = [], []
+    for name in ("shuffle_before", "shuffle_after"):
+        example = importlib.import_module(name)
+        monkeypatch.setattr(example, "EPOCHS", 2)
+        assert example.main() == 0
+        said = capsys.readouterr().out
+        assert "Trained 2 epochs" in said
+        (ends,) = re.findall(r"epsilon is in \[([\d.]+), ([\d.]+)\] at delta 1e-05", said)
+        spent.append(tuple(map(float, ends)))
+        sources.append((folder / f"{name}.py").read_text().partition("def main()")[2].splitlines())
+    (shuffled_at_least, _), (_, binned_at_most) = spent
+    assert binned_at_most < shuffled_at_least / 3
+    removed = [line for line in difflib.ndiff(sources[0], sources[1]) if line.startswith("- ")]
+    assert len(removed) == 3  # the loader, and the two lines that ask

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from pieces import (
 )
 from tightrope import parallel
 from tightrope.extras import install_command
-from tightrope.sweeps.answer import answer
+from tightrope.sweeps.answer import _run, answer
 from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, write_value
 from tightrope.sweeps.grid import Grid
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied, in_parallel, sweep
@@ -406,9 +407,13 @@ def test_who_stops_listening_to_dask_leaves_no_work_behind(cluster: Any) -> None
     assert {state.status for state in cluster.futures.values()} <= {"finished"}
 
 
+ALLOCATED = ["at_most", "batches", "chosen"]
+
+
+@pytest.mark.parametrize("lacking", [ALLOCATED, ["records", "epochs", *ALLOCATED]])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_results_of_before_there_were_records_and_epochs_are_gone_on_with(
-    tmp_path: Path, ending: str
+def test_results_of_before_there_were_more_columns_are_gone_on_with(
+    tmp_path: Path, ending: str, lacking: list[str]
 ) -> None:
     asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "steps": 10, "sampling": "poisson"}
     grid = {**asked, "rate": [0.01, 0.02], "mechanism": "gaussian", "noise_multiplier": 1}
@@ -416,12 +421,29 @@ def test_results_of_before_there_were_records_and_epochs_are_gone_on_with(
     rows = list(tr.sweep(grid, out=new, workers=1))
     if ending == "csv":
         table = list(csv.reader(new.read_text().splitlines()))
-        kept = [i for i, column in enumerate(table[0]) if column not in ("records", "epochs")]
+        kept = [i for i, column in enumerate(table[0]) if column not in lacking]
         with old.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([line[i] for i in kept] for line in table)
     else:
         parquet = pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(parquet.read_table(new).drop_columns(["records", "epochs"]), old)
+        parquet.write_table(parquet.read_table(new).drop_columns(lacking), old)
     again = list(tr.sweep(grid, out=old, resume=True, workers=1))
     assert [row["upper"] for row in again] == [row["upper"] for row in rows]
     assert [row["seconds"] for row in again] == [row["seconds"] for row in rows]  # kept, not computed anew
+
+
+def test_a_grid_states_each_sampling_in_its_own_words() -> None:
+    asked = {"ask": "epsilon", "delta": 1e-6, "relation": "remove", "mechanism": "gaussian", "epochs": 2}
+    named = ["poisson", "truncated-poisson", "balls-in-bins"]
+    shared = {"sampling": named, "records": 100, "batch": 7, "at_most": 12}
+    own = {"sampling": "random-allocation", "batches": [15, 20], "chosen": 3}
+    grid = tr.Grid.of({**asked, "noise_multiplier": 1, "grid": [shared, own]})
+    runs = [_run(dict(cell)) for cell in grid]
+    rate, noise = Fraction(7, 100), tr.Gaussian(noise_multiplier=1)
+    assert [next(iter(run)) for run in runs] == [
+        (tr.Step(noise, tr.Poisson(rate=rate)), 29),
+        (tr.Step(noise, tr.TruncatedPoisson(rate=rate, at_most=12, population=100)), 29),
+        (tr.Step(noise, tr.BallsInBins(batches=15)), 30),
+        (tr.Step(noise, tr.RandomAllocation(batches=15, chosen=3)), 10),
+        (tr.Step(noise, tr.RandomAllocation(batches=20, chosen=3)), 14),
+    ]

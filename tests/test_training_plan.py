@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import math
 from fractions import Fraction
 from typing import Any
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 
 import tightrope as tr
 from tightrope.setting.parts import part_of
+from tightrope.setting.plain import plain_run, plain_setting, sampling_of
 from tightrope.setting.tables import Table
 
 MNIST: dict[str, Any] = {"records": 60_000, "batch": 256, "epochs": 30}
+CAPPED = tr.TruncatedPoisson(rate=Fraction(256, 60_000), at_most=300, population=60_000)
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": 1e-5, "relation": tr.ADD_OR_REMOVE}
 
 
@@ -80,13 +83,16 @@ def test_full_batches_take_one_step_per_epoch() -> None:
     [
         tr.Training(**MNIST, sampling=tr.Poisson),
         tr.Training(**MNIST, sampling=tr.WithoutReplacement),
+        tr.Training(**MNIST, sampling="balls-in-bins"),
+        tr.Training(**MNIST, sampling=CAPPED),
         tr.Training(records=7, epochs=2.5, sampling=tr.EveryRecord),
         tr.Training(records=7, batch=2, epochs=Fraction(1, 3), sampling=tr.Poisson),
     ],
     ids=str,
 )
 def test_a_plan_is_written_so_that_python_reads_it(plan: tr.Training) -> None:
-    assert eval(repr(plan), {**vars(tr), "Fraction": Fraction, "Training": tr.Training}) == plan
+    names = {name: getattr(tr, name) for name in tr.__all__}
+    assert eval(repr(plan), {**names, "Fraction": Fraction}) == plan
 
 
 def test_a_copy_of_a_plan_keeps_its_epochs_exactly() -> None:
@@ -107,6 +113,10 @@ def test_a_plan_says_how_it_was_read() -> None:
         said
         == "7,032 steps: 30 epochs of 234.4 batches; each record joins a batch with probability 256/60000."
     )
+    said = str(tr.Training(**MNIST, sampling=tr.BallsInBins))
+    assert (
+        said == "7,050 steps: 30 epochs of 235 batches; each record takes one of 235 batches in each epoch."
+    )
     said = str(tr.Training(records=1000, batch=50, epochs=1, sampling=tr.WithoutReplacement))
     assert said == "20 steps: 1 epoch of 20 batches; each batch is 50 of 1,000 records, drawn afresh."
 
@@ -122,6 +132,9 @@ def test_a_plan_says_how_it_was_read() -> None:
         ({"epochs": 1e15}, "epochs must take at most 1e+15 steps"),
         ({"sampling": "round-robin"}, "sampling must be one of"),
         ({"sampling": tr.EveryRecord}, "batch must hold every record"),
+        ({"sampling": tr.BallsInBins(batches=234)}, "sampling must draw 256 of 60,000 records"),
+        ({"sampling": tr.RandomAllocation}, "sampling must follow from records and batch"),
+        ({"sampling": "truncated-poisson"}, "sampling must follow from records and batch"),
         ({"sampling": tr.Poisson(rate=0.5)}, "sampling must draw 256 of 60,000 records"),
     ],
 )
@@ -257,8 +270,57 @@ def test_files_take_the_words_of_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "sampling", "steps"),
+    [
+        ({"sampling": "balls-in-bins", "batches": 20, "epochs": 3}, tr.BallsInBins(batches=20), 60),
+        ({"sampling": "balls-in-bins", "batches": 20, "steps": 33}, tr.BallsInBins(batches=20), 33),
+        (
+            {"sampling": "balls-in-bins", "records": 100, "batch": 8, "epochs": 1.5},
+            tr.BallsInBins(batches=13),
+            20,
+        ),
+        (
+            {"sampling": "random-allocation", "batches": 20, "chosen": 4, "epochs": 2},
+            tr.RandomAllocation(batches=20, chosen=4),
+            10,
+        ),
+        (
+            {"sampling": "truncated-poisson", "rate": 0.25, "at_most": 5, "population": 9, "epochs": 2},
+            tr.TruncatedPoisson(rate=0.25, at_most=5, population=9),
+            8,
+        ),
+        (
+            {"sampling": "truncated-poisson", "rate": 0.25, "at_most": 5, "records": 9, "steps": 3},
+            tr.TruncatedPoisson(rate=0.25, at_most=5, population=9),
+            3,
+        ),
+        (
+            {"sampling": "truncated-poisson", "records": 9, "batch": 3, "at_most": 5, "epochs": 2},
+            tr.TruncatedPoisson(rate=Fraction(1, 3), at_most=5, population=9),
+            6,
+        ),
+    ],
+)
+def test_files_state_allocations_and_caps(words: dict[str, Any], sampling: Any, steps: int) -> None:
+    noise = tr.Gaussian(noise_multiplier=1.1)
+    run = part_of(Table({"mechanism": "gaussian", "noise": 1.1, **words}, ""))
+    assert run == tr.Step(noise, sampling) * steps
+    (written,) = plain_run(run)
+    assert part_of(Table(json.loads(json.dumps(written)), "")) == run
+    assert sampling_of(json.loads(json.dumps(plain_setting(sampling)))) == sampling
+
+
+@pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (
+            {"sampling": "balls-in-bins", "batches": 9, "batch": 5, "steps": 3},
+            "batch = 5 contradicts the rest",
+        ),
+        ({"sampling": "balls-in-bins", "steps": 3}, "batches is missing"),
+        ({"sampling": "random-allocation", "batches": 9, "steps": 3}, "chosen is missing"),
+        ({"sampling": "truncated-poisson", "rate": 0.1, "at_most": 3, "steps": 3}, "population is missing"),
+        ({"sampling": "poisson", "rate": 0.1, "at_most": 3, "steps": 3}, "at_most = 3 contradicts the rest"),
         ({"sampling": "poisson", "rate": 0.1, "batch": 5, "steps": 3}, "batch = 5 contradicts the rest"),
         ({"sampling": "poisson", "batch": 5, "steps": 3}, "records is missing"),
         ({"sampling": "poisson", "rate": 0.1, "steps": 3, "epochs": 3}, "epochs = 3 contradicts the rest"),

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import get_args
 
 import numpy as np
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
+from tightrope.answers.resample import AT_ANY_RATE, resample_run, tell_rounded_batches
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.curve.digits import ONE_NUMBER, ends, is_wide, round_up, write_brackets
@@ -19,7 +19,6 @@ from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.effort import QUICK, Effort
-from tightrope.setting.given import as_given
 from tightrope.setting.relation import (
     ADD,
     ADD_OR_REMOVE,
@@ -30,7 +29,15 @@ from tightrope.setting.relation import (
     as_relation,
 )
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import MOST_RECORDS, EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 Claim = tuple[type[Sampling], Relation]
 
@@ -38,6 +45,9 @@ _SAMPLED: dict[type[Sampling], str] = {
     EveryRecord: "every record joins every batch",
     Poisson: "batches are Poisson sampled",
     WithoutReplacement: "batches are drawn without replacement",
+    TruncatedPoisson: "batches are Poisson sampled and capped",
+    BallsInBins: "each record takes one batch of each pass",
+    RandomAllocation: "each record takes several batches of each pass",
 }
 _NOTE = (
     "Certified upper ends of epsilon, rounded up (and how many times the claimed one); "
@@ -96,7 +106,7 @@ class Contrast:
         >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
         >>> rows = tr.contrast(run, delta=[1e-6, 1e-5]).to_dicts()
         >>> len(rows), rows[0]["sampling"], rows[0]["relation"]
-        (24, 'poisson', 'add')
+        (32, 'poisson', 'add')
         """
         return [
             self._flatten(row, place, delta) for row in self.rows for place, delta in enumerate(self.deltas)
@@ -117,6 +127,11 @@ class Contrast:
             "effort": "" if row.effort is None else str(row.effort),
             "refusal": "" if row.refusal is None else str(row.refusal),
         }
+
+    @property
+    def claimed_epsilons(self) -> tuple[Bracket, ...]:
+        """What the claimed row says; nothing where none is claimed, or where it was refused."""
+        return next((row.epsilons for row in self.rows if (row.sampling, row.relation) == self.claimed), ())
 
     @property
     def verdict(self) -> str:
@@ -154,9 +169,20 @@ class Contrast:
         body = [[row.sampling.__name__, row.relation.name, *self._cells(row)] for row in self.rows]
         return [heading, *body]
 
+    @property
+    def rounded(self) -> list[str]:
+        """How many bins were taken, where no whole number of them has this rate.
+
+        >>> import tightrope as tr
+        >>> run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.3))
+        >>> tr.contrast(run, delta=1e-6).rounded
+        ['In balls in bins each record takes one of 4 batches: 1 / 0.3, rounded up.']
+        """
+        return tell_rounded_batches(self.run)
+
     def _notes(self) -> list[str]:
-        """How hard each row was worked for, where that matters."""
-        return [
+        """How hard each row was worked for, where that matters, and what was rounded."""
+        return self.rounded + [
             f"{row.sampling.__name__} under {row.relation.name} is {row.effort.meaning}"
             f"{'; effort=TIGHT narrows the bracket' if row.effort is QUICK else ''}."
             for row in self.rows
@@ -202,6 +228,9 @@ def contrast(
 ) -> Contrast:
     """epsilon at each delta for the same mechanisms, rates and steps under every sampling x relation.
 
+    Balls in bins have as many batches as one expects to fill at this rate, rounded up. Capped batches and
+    random allocations say more than a rate, so they have rows where the run uses them.
+
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE).
     The default is the run's own sampling under ADD_OR_REMOVE, if its steps share one. The effort of `by`
     matters for one row only: WithoutReplacement under SUBSTITUTE takes seconds to minutes if it is TIGHT.
@@ -213,13 +242,18 @@ def contrast(
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)
+    kinds = dict.fromkeys([*AT_ANY_RATE, *_own_kinds(run)])
+    if claim is not None and claim[0] not in kinds:
+        known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
+        remedy = "What else it says does not follow from the rate of this run."
+        raise InvalidSetting("claimed", claim[0], f"be one of {known}", remedy)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
-        for sampling in sorted(get_args(Sampling), key=lambda kind: _place(kind, claim))
+        for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
     ]
-    compared_with = next((row.epsilons for row in rows if (row.sampling, row.relation) == claim), ())
-    return Contrast(run, deltas, tuple(_add_ratios(row, compared_with) for row in rows), claim)
+    table = Contrast(run, deltas, tuple(rows), claim)
+    return replace(table, rows=tuple(compare_row(row, table.claimed_epsilons) for row in rows))
 
 
 def _place(sampling: type[Sampling], claim: Claim | None) -> int:
@@ -238,7 +272,7 @@ def _row(
     progress: Progress | None,
 ) -> ContrastRow:
     try:
-        run = _resample_run(run, sampling)
+        run = resample_run(run, sampling)
         curve = by.curve(run, relation, progress)
         effort = by.effort if find_games(run, relation) else None
         found = tuple(curve.epsilon(delta) for delta in deltas)
@@ -249,30 +283,12 @@ def _row(
         return ContrastRow(sampling, relation, run, (), refusal, "not certified")
 
 
-def _resample_run(run: Run, kind: type[Sampling]) -> Run:
-    return Run(tuple((Step(step.mechanism, _resample(step.sampling, kind)), times) for step, times in run))
-
-
-def _resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:
-    """The same rate under another scheme."""
-    if isinstance(sampling, kind):
-        return sampling
-    if kind is EveryRecord:
-        return EveryRecord()
-    if kind is Poisson:
-        return Poisson(rate=sampling.exact_rate)
-    if kind is WithoutReplacement:
-        # the fraction the user meant: 0.001 is 1/1000, not the nearest binary fraction
-        given = as_given(sampling, "rate")
-        exact = given if isinstance(given, Fraction) else Fraction(repr(given))
-        if exact.denominator > MOST_RECORDS:
-            raise NoTheorem(f"a batch at the rate {write_number(given)} is one of too many records", "")
-        return WithoutReplacement(batch=exact.numerator, population=exact.denominator)
-    raise NotImplementedError(f"{kind.__name__} must say here what it makes of another sampling's rate")
+def _own_kinds(run: Run) -> list[type[Sampling]]:
+    return [type(step.sampling) for step, _ in run]
 
 
 def _own_claim(run: Run) -> Claim | None:
-    kinds = {type(step.sampling) for step, _ in run}
+    kinds = set(_own_kinds(run))
     return (kinds.pop(), ADD_OR_REMOVE) if len(kinds) == 1 else None
 
 
@@ -286,7 +302,8 @@ def _check_claim(claimed: object) -> Claim:
     raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 
 
-def _add_ratios(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
+def compare_row(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
+    """The row with its ratios to the claimed epsilons, where both have some."""
     if row.epsilons is claimed:  # a number is exactly once itself, however little is known about it
         return replace(row, ratios=tuple(Bracket(1.0, 1.0) for _ in claimed))
     if not (row.epsilons and claimed):

@@ -24,7 +24,7 @@ _FIELDS_OF_FILES = {in_files: name for name, in_files in _NAMES_IN_FILES.items()
 
 
 class Scheme(Enum):
-    """How batches are really drawn. The accountant takes the first three; the others have weaker theorems."""
+    """How batches are really drawn. The accountant takes those of `scheme_of`, others have weaker bounds."""
 
     POISSON = "Poisson sampling"
     WITHOUT_REPLACEMENT = "batches of fixed size without replacement"
@@ -106,8 +106,8 @@ class HypothesisTest:
 class Finding:
     """Which scheme is run, as far as it can be known, in one `sentence` and in numbers.
 
-    `sampling` is the very value the accountant takes; only the first three schemes have one, and none where
-    a record is there more than once. Numbers that were not found, or mean nothing for the scheme, are None:
+    `sampling` is the very value the accountant takes, where the scheme is one of those that have one; none
+    where a record is there more than once. Numbers that were not found, or mean nothing here, are None:
 
     * `records`: the size of the dataset that is drawn from;
     * `copies`: how often the most frequent record is among them, as far as the dataset's structure tells.

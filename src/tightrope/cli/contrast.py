@@ -11,6 +11,7 @@ from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import WORDS
 from tightrope.cli.sentences import short
+from tightrope.cli.shuffled import SHUFFLED, contrast_shuffle
 from tightrope.cli.terminal import Page
 from tightrope.numerics.text import write_number
 from tightrope.report.words import spell
@@ -41,10 +42,11 @@ def contrast(
     with long_work() as work:
         asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
         table = work.finish(lambda: contrasting.contrast(run, **asked), _in_short)
+        shuffled = [] if form.brief else work.finish(lambda: contrast_shuffle(question, table, by))
     if form.brief:
         print_brief([table.verdict])
     else:
-        _print(question, by, table, work, form)
+        _print(question, by, table, shuffled, work, form)
     work.end()
 
 
@@ -56,11 +58,17 @@ def _in_short(quick: contrasting.Contrast) -> str:
 
 
 def _print(
-    question: opt.RunOptions, by: Certified, table: contrasting.Contrast, work: LongWork, form: Form
+    question: opt.RunOptions,
+    by: Certified,
+    table: contrasting.Contrast,
+    shuffled: Sequence[contrasting.ContrastRow],
+    work: LongWork,
+    form: Form,
 ) -> None:
     """Print the verdict with the table, in words or as JSON."""
     claimed = table.claimed
-    shown = table.rows if form.why or form.json else _pick_rows(table)
+    rows = [*table.rows, *shuffled]
+    shown = rows if form.why or form.json else _pick_rows(table, rows)
     theorems = show.find_theorems(epsilon for row in shown for epsilon in row.epsilons)
     if form.json:
         answer = {
@@ -70,7 +78,7 @@ def _print(
             "claimed": None
             if claimed is None
             else {"sampling": spell(claimed[0]), "relation": str(claimed[1])},
-            "rows": [_contrast_object(row, table.deltas) for row in table.rows],
+            "rows": [_contrast_object(row, table.deltas) for row in rows],
             "verdict": table.verdict,
             "theorems": [show.theorem_object(theorem) for theorem in theorems],
         }
@@ -85,7 +93,9 @@ def _print(
     _show_contrast(page, table, shown, theorems, form)
 
 
-def _pick_rows(table: contrasting.Contrast) -> list[contrasting.ContrastRow]:
+def _pick_rows(
+    table: contrasting.Contrast, rows: Sequence[contrasting.ContrastRow]
+) -> list[contrasting.ContrastRow]:
     """The rows that people compare: what is claimed, and every other way to draw batches at this rate.
 
     Add and remove by themselves matter to who claims one of them.
@@ -94,7 +104,7 @@ def _pick_rows(table: contrasting.Contrast) -> list[contrasting.ContrastRow]:
     usual = RELATIONS.values() if relation in (ADD, REMOVE) else (ADD_OR_REMOVE, SUBSTITUTE)
     return [
         row
-        for row in table.rows
+        for row in rows
         if row.relation in usual and (row.sampling is not EveryRecord or sampling is EveryRecord)
     ]
 
@@ -120,6 +130,9 @@ def _show_contrast(
     else:
         page.table([["epsilon at most, at delta", *deltas, *ratio], *body], stacked=["", *named, *ratio])
     _show_effort(page, rows, form)
+    for note in table.rounded:
+        page.line("")
+        page.line(note)
     answered = [row for row in rows if row.refusal is None]
     reached_by = [f"{_name(row)}: {' or '.join(show.find_datasets(row.epsilons))}" for row in answered]
     show.show_refusals(page, [(_name(row), row.refusal) for row in rows])
@@ -149,7 +162,11 @@ def _name(row: contrasting.ContrastRow) -> str:
 def _uppers(row: contrasting.ContrastRow, order: Sequence[int]) -> list[str]:
     if row.refusal is not None:
         return ["refused"] * len(order)
-    return [short(row.epsilons[i].upper, up=True) for i in order]
+    uppers = [short(row.epsilons[i].upper, up=True) for i in order]
+    if row.sampling is not SHUFFLED:
+        return uppers
+    lowers = (short(row.epsilons[i].lower, up=False) for i in order)  # far below: no theorem amplifies
+    return [f"{upper} (at least {lower})" for upper, lower in zip(uppers, lowers, strict=True)]
 
 
 def _ratio(table: contrasting.Contrast, row: contrasting.ContrastRow) -> list[str]:

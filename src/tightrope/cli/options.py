@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, assert_never
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
@@ -14,6 +14,10 @@ from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import find_accountant
 from tightrope.cli.numbers import read_exactly, read_number, read_numbers, read_points, read_whole
 from tightrope.cli.refusals import Misused
+from tightrope.cli.samplings import RATED_IN_RECORDS, read_sampling
+from tightrope.cli.samplings import SHUFFLE as SHUFFLE
+from tightrope.cli.samplings import refuse as refuse
+from tightrope.cli.samplings import require as require
 from tightrope.engines.draws.tilts import Drawing
 from tightrope.numerics import check
 from tightrope.numerics.confidence import Interval
@@ -21,8 +25,8 @@ from tightrope.numerics.text import write_number
 from tightrope.setting.effort import Effort
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.setting.training import as_typed, count_steps, tell_steps
+from tightrope.setting.sampling import Sampling
+from tightrope.setting.training import Training, as_typed, count_steps, tell_batches, tell_steps
 
 T = TypeVar("T")
 
@@ -30,8 +34,6 @@ QUESTION = Group("What is run", sort_key=1)
 ANSWER = Group("What is asked", sort_key=2)
 SIMULATION = Group("How monte-carlo draws", sort_key=3)
 INTEGERS = Group("How exact counts", sort_key=4)
-
-SHUFFLE = "shuffle"
 
 Number = Parameter(converter=read_number, n_tokens=1)
 Whole = Parameter(converter=read_whole, n_tokens=1)
@@ -59,8 +61,15 @@ def flag(text: str, group: Group = ANSWER, name: str | None = None) -> Parameter
 
 Deltas = Annotated[list[float], Numbers, about("Failure probabilities, one or several.", ANSWER)]
 Epsilons = Annotated[list[float], Numbers, about("Privacy losses, one or several.", ANSWER)]
-SamplingName = Literal["poisson", "without-replacement", "every-record"]
-AnySampling = Literal["poisson", "without-replacement", "every-record", "shuffle"]
+SamplingName = Literal[
+    "poisson",
+    "without-replacement",
+    "balls-in-bins",
+    "random-allocation",
+    "truncated-poisson",
+    "every-record",
+]
+AnySampling = Literal[SamplingName, "shuffle"]
 RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
 WhichRelation = Annotated[
     RelationName, about("Which datasets count as neighbours. There is no default.", QUESTION, "--relation")
@@ -122,37 +131,28 @@ class SamplingOptions:
 
     sampling: Annotated[AnySampling, WhichSampling]
     records: Records = None
-    batch: Annotated[MaybeWhole, about("Records in a batch; for poisson, on average.")] = None
+    batch: Annotated[MaybeWhole, about("Records in a batch; where sizes vary, on average.")] = None
     rate: Annotated[
         float | Fraction | None,
         Exactly,
         about("For poisson, in place of records and batch: the probability that a record joins."),
     ] = None
+    batches: Annotated[
+        MaybeWhole, about("For balls-in-bins, in place of records and batch: the batches of one pass.")
+    ] = None
+    chosen: Annotated[MaybeWhole, about("For random-allocation: how many of them a record takes.")] = None
+    at_most: Annotated[MaybeWhole, about("For truncated-poisson: records that a batch keeps.")] = None
 
     @property
     def stated_sampling(self) -> Sampling:
         """The sampling, given exactly its own options."""
-        of = f"--sampling {self.sampling}"
-        match self.sampling:
-            case "without-replacement":
-                refuse(of, "draws batches of fixed size: use --batch and --records", rate=self.rate)
-                batch, records = self._batch_of(of)
-                return WithoutReplacement(batch=batch, population=records)
-            case "poisson":
-                return self._poisson(of)
-            case "every-record":
-                advice = "uses all records in every step: leave it out, or choose another --sampling"
-                whole = self.batch if self.batch != self.records else None
-                refuse(of, advice, rate=self.rate, batch=whole)
-                return EveryRecord()
-            case "shuffle":
-                raise Misused(NOT_SHUFFLED)
-        assert_never(self.sampling)
+        names = ("records", "batch", "rate", "batches", "chosen", "at_most")
+        return read_sampling(self.sampling, {name: getattr(self, name) for name in names})
 
     @property
     def rate_in_records(self) -> bool:
         """Whether the rate is that of so many records, which the line about the training tells."""
-        return self.sampling == Poisson.spelling and self.batch is not None
+        return self.batch is not None and self.sampling in RATED_IN_RECORDS
 
     @property
     def mapping(self) -> str | None:
@@ -160,33 +160,11 @@ class SamplingOptions:
         told, sampling = [], self.stated_sampling
         if isinstance(self, LengthOptions) and self.epochs is not None:
             told.append(tell_steps(as_typed(self.epochs), sampling))
-        if self.rate_in_records:
-            told.append(f"each record joins a batch with probability {self.batch}/{self.records}")
+        if self.rate_in_records and self.records is not None:
+            plan = Training(records=self.records, batch=self.batch, epochs=1, sampling=sampling)
+            told.append(tell_batches(plan))
         said = "; ".join(told)
         return f"{said[0].upper()}{said[1:]}." if said else None
-
-    def _poisson(self, of: str) -> Poisson:
-        if self.rate is None and (self.batch is not None or self.records is not None):
-            batch, records = self._batch_of(of)
-            if batch > records:
-                raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
-            return Poisson(rate=Fraction(batch, records))
-        advice = "joins records with the probability of --rate: leave out one of them"
-        refuse(of, advice, batch=self.batch, records=self.records)
-        rate: Any = require(of, "for example --rate 0.001", rate=self.rate)
-        return Poisson(rate=rate)
-
-    def _batch_of(self, of: str) -> tuple[int, int]:
-        example = "for example --records 60000 --batch 256"
-        records = require(of, example, records=self.records)
-        return require(of, example, batch=self.batch), records
-
-
-NOT_SHUFFLED = (
-    "--sampling shuffle: no step of a shuffle is drawn by itself, so this question has no certified answer. "
-    "tightrope epsilon --sampling shuffle prints the bounds that are proved; to be accounted tightly, draw "
-    "batches by poisson, as docs/training.md shows, and ask with --sampling poisson"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,22 +223,6 @@ def refuse_both_lengths(epochs: float | Fraction, steps: int | None) -> None:
     """Refuse steps beside epochs."""
     of = f"--epochs {write_number(epochs)}"
     refuse(of, "says how long the training is: leave out one of them", steps=steps)
-
-
-def require(of: str, example: str, **option: T | None) -> T:
-    """Give the value of the option that must be there."""
-    ((name, value),) = option.items()
-    if value is None:
-        raise Misused(f"--{name} is missing: {of} needs it, {example}")
-    return value
-
-
-def refuse(of: str, remedy: str, **options: object) -> None:
-    """Refuse options that must not be there."""
-    for name, value in options.items():
-        if value is not None:
-            text = f"{value:.12g}" if isinstance(value, float) else f"{value}"
-            raise Misused(f"--{name} {text} contradicts {of}, which {remedy}")
 
 
 # Who answers

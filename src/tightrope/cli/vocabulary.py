@@ -37,6 +37,12 @@ _OPTIONS = {
     "--num-records": "--records",
     "--batch-size": "--batch",
     "--expected-batch-size": "--batch",
+    "--bins": "--batches",
+    "--num-bins": "--batches",
+    "--num-selected": "--chosen",
+    "--truncated-batch-size": "--at-most",
+    "--max-batch-size": "--at-most",
+    "--cap": "--at-most",
     "--num-epochs": "--epochs",
     "--epoch": "--epochs",
     "--num-steps": "--steps",
@@ -58,6 +64,7 @@ _SAID = {
     "--noise-scale": "the noise multiplier: the scale of the noise divided by the clipping norm",
     "--q": "the sampling rate: the probability that a record joins a batch",
     "--n": "the number of records in the dataset",
+    "--max-batch-size": "the records that a batch keeps at most, chosen at random among those that joined",
 }
 _EXPLAINED_OPTIONS = {
     "--clip": "noise is stated relative to the clipping norm, so the norm itself plays no part: leave it out",
@@ -73,13 +80,22 @@ _EXPLAINED_OPTIONS |= {
     "--alphas": _EXPLAINED_OPTIONS["--orders"],
     "--learning-rate": _EXPLAINED_OPTIONS["--lr"],
     "--lrate": _EXPLAINED_OPTIONS["--lr"],
-    "--batches": "say how long the training is by --steps or --epochs, and how large a batch is by --batch",
-    "--num-batches": "say how long the training is by --steps or --epochs",
+    "--num-batches": "say how long the training is by --steps or --epochs; the batches among which records "
+    "choose in each pass are --batches",
 }
 
 _SAMPLINGS = {
     "poisson-sampling": "poisson",
     "wor": "without-replacement",
+    "balls-and-bins": "balls-in-bins",
+    "bins": "balls-in-bins",
+    "1-of-t": "balls-in-bins",
+    "one-of-t": "balls-in-bins",
+    "allocation": "random-allocation",
+    "k-of-t": "random-allocation",
+    "truncated": "truncated-poisson",
+    "poisson-truncated": "truncated-poisson",
+    "capped-poisson": "truncated-poisson",
     "shuffled": "shuffle",
     "shuffling": "shuffle",
     "full": "every-record",
@@ -121,11 +137,6 @@ _EXPLAINED_VALUES = {
         **dict.fromkeys(("fixed", "fixed-size", "fixed-batch", "uniform", "random"), _FIXED),
         "with-replacement": "batches with replacement have no certified sampling; record what your loader "
         "draws and ask tightrope audit, or draw by poisson or without-replacement",
-        **dict.fromkeys(
-            ("balls-in-bins", "random-allocation", "allocation"),
-            "batches that each record chooses by itself have no certified sampling yet; record what your "
-            "loader draws and ask tightrope audit for the bounds that are proved, or draw by poisson",
-        ),
     },
 }
 
@@ -213,7 +224,7 @@ _ASKS_EPSILON = ("delta", "noise", "steps", "rate")
 _ASKS_RUN = (*_ASKS_RELATION, "contrast")
 _WHY = {
     "--sampling": "the guarantee depends on how batches are drawn: "
-    "pass poisson, without-replacement, every-record or shuffle",
+    "pass poisson, without-replacement, balls-in-bins, every-record or shuffle",
     "--relation": "the guarantee depends on who counts as a neighbour: "
     "pass add-or-remove or substitute (add and remove are one direction each)",
     "--noise": "pass the noise multiplier, noise scale / clipping norm, for example --noise 0.8",
@@ -224,6 +235,10 @@ _WHY = {
     "or --records 60000 --batch 256",
     "--batch": "pass the number of records in a batch, for example --batch 256",
     "--records": "pass the size of the dataset, for example --records 60000",
+    "--batches": "pass how many batches a pass has, for example --batches 1000, "
+    "or --records 60000 --batch 256",
+    "--chosen": "pass how many batches of a pass a record takes, for example --chosen 5",
+    "--at-most": "pass how many records a batch keeps, for example --at-most 300",
     "--delta": "pass the failure probability you accept, for example --delta 1e-6",
     "--epsilon": "pass the privacy loss you accept, for example --epsilon 1",
     "--effort": "pass quick or tight",
@@ -268,14 +283,30 @@ def _find_missing_sampling(command: str, given: Mapping[str, str]) -> list[str]:
     needed = ["--sampling"]
     if command == "rate":
         needed += ["--records"] * (sampling == "without-replacement" or "--epochs" in given)
-    elif sampling in ("without-replacement", "shuffle"):
-        needed += ["--records", "--batch"]
-    elif sampling == "poisson":
-        in_records = {"--records", "--batch"} & set(given)
-        needed += ["--records", "--batch"] if in_records and "--rate" not in given else ["--rate"]
+    else:
+        needed += _find_missing_numbers(sampling, given)
     if command != "steps" and "--epochs" not in given:
         needed.append("--steps")
     return needed
+
+
+def _find_missing_numbers(sampling: str, given: Mapping[str, str]) -> list[str]:
+    """What a sampling is stated by: the rate or the batches, or records and the batch that make them."""
+    in_batches = "--batch" in given
+    match sampling:
+        case "without-replacement" | "shuffle":
+            return ["--records", "--batch"]
+        case "poisson":
+            in_records = (in_batches or "--records" in given) and "--rate" not in given
+            return ["--records", "--batch"] if in_records else ["--rate"]
+        case "truncated-poisson":
+            return ["--records", *(["--batch"] if in_batches else ["--rate"]), "--at-most"]
+        case "balls-in-bins":
+            in_records = in_batches and "--batches" not in given
+            return ["--records", "--batch"] if in_records else ["--batches"]
+        case "random-allocation":
+            return ["--batches", "--chosen"]
+    return []
 
 
 def tell_missing(options: list[str], lacking: str = "is missing") -> str:

@@ -64,14 +64,14 @@ _INSTEAD = {
     ),
     dp_event.DiscreteLaplaceDpEvent: _PLD_ANSWERS,
     dp_event.MixtureOfGaussiansDpEvent: _PLD_ANSWERS,
-    dp_event.TruncatedSubsampledGaussianDpEvent: _PLD_ANSWERS,
     dp_event.SingleEpochTreeAggregationDpEvent: _RDP_ANSWERS,
     dp_event.RepeatAndSelectDpEvent: _RDP_ANSWERS,
     dp_event.ZCDpEvent: f"It bounds moments and names no mechanism: compose the mechanism. {_RDP_ANSWERS}",
 }
 _KNOWN = (
     "Known are NoOpDpEvent, NonPrivateDpEvent, GaussianDpEvent, LaplaceDpEvent, RandomizedResponseDpEvent, "
-    "PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, ComposedDpEvent and SelfComposedDpEvent."
+    "PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, TruncatedSubsampledGaussianDpEvent, "
+    "ComposedDpEvent and SelfComposedDpEvent."
 )
 
 
@@ -186,12 +186,21 @@ def read_release(release: dp_event.DpEvent, relation: Relation, unit: NoiseUnit)
     if kind is dp_event.PoissonSampledDpEvent:
         rate = _unwrap(release.sampling_probability)
         return _read_noise(_merge_releases(release, relation), Poisson(rate=rate), relation, unit)
+    sampling: Sampling
     if kind is dp_event.SampledWithoutReplacementDpEvent:
         # The dataset may lose a record or gain one; its own size makes the larger rate of the two, which is
         # the worse.
         batch, population = _unwrap(release.sample_size), _unwrap(release.source_dataset_size)
         sampling = WithoutReplacement(batch=batch, population=population)
         return _read_noise(_merge_releases(release, relation), sampling, relation, unit)
+    if kind is dp_event.TruncatedSubsampledGaussianDpEvent:
+        # dp_accounting lets dataset_size - 1 others compete with the record: it counts the larger dataset
+        sampling = TruncatedPoisson(
+            rate=_unwrap(release.sampling_probability),
+            at_most=_unwrap(release.truncated_batch_size),
+            population=_unwrap(release.dataset_size),
+        )
+        return _read_noise(dp_event.GaussianDpEvent(release.noise_multiplier), sampling, relation, unit)
     raise NoTheorem(f"{kind.__name__}: no step of a run is such a release", _INSTEAD.get(kind, _KNOWN))
 
 
@@ -306,6 +315,9 @@ def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
             return dp_event.PoissonSampledDpEvent(_as_float(rate=sampling.exact_rate), event)
         case WithoutReplacement():
             return dp_event.SampledWithoutReplacementDpEvent(sampling.population, sampling.batch, event)
+        case TruncatedPoisson(population=size, at_most=most) if type(event) is dp_event.GaussianDpEvent:
+            rate, noise = _as_float(rate=sampling.exact_rate), event.noise_multiplier
+            return dp_event.TruncatedSubsampledGaussianDpEvent(size, rate, most, noise)
         case TruncatedPoisson() | BallsInBins() | RandomAllocation():
             remedy = "Account it here; events are for the samplings that both libraries know."
             raise InvalidSetting("sampling", sampling, "have an event of its own", remedy)

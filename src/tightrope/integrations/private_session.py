@@ -58,7 +58,7 @@ class PrivateSession:
         log_every: int = 100,
     ) -> None:
         if not isinstance(sampler, Passes):
-            must = "be a PoissonSampler or a WithoutReplacementSampler"
+            must = "be one of tightrope.samplers, such as a PoissonSampler"
             raise InvalidSetting("sampler", sampler, must, "What other samplers draw is not known.")
         if isinstance(sampler, Share) and sampler.ranks > 1:
             remedy = (

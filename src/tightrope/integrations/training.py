@@ -15,10 +15,11 @@ from tightrope.audit.finding import Finding
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.steps.checks import CheckedStep, StepChecks, StepVerdict
 from tightrope.audit.steps.draws import HandedBatch
-from tightrope.audit.steps.summary import StepsSummary, apply_steps
+from tightrope.audit.steps.summary import StepsSummary, apply_steps, forget_passes
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.torch_inputs import HandedTensors, list_tensors
 from tightrope.integrations.torch_loaders import listen, why_blind
+from tightrope.samplers.sampler import Passes
 
 OnStep = Callable[[CheckedStep], None]
 FRESH_BATCH = "be taken on one fresh batch of the loader that is accounted"
@@ -43,6 +44,8 @@ class TrainingWatch:
         self._tensors = HandedTensors()
         self._whole: HandedBatch | None = None  # the batch of the only forward pass since the last gradients
         self._finding: Finding | None = None
+        self._loader: Any = None
+        self._drawn_before = 0
         self._handles: list[Any] = []
         self._depth = 0  # of calls of the model that have not returned
 
@@ -51,6 +54,8 @@ class TrainingWatch:
     def watch_loader(self, loader: Any) -> None:
         """See every batch that this very loader hands to the training loop, in its own process."""
         self._finding = inspect_loader(loader)
+        self._drawn_before = _count_drawn(loader)
+        self._loader = loader
         self.listen_to(loader)
 
     def listen_to(self, loader: Any) -> None:
@@ -188,7 +193,12 @@ class TrainingWatch:
         """How the batches that were trained on were drawn: known only if every step was seen."""
         if self._finding is None:
             raise InvalidSetting("loader", None, "be watched", "Call watch_loader(loader) before training.")
-        return apply_steps(self._finding, self.summary)
+        found, steps = apply_steps(self._finding, self.summary), self.summary.steps
+        drawn = _count_drawn(self._loader) - self._drawn_before
+        if drawn == steps and not self._drawn_before:
+            return found
+        all_drawn = f"{drawn:,} batches were drawn, and {self._drawn_before:,} before, for {steps:,} steps"
+        return forget_passes(found, f"But {all_drawn}: all of them must be accounted.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _watch_nothing, ()  # copies of a model copy its hooks, and what is done with them is not seen
@@ -224,6 +234,14 @@ class WatchedForward:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _plain_forward, (self._wrapper,)  # a copy of the wrapper calls the copy of the model
+
+
+def _count_drawn(loader: Any) -> int:
+    """How many batches the sampler of ours inside a loader has handed out; 0 where there is none."""
+    inside = getattr(loader, "batch_sampler", None)
+    while inside is not None and not isinstance(inside, Passes):
+        inside = getattr(inside, "sampler", None)
+    return 0 if inside is None else inside.drawn
 
 
 def _plain_forward(wrapper: Any) -> Any:

@@ -1,7 +1,9 @@
 """One batch from uniform bytes, with exactly the law that is accounted."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +11,10 @@ from numpy.typing import NDArray
 from tightrope.samplers.entropy import ByteSource
 
 Indices = NDArray[np.int64]
+Words = NDArray[np.integer[Any]]
 
 RECORDS_AT_ONCE = 1 << 20  # a megabyte stays in the cache; part of what a seed means, so never change it
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 MASK_UP_TO = 64  # a flag per record beats sorting until there are about this many records for each one drawn
 
 
@@ -56,6 +60,16 @@ def _join(records: int, rate: float | Fraction, draw: ByteSource) -> Indices:
     return np.flatnonzero(joins)  # still undecided after the last digit: U >= rate, so out
 
 
+def truncated_poisson_batch(
+    *, records: int, rate: float | Fraction, at_most: int, draw: ByteSource
+) -> Indices:
+    """A Poisson batch; of more than `at_most` records a uniform subset of that size, in ascending order."""
+    joined = poisson_batch(records=records, rate=rate, draw=draw)
+    if joined.size <= at_most:
+        return joined
+    return joined[without_replacement_batch(records=joined.size, batch=at_most, draw=draw)]
+
+
 def without_replacement_batch(*, records: int, batch: int, draw: ByteSource) -> Indices:
     """One of the subsets of exactly `batch` records, each equally likely, in ascending order.
 
@@ -95,7 +109,72 @@ def _uniform_below(bound: int, tries: int, draw: ByteSource) -> Indices:
 
     Reducing modulo the bound instead would favour the small values.
     """
+    return _words_below(bound, tries, draw).astype(np.int64)
+
+
+def _words_below(bound: int, tries: int, draw: ByteSource) -> Words:
+    """The same in the smallest type that holds them."""
     bits = (bound - 1).bit_length()
     size = next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
-    words = draw(tries * size).view(f"<u{size}") & ((1 << bits) - 1)
-    return words[words < bound].astype(np.int64)
+    words: Words = draw(tries * size).view(f"<u{size}") & ((1 << bits) - 1)
+    return words[words < bound]
+
+
+# Allocations: the records choose batches, and not the batches records.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BinnedRecords:
+    """Which records are in which of the batches of one pass: records in the order of their batches."""
+
+    order: Indices
+    batches: Words  # of the records in that order, ascending
+
+    def batch(self, place: int) -> Indices:
+        """The records of the batch at `place`, in ascending order."""
+        key = self.batches.dtype.type(place)  # of another type, all batches would be copied to compare
+        first, end = (np.searchsorted(self.batches, key, side=side) for side in _SIDES)
+        return self.order[first:end].copy()
+
+
+def allocate(*, records: int, batches: int, chosen: int, draw: ByteSource) -> BinnedRecords:
+    """Each record takes `chosen` different ones of `batches` batches, every such set equally likely.
+
+    Records choose independently of each other. For more than half of the batches the ones not taken are
+    chosen instead.
+    """
+    if chosen == 1:
+        taken = _exactly_below(batches, records, draw)
+    elif 2 * chosen <= batches:
+        taken = _choose_distinct(records, batches, chosen, draw).ravel()
+    else:
+        left_out = _choose_distinct(records, batches, batches - chosen, draw)
+        flags = np.ones((records, batches), dtype=np.bool_)
+        flags[np.arange(records)[:, None], left_out] = False
+        taken = np.nonzero(flags)[1]
+    order = np.argsort(taken, kind="stable")  # so records of one batch stay in ascending order
+    return BinnedRecords(order=order // chosen, batches=taken[order])
+
+
+def _exactly_below(bound: int, count: int, draw: ByteSource) -> Words:
+    """`count` independent uniform values below `bound`."""
+    found = _words_below(bound, count, draw)
+    while found.size < count:
+        found = np.concatenate([found, _words_below(bound, count - found.size, draw)])
+    return found
+
+
+def _choose_distinct(records: int, batches: int, chosen: int, draw: ByteSource) -> Indices:
+    """A row for each record: one of the subsets of `chosen` of `batches`, each equally likely.
+
+    The i-th value is uniform below batches - chosen + i + 1; where the row has it already, the largest value
+    possible takes its place, which the row cannot have. By induction over i every subset of the values
+    possible is equally likely.
+    """
+    rows = np.empty((records, chosen), dtype=np.int64)
+    for i in range(chosen):
+        largest = batches - chosen + i
+        value = _exactly_below(largest + 1, records, draw).astype(np.int64)
+        repeats = (rows[:, :i] == value[:, None]).any(axis=1)
+        rows[:, i] = np.where(repeats, largest, value)
+    return rows

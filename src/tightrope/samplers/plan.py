@@ -1,12 +1,15 @@
 """From a plan in records, batch and epochs to the sampler that draws it."""
 
 from tightrope.errors import Described, InvalidSetting
-from tightrope.samplers.schemes import PoissonSampler, WithoutReplacementSampler
-from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.samplers.allocations import BallsInBinsSampler
+from tightrope.samplers.schemes import PoissonSampler, TruncatedPoissonSampler, WithoutReplacementSampler
+from tightrope.setting.sampling import BallsInBins, Poisson, TruncatedPoisson, WithoutReplacement
 from tightrope.setting.training import Training, check_plan
 
+PlannedSampler = PoissonSampler | WithoutReplacementSampler | TruncatedPoissonSampler | BallsInBinsSampler
 
-def sampler_of(plan: Training, *, seed: int | None = None) -> PoissonSampler | WithoutReplacementSampler:
+
+def sampler_of(plan: Training, *, seed: int | None = None) -> PlannedSampler:
     """The sampler whose one pass is the whole of `plan`: its records, its sampling, all of its steps.
 
     A pass is the plan and not an epoch, because an epoch is rarely a whole number of batches: 30 passes of
@@ -26,5 +29,11 @@ def sampler_of(plan: Training, *, seed: int | None = None) -> PoissonSampler | W
             return WithoutReplacementSampler(
                 records=plan.records, batch=plan.batch, steps=plan.steps, seed=seed
             )
+        case TruncatedPoisson(exact_rate=rate, at_most=most):
+            return TruncatedPoissonSampler(
+                records=plan.records, rate=rate, at_most=most, steps=plan.steps, seed=seed
+            )
+        case BallsInBins(batches=batches):
+            return BallsInBinsSampler(records=plan.records, batches=batches, steps=plan.steps, seed=seed)
     drawn, remedy = Described(str(plan).removesuffix(".")), "Nothing is drawn at random: take every record."
     raise InvalidSetting("plan", drawn, "draw its batches", remedy)

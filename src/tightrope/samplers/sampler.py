@@ -1,5 +1,6 @@
 """Numbered batches, each handed out once and counted, whole or shared among ranks."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,20 +10,13 @@ from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
 from tightrope.samplers.entropy import ByteSource, check_seed, digest_seed, seeded_bytes, system_bytes
+from tightrope.samplers.pieces import PaddedBatch, Piece, cut_batches, pad_batches
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.plain import plain_setting, read_exactly
 from tightrope.setting.run import MOST_STEPS, Run, Step
-from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.setting.sampling import Sampling
 
 MOST_RECORDS = 2**62  # indices are 64-bit numbers
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Piece:
-    """A part of a logical batch that fits into memory; add noise and step after the one that `ends_step`."""
-
-    indices: Indices
-    ends_step: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +43,7 @@ class Passes(ABC):
 
     @property
     @abstractmethod
-    def sampling(self) -> Poisson | WithoutReplacement:
+    def sampling(self) -> Sampling:
         """How the global batch of one step is drawn: the value the accountant takes."""
 
     @property
@@ -75,6 +69,11 @@ class Passes(ABC):
         Never divide by the size of the batch that was drawn. It depends on the records, is released without
         noise that way, and is 0 now and then.
         """
+
+    @property
+    @abstractmethod
+    def ample_batch(self) -> int:
+        """A size that batches exceed once in 10^12 times at most."""
 
     @abstractmethod
     def batch_at(self, number: int) -> Indices:
@@ -115,14 +114,17 @@ class Passes(ABC):
         same.
         """
         remedy = "It is the number of records that fit into memory."
-        return self._pieces(check.whole(least=1, remedy=remedy, most=most))
+        return cut_batches(self, check.whole(least=1, remedy=remedy, most=most))
 
-    def _pieces(self, most: int) -> Iterator[Piece]:
-        for batch in self:
-            last = max(0, (len(batch) - 1) // most * most)  # where the last piece starts
-            for start in range(0, last, most):
-                yield Piece(indices=batch[start : start + most], ends_step=False)
-            yield Piece(indices=batch[last:], ends_step=True)
+    def padded(self, *, to: int | None = None) -> Iterator[PaddedBatch]:
+        """One pass in batches of one physical size, as compilers want them: `to`, or else `ample_batch`.
+
+        Padding changes nothing about privacy. A batch that does not fit is refused: to drop a record would be
+        another sampling than the one accounted.
+        """
+        size = self.ample_batch if to is None else to
+        size = check.whole(least=1, remedy="It is the size that all batches get.", to=size)
+        return pad_batches(self, size, ample=self.ample_batch)
 
     def __len__(self) -> int:
         return self.steps
@@ -147,8 +149,12 @@ class Sampler(Passes):
         self._shares: dict[int, Share] = {}
 
     @abstractmethod
-    def _draw(self, source: ByteSource) -> Indices:
-        """One batch made of these bytes."""
+    def _draw(self, number: int) -> Indices:
+        """Batch `number`, made of the bytes that `_bytes_of` gives."""
+
+    def _bytes_of(self, number: int) -> ByteSource:
+        """The bytes of draw `number`: those of the seed, or fresh ones of the operating system."""
+        return system_bytes if self._seed is None else seeded_bytes(seed=self._seed, number=number)
 
     @property
     def _scheme(self) -> dict[str, object]:
@@ -162,6 +168,16 @@ class Sampler(Passes):
         """The number of batches handed out so far, through any share: the number of the next one."""
         return max([self._next, *(share.drawn for share in self._shares.values())])
 
+    @property
+    def ample_batch(self) -> int:
+        """A size that batches exceed once in 10^12 times at most, if records join independently of others.
+
+        Bernstein's inequality: t more than expected have a chance of at most e^(-t^2 / (2 expected + 2t/3)).
+        """
+        expected, rarity = float(self.records * self.sampling.exact_rate), math.log(10**12)
+        more = rarity / 3 + math.sqrt(rarity**2 / 9 + 2 * expected * rarity)
+        return min(self.records, math.ceil(expected + more))
+
     def batch_at(self, number: int) -> Indices:
         """Batch `number`, counted from 0: a function of seed and number. It does not count as drawn."""
         if self._seed is None:
@@ -170,7 +186,7 @@ class Sampler(Passes):
         place = check.whole(remedy="Batches are counted from 0.", number=number)
         if place >= MOST_STEPS:
             raise InvalidSetting("number", number, f"be below {MOST_STEPS:.0e}", _TOO_MANY)
-        return self._draw(seeded_bytes(seed=self._seed, number=place))
+        return self._draw(place)
 
     def share(self, *, rank: int, ranks: int) -> "Share":
         """The part of each global batch for one rank; from then on only shares hand out batches.
@@ -213,10 +229,14 @@ class Sampler(Passes):
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Go on with the batch after the last one handed out by the sampler that gave `state`."""
-        drawn = self._check_state(state)
+        drawn = self._resume_after(self._check_state(state))
         self._next = drawn
         for share in self._shares.values():
             share._next = drawn
+
+    def _resume_after(self, drawn: int) -> int:
+        """The number of the next batch of a run that has drawn so many."""
+        return drawn
 
     def _state(self, drawn: int) -> dict[str, object]:
         return {**self._scheme, "steps": self.steps, "seed": self._seed, "drawn": drawn}
@@ -253,7 +273,7 @@ class Sampler(Passes):
             raise InvalidSetting("the sampler", self, must, remedy)
         number = self._next
         self._next += 1  # first: a batch that fails half-way is counted, and not drawn again
-        return self._draw(system_bytes) if self._seed is None else self.batch_at(number)
+        return self._draw(number)
 
     def __repr__(self) -> str:
         scheme = {name: read_exactly(value) for name, value in self._scheme.items() if name != "kind"}
@@ -291,7 +311,7 @@ class Share(Passes):
         return self._ranks
 
     @property
-    def sampling(self) -> Poisson | WithoutReplacement:
+    def sampling(self) -> Sampling:
         """How the global batch is drawn."""
         return self._sampler.sampling
 
@@ -299,6 +319,11 @@ class Share(Passes):
     def expected_batch(self) -> float:
         """The expected size of the global batch: divide the sum over all ranks by it."""
         return self._sampler.expected_batch
+
+    @property
+    def ample_batch(self) -> int:
+        """A size that shares exceed once in 10^12 times at most."""
+        return -(-self._sampler.ample_batch // self._ranks)
 
     def batch_at(self, number: int) -> Indices:
         """The part of batch `number` for this rank, counted from 0. It does not count as drawn."""

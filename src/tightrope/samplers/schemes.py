@@ -1,12 +1,18 @@
-"""The two schemes: batches that each record joins by its own coin, and batches of a fixed size."""
+"""Batches drawn afresh at each step: each record joins by its own coin, or a batch has a fixed size."""
 
 from fractions import Fraction
 from typing import final
 
-from tightrope.samplers.draws import Indices, poisson_batch, without_replacement_batch
-from tightrope.samplers.entropy import ByteSource
+from scipy import special
+
+from tightrope.samplers.draws import (
+    Indices,
+    poisson_batch,
+    truncated_poisson_batch,
+    without_replacement_batch,
+)
 from tightrope.samplers.sampler import Sampler
-from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.setting.sampling import Poisson, TruncatedPoisson, WithoutReplacement
 
 
 @final
@@ -41,8 +47,63 @@ class PoissonSampler(Sampler):
         """rate * records: divide the noisy sum of gradients by it, whatever the size of the batch drawn."""
         return float(self._sampling.exact_rate * self.records)
 
-    def _draw(self, source: ByteSource) -> Indices:
-        return poisson_batch(records=self.records, rate=self._sampling.exact_rate, draw=source)
+    def _draw(self, number: int) -> Indices:
+        return poisson_batch(
+            records=self.records, rate=self._sampling.exact_rate, draw=self._bytes_of(number)
+        )
+
+
+@final
+class TruncatedPoissonSampler(Sampler):
+    """Poisson batches of which a uniformly random subset of `at_most` is kept where more records joined.
+
+    No batch is larger, as accelerators want it. The other arguments are those of `PoissonSampler`.
+
+    >>> sampler = TruncatedPoissonSampler(records=1000, rate=0.05, at_most=60, steps=20)
+    >>> sampler.sampling, max(len(batch) for batch in sampler) <= 60
+    (TruncatedPoisson(rate=0.05, at_most=60, population=1000), True)
+    """
+
+    def __init__(
+        self,
+        *,
+        records: int,
+        rate: float | Fraction,
+        at_most: int,
+        steps: int,
+        seed: int | None = None,
+        drawn: int = 0,
+    ) -> None:
+        super().__init__(records=records, steps=steps, seed=seed, drawn=drawn)
+        self._sampling = TruncatedPoisson(rate=rate, at_most=at_most, population=self.records)
+
+    @property
+    def sampling(self) -> TruncatedPoisson:
+        """The value the accountant takes; its population is the number of records."""
+        return self._sampling
+
+    @property
+    def expected_batch(self) -> float:
+        """The mean of the smaller of `at_most` and the number that joins, to float precision.
+
+        min(X, m) has the mean n q P(X' < m - 1) + m P(X >= m), where X' has one record fewer to count.
+        """
+        n, q, most = self.records, self._sampling.rate, self._sampling.at_most
+        if most >= n:
+            return float(self._sampling.exact_rate * n)
+        larger = float(special.bdtrc(most - 1, n, q))
+        fewer = float(special.bdtr(most - 2, n - 1, q)) if most > 1 else 0.0
+        return n * q * fewer + most * larger
+
+    @property
+    def ample_batch(self) -> int:
+        """`at_most`, or less where so many hardly ever join."""
+        return min(self._sampling.at_most, super().ample_batch)
+
+    def _draw(self, number: int) -> Indices:
+        rate, most = self._sampling.exact_rate, self._sampling.at_most
+        source = self._bytes_of(number)
+        return truncated_poisson_batch(records=self.records, rate=rate, at_most=most, draw=source)
 
 
 @final
@@ -68,9 +129,15 @@ class WithoutReplacementSampler(Sampler):
         return self._sampling
 
     @property
+    def ample_batch(self) -> int:
+        """The batch size."""
+        return self._sampling.batch
+
+    @property
     def expected_batch(self) -> float:
         """The batch size: the number to divide the noisy sum of gradients by, on every rank."""
         return self._sampling.batch
 
-    def _draw(self, source: ByteSource) -> Indices:
+    def _draw(self, number: int) -> Indices:
+        source = self._bytes_of(number)
         return without_replacement_batch(records=self.records, batch=self._sampling.batch, draw=source)

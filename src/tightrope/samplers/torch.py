@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.errors import Described, InvalidSetting
 from tightrope.extras import MissingExtra
 from tightrope.samplers.sampler import Passes
-from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.setting.sampling import Sampling
 
 try:
     import torch
@@ -31,7 +31,7 @@ class BatchSampler(TorchSampler[list[int]]):
 
     def __init__(self, sampler: Passes, *, dataset: Sized | None = None) -> None:
         if not isinstance(sampler, Passes):
-            must = "be a PoissonSampler, a WithoutReplacementSampler or a share of one"
+            must = "be one of tightrope.samplers, such as a PoissonSampler, or a share of one"
             raise InvalidSetting("sampler", sampler, must, "What other samplers draw is not known.")
         super().__init__()
         self._sampler = sampler
@@ -44,7 +44,7 @@ class BatchSampler(TorchSampler[list[int]]):
         return self._sampler
 
     @property
-    def sampling(self) -> Poisson | WithoutReplacement:
+    def sampling(self) -> Sampling:
         """How the global batch of one step is drawn: the value the accountant takes."""
         return self._sampler.sampling
 

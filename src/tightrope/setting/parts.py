@@ -9,7 +9,14 @@ from tightrope.setting.given import given_names
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS
 from tightrope.setting.plain import read_exactly, spell
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, Sampling
+from tightrope.setting.sampling import (
+    SAMPLING_SPELLINGS,
+    BallsInBins,
+    Poisson,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 from tightrope.setting.tables import Table, place_refusals
 from tightrope.setting.training import SHUFFLES, Training, as_sampling_kind, as_typed, count_steps
 
@@ -23,10 +30,15 @@ _EXAMPLES = {
     "at_most": "300",
     "population": "50000",
     "records": "50000",
+    "at_most": "80",
+    "batches": "1000",
+    "chosen": "5",
     "steps": "10000",
     "epochs": "10",
 }
 _SHORT = {"noise": "noise_multiplier", "truth": "truth_probability"}  # as the command line says it
+_OWN_NAMES = {"records": "population"}
+_IN_RECORDS = (Poisson, WithoutReplacement, BallsInBins)  # which records and batch say all about
 PART_KEYS = ("mechanism", "sampling", *_EXAMPLES, *_SHORT)
 
 
@@ -78,10 +90,18 @@ def sampling_keys(sampling: type[Sampling], stated: Collection[str]) -> tuple[st
 
     >>> sampling_keys(SAMPLING_SPELLINGS["poisson"], ["batch"])
     ('records', 'batch')
+    >>> sampling_keys(SAMPLING_SPELLINGS["truncated-poisson"], ["rate", "records"])
+    ('rate', 'at_most', 'records')
     """
     own = given_names(sampling)
     in_records = "records" in stated or ("batch" in stated and "batch" not in own)
-    return ("records", "batch") if own and in_records and "rate" not in stated else own
+    if sampling is TruncatedPoisson:
+        if in_records and "rate" not in stated:
+            return "records", "batch", "at_most"
+        return "rate", "at_most", "records" if "records" in stated else "population"
+    if not in_records or sampling not in _IN_RECORDS or {"rate", "batches"} & {*own} & {*stated}:
+        return own
+    return "records", "batch"
 
 
 def length_key(stated: Collection[str]) -> str:
@@ -104,11 +124,16 @@ def _spell_out(table: Table) -> Table:
 def _read_length(kind: type[Sampling], values: Mapping[str, Any]) -> tuple[Sampling, Any]:
     """The sampling and the number of steps."""
     names = sampling_keys(kind, values)
-    if "records" in names:
-        planned: dict[str, Any] = {name: values[name] for name in names}
-        plan = Training(**planned, epochs=values.get("epochs", 1), sampling=kind)
-        return plan.sampling, plan.steps if "epochs" in values else values["steps"]
-    sampling: Sampling = kind(**{name: values[name] for name in names})
+    if "records" in names and "batch" in names:
+        drawn: type[Sampling] = Poisson if kind is TruncatedPoisson else kind
+        plan = Training(
+            records=values["records"], batch=values["batch"], epochs=values.get("epochs", 1), sampling=drawn
+        )
+        sampling = plan.sampling
+        if kind is TruncatedPoisson:
+            sampling = kind(rate=sampling.exact_rate, at_most=values["at_most"], population=values["records"])
+        return sampling, plan.steps if "epochs" in values else values["steps"]
+    sampling = kind(**{_OWN_NAMES.get(name, name): values[name] for name in names})
     if length_key(values) == "steps":
         return sampling, values["steps"]
     remedy = "Pass how often the training goes through the dataset."

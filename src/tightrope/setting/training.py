@@ -28,9 +28,9 @@ SHUFFLES = ("shuffle", "shuffled", "shuffling")
 class Training:
     """`epochs` passes over `records` records in batches of `batch`, or about so many where sizes vary.
 
-    `sampling` says how batches are drawn: `Poisson`, `WithoutReplacement` or `EveryRecord`, or the printed
-    name of one. It then holds the sampling itself, whose rate batch / records is exact. `steps` is
-    epochs * records / batch, rounded up. For full batches leave out `batch`.
+    `sampling` says how batches are drawn: `Poisson`, `WithoutReplacement`, `BallsInBins` or `EveryRecord`, or
+    the printed name of one. It then holds the sampling itself, whose rate batch / records is exact; bins are
+    records / batch, rounded up. `steps` is epochs / rate, rounded up. For full batches leave out `batch`.
 
     >>> plan = Training(records=60_000, batch=256, epochs=30, sampling=Poisson)
     >>> plan.sampling, plan.steps
@@ -76,16 +76,7 @@ class Training:
             raise InvalidSetting("batch", size, "hold every record under {EveryRecord}", remedy)
         remedy = "Pass how often the training goes through the dataset, for example {epochs=30}."
         check.positive(remedy=remedy, epochs=self.epochs)
-        drawn: Sampling = EveryRecord()
-        if kind is Poisson:
-            drawn = Poisson(rate=Fraction(size, records))
-        elif kind is WithoutReplacement:
-            drawn = WithoutReplacement(batch=size, population=records)
-        elif kind is BallsInBins:
-            drawn = BallsInBins(batches=math.ceil(Fraction(records, size)))
-        elif kind in (TruncatedPoisson, RandomAllocation):
-            remedy = "Name another sampling, or write Step(mechanism, sampling) * steps."
-            raise InvalidSetting("sampling", self.sampling, "follow from {records} and {batch}", remedy)
+        drawn = _draw_batches(kind, self.sampling, batch=size, records=records)
         if isinstance(self.sampling, kind) and self.sampling != drawn:
             must, remedy = f"draw {size:,} of {records:,} records", "Pass its kind, or its printed name."
             raise InvalidSetting("sampling", self.sampling, must, remedy)
@@ -101,7 +92,7 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """epochs * records / batch, rounded up."""
+        """epochs * records / batch, or epochs * batches, rounded up."""
         return count_steps(self.exact_epochs, self.sampling.exact_rate)
 
     def step(self, mechanism: Mechanism | None = None, *, noise_multiplier: float | None = None) -> Step:
@@ -126,6 +117,8 @@ class Training:
         epochs = int(exact) if exact.denominator == 1 else self.epochs
         batch = "" if isinstance(self.sampling, EveryRecord) else f"batch={self.batch}, "
         kind = type(self.sampling).__name__
+        if isinstance(self.sampling, TruncatedPoisson):  # whose cap does not follow from the rest
+            kind = repr(self.sampling)
         return f"Training(records={self.records}, {batch}epochs={epochs!r}, sampling={kind})"
 
 
@@ -152,6 +145,23 @@ def as_sampling_kind(value: object) -> type[Sampling]:
     must = f"be one of {', '.join(f'{{{kind.__name__}}}' for kind in SAMPLING_SPELLINGS.values())}"
     remedy = "It says how batches are drawn: epsilon depends on it. There is no default."
     raise InvalidSetting("sampling", value, must, remedy)
+
+
+def _draw_batches(kind: type[Sampling], given: Any, *, batch: int, records: int) -> Sampling:
+    """The sampling of this kind whose batches hold so many of so many records, or about so many."""
+    if kind is Poisson:
+        return Poisson(rate=Fraction(batch, records))
+    if kind is WithoutReplacement:
+        return WithoutReplacement(batch=batch, population=records)
+    if kind is BallsInBins:
+        return BallsInBins(batches=math.ceil(Fraction(records, batch)))
+    if isinstance(given, TruncatedPoisson):
+        return TruncatedPoisson(rate=Fraction(batch, records), at_most=given.at_most, population=records)
+    if kind in (TruncatedPoisson, RandomAllocation):
+        remedy = "Pass the sampling itself." if kind is TruncatedPoisson else "Name another sampling."
+        steps = "Or write Step(mechanism, sampling) * steps."
+        raise InvalidSetting("sampling", given, "follow from {records} and {batch}", f"{remedy} {steps}")
+    return EveryRecord()
 
 
 def as_typed(value: Any) -> Fraction:

@@ -32,16 +32,17 @@ CHOICES: dict[str, Mapping[str, Any]] = {
     "sampling": SAMPLING_SPELLINGS,
     "effort": {effort.value: effort for effort in Effort},
 }
-WHOLE_KEYS = ("at_most", "batch", "population", "records", "steps", "draws", "seed")
+_ALLOCATED = ("at_most", "batches", "chosen")
+WHOLE_KEYS = ("batch", "population", "records", *_ALLOCATED, "steps", "draws", "seed")
 RUN_KEYS = (
     *("mechanism", "noise_multiplier", "truth_probability"),
-    *("sampling", "rate", "at_most", "batch", "population", "records", "steps", "epochs"),
+    *("sampling", "rate", "batch", "population", "records", *_ALLOCATED, "steps", "epochs"),
 )
 _DRAWING = ("draws", "confidence", "seed")
 CELL_KEYS = ("ask", "accountant", "relation", *RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
 ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
 COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
-NEW_COLUMNS = ("at_most", "records", "epochs")  # which older files lack, some or all
+LACKING_COLUMNS = (_ALLOCATED, ("records", *_ALLOCATED, "epochs"))  # of files that were written earlier
 TEXT_COLUMNS = (*CHOICES, "because", "error", "version")
 
 

@@ -14,7 +14,7 @@ from tightrope.extras import install_command
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.sweeps.cells import (
     COLUMNS,
-    NEW_COLUMNS,
+    LACKING_COLUMNS,
     TEXT_COLUMNS,
     WHOLE_KEYS,
     Key,
@@ -161,8 +161,8 @@ def _exists(path: Path) -> UnusableFile:
 def _check_columns(path: Path, found: Iterable[str]) -> tuple[str, ...]:
     """The columns of a file, if they are ours or were ours before."""
     columns = tuple(found)
-    missing = [column for column in NEW_COLUMNS if column not in columns]
-    if columns != tuple(column for column in COLUMNS if column not in missing):
+    known = [tuple(column for column in COLUMNS if column not in lacking) for lacking in LACKING_COLUMNS]
+    if columns not in (COLUMNS, *known):
         raise _foreign(path, f"its columns are {', '.join(columns)} and not {', '.join(COLUMNS)}")
     return columns
 

@@ -241,7 +241,7 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
         return found.rate == claimed.rate or (rounded_up and found.rate <= claimed.rate * (1 + GRID))
     if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
         return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
-    return isinstance(claimed, EveryRecord) and isinstance(found, EveryRecord)
+    return claimed == found  # every number of the others matters
 
 
 def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:

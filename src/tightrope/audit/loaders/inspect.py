@@ -28,6 +28,8 @@ UNSEEN_DATASET = (
     "Cannot be seen: the dataset, whether it has these records or gives one of them under two indices, and "
     "the loader that reads it."
 )
+CHOSEN_IN_PASSES = (Scheme.BALLS_IN_BINS, Scheme.RANDOM_ALLOCATION)
+VARYING = (Scheme.POISSON, Scheme.TRUNCATED_POISSON, *CHOSEN_IN_PASSES)  # in size, from batch to batch
 SPLITTING = "opacus.utils.batch_memory_manager.BatchSplittingSampler"
 
 
@@ -214,6 +216,7 @@ def skip(finding: Finding, batches: int, *, of: int) -> Finding:
     # what is left of a pass is no epoch of the order; still known is that records come no more often
     finding = replace(
         finding,
+        sampling=None if finding.scheme in CHOSEN_IN_PASSES else finding.sampling,
         epoch=left if finding.epoch == of else None,
         full=None,
         removal_changes_one_slot=False,
@@ -277,9 +280,10 @@ def _read_shard(shard: Any, records: int) -> Cut | Finding:
         return tell_unknown(dealt, records=records)
     if isinstance(inner, Cut):
         return _shard_cut(shard, inner)
-    if inner.scheme is Scheme.POISSON and shard.batch_size is not None:
+    if inner.scheme in VARYING and shard.batch_size is not None:
+        who = "Poisson batches" if inner.scheme is Scheme.POISSON else "Batches"
         ends = (
-            "Poisson batches vary in size, but the BatchSamplerShard takes one that has not "
+            f"{who} vary in size, but the BatchSamplerShard takes one that has not "
             f"{shard.batch_size} records for the end of a pass"
         )
         return tell_unknown(ends, records=records, notes=inner.notes)
@@ -321,8 +325,8 @@ def _shard_draws(shard: Any, inner: Finding) -> Finding:
     processes, batches = shard.num_processes, len(shard.batch_sampler)
     left_over = 0 if shard.drop_last else batches % processes
     if inner.scheme is not Scheme.POISSON or inner.rate is None:
-        joins = f"One step joins {processes} batches that were drawn without replacement"
-        reason = f"{joins}, and may hold a record {processes} times"
+        drawn = " that were drawn without replacement" * (inner.scheme is Scheme.WITHOUT_REPLACEMENT)
+        reason = f"One step joins {processes} batches{drawn}, and may hold a record {processes} times"
         return replace(tell_unknown(reason, records=inner.records, notes=inner.notes), draws=processes)
     if left_over and shard.even_batches:
         reason = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.audit.finding import Finding, Scheme
+from tightrope.audit.finding import Finding, Scheme, scheme_of
 from tightrope.audit.loaders.cuts import Cut, Stream
 from tightrope.audit.loaders.datasets import UnreadableDataset, as_array, as_indices
 from tightrope.audit.loaders.words import (
@@ -21,6 +21,7 @@ from tightrope.audit.loaders.words import (
     tell,
     tell_poisson,
     tell_replaced,
+    tell_truncated,
     tell_unknown,
     tell_unread,
 )
@@ -28,7 +29,14 @@ from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.floats import Floats, ceil_fraction
 from tightrope.numerics.text import round_outwards
-from tightrope.setting.sampling import Poisson
+from tightrope.setting.sampling import (
+    BallsInBins,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
 
@@ -269,16 +277,39 @@ def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Findin
     notes = (*ranked, SEEDED) if passes.fingerprint().seed else ranked
     if isinstance(sampling, Poisson):
         return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
-    batch = f"each batch of {sampling.batch:,} of the {count(records, 'record')}"
+    sentence, known = _tell_drawn(sampling, records)
     return tell(
-        scheme=Scheme.WITHOUT_REPLACEMENT,
-        sentence=f"{by} draws {batch} without replacement, afresh at every step.",
+        scheme=scheme_of(sampling),
+        sentence=f"{by} {sentence}.",
         sampling=sampling,
         records=records,
-        batch=sampling.batch,
         batch_count=passes.steps,
         notes=notes,
+        **known,
     )
+
+
+def _tell_drawn(sampling: Sampling, records: int) -> tuple[str, dict[str, Any]]:
+    """What a sampler of ours does, in words and in numbers."""
+    all_records = f"the {count(records, 'record')}"
+    match sampling:
+        case WithoutReplacement(batch=batch):
+            drawn = (
+                f"draws each batch of {batch:,} of {all_records} without replacement, afresh at every step"
+            )
+            return drawn, {"batch": batch}
+        case TruncatedPoisson(rate=rate, at_most=most):
+            return tell_truncated(rate, most, records), {"rate": rate}
+        case BallsInBins(batches=batches):
+            drawn = (
+                f"puts each of {all_records} into one of {batches:,} batches by chance, anew in every pass"
+            )
+            return drawn, {"epoch": batches, "reshuffles": True}
+        case RandomAllocation(batches=batches, chosen=chosen):
+            taken = f"{chosen:,} of {batches:,} batches"
+            drawn = f"puts each of {all_records} into {taken} by chance, anew in every pass"
+            return drawn, {"epoch": batches, "times": chosen, "reshuffles": True}
+    raise AssertionError(f"no sampler of ours draws {sampling!r}")
 
 
 # torch draws floats from a grid, so that the rate it runs is not quite the rate it is given
@@ -321,6 +352,9 @@ def rate_torch_runs(rate: float) -> float | None:
 
 SHARE = "tightrope.samplers.sampler.Share"
 OUR_SAMPLERS = (
+    "tightrope.samplers.allocations.BallsInBinsSampler",
+    "tightrope.samplers.allocations.RandomAllocationSampler",
+    "tightrope.samplers.schemes.TruncatedPoissonSampler",
     "tightrope.samplers.schemes.PoissonSampler",
     "tightrope.samplers.schemes.WithoutReplacementSampler",
 )

@@ -13,10 +13,25 @@ from typing import Any
 from scipy.special import bdtrc
 
 from tightrope.audit.finding import Finding, Scheme
-from tightrope.audit.loaders.words import count, kind_of, name_class, refuse, tell, tell_poisson, tell_unknown
+from tightrope.audit.loaders.words import (
+    count,
+    kind_of,
+    name_class,
+    refuse,
+    tell,
+    tell_poisson,
+    tell_truncated,
+    tell_unknown,
+)
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction
-from tightrope.setting.sampling import EveryRecord, Poisson, WithoutReplacement
+from tightrope.setting.sampling import (
+    BallsInBins,
+    EveryRecord,
+    Poisson,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 
 PADDING = (
     "A -1 in a padded batch stands for no record: it must reach the gradients as is_padding_example, "
@@ -49,6 +64,8 @@ def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
     # groups that records choose by themselves may hold all of them; a limit that large is never reached
     largest = records // groups if strategy.partition_type.name == "EQUAL_SPLIT" else records
     if truncated is not None and truncated < largest:
+        if groups == 1 <= truncated:
+            return _find_truncated(strategy, records, notes)
         return _tell_truncated(strategy, records, notes)
     if groups == 1:
         return tell_poisson(
@@ -68,6 +85,21 @@ def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
 def _ordinal(number: int) -> str:
     ends = {1: "st", 2: "nd", 3: "rd"}
     return f"{number}{'th' if 10 <= number % 100 <= 20 else ends.get(number % 10, 'th')}"
+
+
+def _find_truncated(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
+    """The size is drawn and cut before its records are, so those kept are a uniformly random subset."""
+    most = _count(truncated_batch_size=strategy.truncated_batch_size)
+    sampling = TruncatedPoisson(rate=float(strategy.sampling_prob), at_most=most, population=records)
+    return tell(
+        scheme=Scheme.TRUNCATED_POISSON,
+        sentence=f"This strategy {tell_truncated(sampling.rate, most, records)}.",
+        sampling=sampling,
+        records=records,
+        rate=sampling.rate,
+        batch_count=_count_batches(strategy),
+        notes=notes,
+    )
 
 
 def _tell_truncated(strategy: Any, records: int, notes: tuple[str, ...]) -> Finding:
@@ -118,10 +150,13 @@ def _find_balls_in_bins(strategy: Any, records: int, notes: tuple[str, ...]) -> 
     batches = _count(cycle_length=strategy.cycle_length)
     if batches == 1:
         return _find_every_record(strategy, records, notes)
+    # one iterator that ends with its pass; in a second cycle the records would come as in the first
+    is_one_pass = _count_batches(strategy) == batches
     throws = f"puts each of the {count(records, 'record')} into one of {batches:,} batches by chance, once"
     return tell(
         scheme=Scheme.BALLS_IN_BINS,
         sentence=f"This strategy {throws}: it comes in that batch of every cycle.",
+        sampling=BallsInBins(batches=batches) if is_one_pass else None,
         records=records,
         epoch=batches,
         batch_count=_count_batches(strategy),

@@ -95,6 +95,12 @@ def tell_poisson(
     )
 
 
+def tell_truncated(rate: float, most: int, records: int) -> str:
+    """What a sampler with a cap does, without its subject."""
+    draws = f"draws Poisson batches of the {count(records, 'record')} at rate {rate:.10g}"
+    return f"{draws}, and keeps a random {most:,} of those that have more"
+
+
 def tell_unknown(reason: str, *, records: int | None = None, notes: tuple[str, ...] = ()) -> Finding:
     """A finding that names no scheme; `reason` opens its sentence."""
     sentence = f"{reason}: watch its batches instead."

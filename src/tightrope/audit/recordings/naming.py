@@ -13,7 +13,7 @@ from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
 from tightrope.audit.recordings.ties import chance_together
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.numerics.text import round_outwards
-from tightrope.setting.sampling import Poisson, WithoutReplacement
+from tightrope.setting.sampling import BallsInBins, Poisson, WithoutReplacement
 
 CONFIDENCE = 0.999
 GLOBAL = (
@@ -99,7 +99,11 @@ def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
     unseen = "Whether the next epoch draws a new order was not seen: the recording holds no more than one."
     notes = () if reshuffles else (unseen,)
     # of an epoch only the last batch may be short
-    known = {"epoch": length, "full": length - 1 if length else None, "reshuffles": reshuffles}
+    known: dict[str, object] = {
+        "epoch": length,
+        "full": length - 1 if length else None,
+        "reshuffles": reshuffles,
+    }
     within = f"within an epoch of {length:,} batches" if length else "within an epoch"
     once = (
         f"no record came twice {within}, which happens to independent draws with probability "
@@ -110,6 +114,9 @@ def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
         return make_finding(batches, scheme, sentence, *notes, batch=largest, **known)
     sizes = f"sizes vary from {batches.sizes.min():,} to {largest:,}"
     sentence = f"Each record comes in one random batch of each epoch: {once}, and {sizes}."
+    # a recording that begins within a pass holds parts of more passes than its batches fill
+    if reshuffles and length and only.epochs.offset % length == 0:
+        known["sampling"] = BallsInBins(batches=length)
     return make_finding(batches, scheme, sentence, *notes, **known)
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.setting.sampling import BallsInBins, RandomAllocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,19 @@ def apply_steps(finding: Finding, steps: StepsSummary) -> Finding:
         scheme=Scheme.UNKNOWN,
         how=How.DECLARED,
         sentence=sentence,
+        records=finding.records,
+        notes=finding.notes,
+    )
+
+
+def forget_passes(finding: Finding, why: str) -> Finding:
+    """The finding where batches that depend on each other within a pass were not followed from its start."""
+    if not isinstance(finding.sampling, BallsInBins | RandomAllocation):
+        return finding
+    return Finding(
+        scheme=Scheme.UNKNOWN,
+        how=finding.how,
+        sentence=f"{finding.sentence} {why}",
         records=finding.records,
         notes=finding.notes,
     )

@@ -13,7 +13,7 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.prove import ProvedBound, drop_lower_end, prove_bound
 from tightrope.audit.finding import Finding
 from tightrope.audit.steps.checks import CheckedStep, StepTally, StepVerdict
-from tightrope.audit.steps.summary import StepsSummary
+from tightrope.audit.steps.summary import StepsSummary, forget_passes
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
@@ -35,6 +35,7 @@ from tightrope.integrations.opacus.steps import check_step, clips_adaptively, co
 from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,
+    BATCHES_OF_PASSES,
     BY_HAND,
     KIND_IN_WORDS,
     NOT_WATCHED,
@@ -117,7 +118,7 @@ class OpacusAccountant(IAccountant):
         if not isinstance(finding, Finding) or finding.rate_range is not None:
             remedy = "A rate estimated from batches is not the exact one: use tightrope.audit.audit for that."
             raise InvalidSetting("finding", finding, "be what inspect_loader found", remedy)
-        self._found = finding
+        self._found = finding = forget_passes(finding, BATCHES_OF_PASSES)
         if not is_accounted(self.kind, finding):
             warn_in_a_box(self._say_mismatch(finding), f"{REMEDIES[self.kind]} {UNTIL_THEN}")
         elif opacus_rate is not None and finding.sampling is not None:

@@ -19,6 +19,7 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.opacus.mismatch import PlanExceeded, Teller, warn
+from tightrope.integrations.opacus.passes import PassCount, complete_passes
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
 from tightrope.integrations.opacus.target import GOES_ON, EpsilonTarget, check_steps
@@ -33,6 +34,7 @@ from tightrope.setting.parts import run_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Step
+from tightrope.setting.sampling import BallsInBins, RandomAllocation
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.other_batchings import split_noise
@@ -59,6 +61,7 @@ class LedgerAccountant(IAccountant):
         self.used_seeds = UsedSeeds()
         self.target: EpsilonTarget | None = None
         self._has_warned = False
+        self._passes: PassCount | None = None  # of a sampler whose records choose among the batches of a pass
 
     def aim_at(self, target: EpsilonTarget) -> None:
         """Warn at the first step beyond those that the noise was chosen for. It is accounted all the same."""
@@ -121,6 +124,11 @@ class LedgerAccountant(IAccountant):
 
     def hook(self, sampler: Passes, checks: StepChecks) -> Callable[[Any], None]:
         """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
+        self._passes = None
+        if isinstance(sampler.sampling, BallsInBins | RandomAllocation):
+            complete_passes(self.ledger, sampler.sampling)
+            self._passes = PassCount(sampler, sampler.sampling)
+            return self._passes.hook(lambda opt: count_draws(opt, checks.judge()), self._count_batches)
 
         @lru_cache(maxsize=8)  # the noise rarely changes
         def make_step(noise: float, draws: int) -> Step:
@@ -139,6 +147,10 @@ class LedgerAccountant(IAccountant):
 
         return self._waiting.hook(usual=begin_usual, other=record_other)
 
+    def _count_batches(self, step: Step, times: int) -> None:
+        self._compare_plan(times)
+        self._ledger.count(step, times)
+
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
         return self.ledger.epsilon(delta).upper
@@ -151,6 +163,7 @@ class LedgerAccountant(IAccountant):
             "parts": plain_run(self.ledger.run),
             "shared_noise": self.shared_noise,
             "steps": self.steps.plain(),
+            "passes": None if self._passes is None else self._passes.plain(),
         }
         return state
 
@@ -162,7 +175,7 @@ class LedgerAccountant(IAccountant):
             raise table.refusal("mechanism", repr(self.mechanism()), remedy)
         kept = table.need("tightrope", "It holds the ledger: the checkpoint is damaged.")
         ours = Table.of(kept, "state: tightrope.")
-        ours.keep_to(("relation", "parts", "shared_noise", "steps"))
+        ours.keep_to(("relation", "parts", "shared_noise", "steps", "passes"))
         relation = self.ledger.relation
         if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
             remedy = "Make the engine with the relation of the run to go on with."
@@ -170,6 +183,8 @@ class LedgerAccountant(IAccountant):
         ledger = Ledger(relation=relation, by=self.ledger.by)
         ledger.record(run_of(ours, "parts"))
         steps = read_steps(ours.entries.get("steps"), ledger.steps)
+        if self._passes is not None:
+            self._passes.go_on(ours.entries.get("passes"))
         self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
         self.tally.clear()
         self.resumed_from = steps

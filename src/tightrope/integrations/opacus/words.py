@@ -32,6 +32,10 @@ ADAPTIVE_CLIPPING = Finding(
         "divides by the size of the batch that was drawn, which is released without noise."
     ),
 )
+BATCHES_OF_PASSES = (
+    "This accountant counts steps, where the batches of each pass must be counted: TightropeEngine takes the "
+    "sampler and does."
+)
 NOT_WATCHED = "the optimizer was not made private by an engine with this accountant"
 BY_HAND = "they were recorded by hand"
 
