@@ -224,5 +224,5 @@ def test_every_question_takes_a_relation_by_name(name: str) -> None:
 
 
 def test_a_row_of_no_sampling_is_refused_by_name() -> None:
-    with pytest.raises(tr.InvalidSetting, match="sampling must be one of Poisson, WithoutReplacement, Every"):
+    with pytest.raises(tr.InvalidSetting, match="one of Poisson, WithoutReplacement, BallsInBins, Every"):
         tr.contrast(RUN, delta=1e-5).row(STEP.sampling, "add")  # type: ignore[arg-type]

@@ -122,7 +122,12 @@ def contrast_shuffle(asked: opt.RunOptions, table: Contrast, by: Certified) -> l
 def _draw_in_bins(
     plan: Training, mechanism: Mechanism, relation: Relation, deltas: Sequence[float], by: Certified
 ) -> list[Bracket]:
-    """What the same epochs cost if each record takes one random batch of each; empty where none is known."""
+    """What the same epochs cost if each record takes one random batch of each; empty where none is known.
+
+    Under SUBSTITUTE too: that takes a minute, so who wants to know asks for it by itself.
+    """
+    if relation is SUBSTITUTE:
+        return []
     bins = Training(records=plan.records, batch=plan.batch, epochs=plan.epochs, sampling=BallsInBins)
     try:
         return [epsilon(bins.run(mechanism), delta=at, relation=relation, by=by) for at in deltas]

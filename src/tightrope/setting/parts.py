@@ -27,7 +27,6 @@ _EXAMPLES = {
     "alternative": "[0.25, 0.75]",
     "rate": "0.001",
     "batch": "50",
-    "at_most": "300",
     "population": "50000",
     "records": "50000",
     "at_most": "80",
