@@ -149,17 +149,18 @@ def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
     No witness plays what a cover plays, in more than one step; or they play passes, between whose bounds a
     lattice lies.
     """
-    for analysis in analyses:
-        covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
-        witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
-        if any(has_passes(s) for s in witnesses):
-            return True
-        if any(s in covering for s in witnesses):
-            continue
-        is_labelled = any(isinstance(pair, LabelledPair) for s in covering for pair in _list_pairs(s))
-        if is_labelled or any(s.steps > 1 for s in witnesses):
-            return True
-    return False
+    return any(map(_stays_apart, analyses))
+
+
+def _stays_apart(analysis: Analysis) -> bool:
+    covering = [schedule for cover in analysis.covers for schedule in cover.schedules]
+    witnesses = [w.schedule for w in analysis.witnesses if isinstance(w.schedule, Schedule)]
+    if any(map(has_passes, witnesses)):
+        return True
+    if any(s in covering for s in witnesses):
+        return False
+    is_labelled = any(isinstance(pair, LabelledPair) for s in covering for pair in _list_pairs(s))
+    return is_labelled or any(s.steps > 1 for s in witnesses)
 
 
 def _list_pairs(schedule: Schedule | Game) -> list[Pair]:
@@ -180,7 +181,7 @@ def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -
         single = find_single_exchange(schedule)
         if single is None:
             return compose(schedule, side)
-        from tightrope.engines.passes.exchanged_pair import OneExchangedPass  # it loads flint
+        from tightrope.engines.exchanged_pass import OneExchangedPass  # it loads flint
 
         return OneExchangedPass(single, side)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play

@@ -14,7 +14,7 @@ from functools import lru_cache
 from flint import arb, ctx
 
 from tightrope.engines.face import ABOVE, Side
-from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Window
+from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
 from tightrope.engines.passes.pass_laws import SumLaws, add_up, count_bits
 from tightrope.engines.passes.ratios import FURTHEST, GUARD, Tails, place_points, spread
 from tightrope.numerics.balls import ball
@@ -119,7 +119,7 @@ def _one_batch(difference: Difference, fine: int) -> SumLaws:
     deviation = min(1 + t, 4 * math.erf(a / math.sqrt(8)) + t - 1)  # about E|D - 1 + t|, or more
     exponent = math.floor(math.log2(deviation / fine))
     plain, *weighted = make_laws(difference, exponent, count_bits(difference.largest**2), OUTER * fine)
-    window = Window(INNER * fine, OUTER * fine, is_two_sided=True)
+    window = Reach(INNER * fine, OUTER * fine, is_two_sided=True)
     return SumLaws(1, plain, tuple(weighted), window, middle=1 - difference.order)
 
 

@@ -1,30 +1,24 @@
-"""A pass with an exchanged record: finite pairs on both sides of it, and the curve of a single pass."""
+"""A pass with an exchanged record: finite pairs on both sides of it."""
 
 import math
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from tightrope.engines.choose import compose
-from tightrope.engines.composition import Composition, find_crossing
-from tightrope.engines.face import ABOVE, LogBounds, Side
+from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.numerics.balls import ceil_float
-from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
-from tightrope.pairs.schedule import Schedule
 
 KEPT_PASSES = 32
 COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
-APART = 0.12  # of neighbouring dots, in mean losses of a pass, up to
-NEAR, GROWS = 4, 1.12  # so many of them; from there on each is so many times further from the last
-LEAST_DELTA = 1e-20  # where dots end
+APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
+NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
+LEAST_DELTA = 1e-18  # where dots end
 MOST_DOTS = 120
 LABELLED = 2  # mean losses of a pass: about what decides several of them
-ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
-ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
 
 
 @lru_cache(maxsize=KEPT_PASSES)
@@ -32,11 +26,11 @@ def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
     if side is ABOVE:
         return _connect_dots(pair)
-    return _merge_labels(pair, math.exp(LABELLED * _mean_loss(pair)), FINE)
+    return merge_labels(pair, math.exp(LABELLED * _mean_loss(pair)), MEDIUM)
 
 
 @lru_cache(maxsize=KEPT_PASSES)
-def _merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
+def merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
     """The outputs with the label sum (X - order X'), which tells most about losses near ln order."""
     laws = label_outputs(pair, Fraction(order), fine)
     unseen, bits = pair.batches - pair.released, laws.plain.bits
@@ -50,7 +44,7 @@ def _merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
 
 def _mean_loss(pair: Allocation) -> float:
     """About E|loss|."""
-    below = _merge_labels(pair, 1.0, COARSE)
+    below = merge_labels(pair, 1.0, COARSE)
     return sum(float(p) * abs(loss) for (p, _), loss in zip(below.levels, below.losses, strict=True))
 
 
@@ -61,7 +55,7 @@ def _connect_dots(pair: Allocation) -> FinitePair:
     dots: list[tuple[Fraction, Fraction]] = []
     while len(dots) < MOST_DOTS:
         order = Fraction(math.exp(loss))
-        value = min(Fraction(ceil_float(bound_divergence(pair, order, ABOVE, MEDIUM))), Fraction(1))
+        value = min(Fraction(ceil_float(bound_divergence(pair, order, ABOVE, COARSE))), Fraction(1))
         dots.append((order, value))
         if value < LEAST_DELTA:
             break
@@ -87,45 +81,3 @@ def _hull(dots: list[tuple[Fraction, Fraction]]) -> FinitePair:
 
 def _slope(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> Fraction:
     return (other[1] - one[1]) / (other[0] - one[0])
-
-
-class OneExchangedPass:
-    """The curve of a single pass on one side, each order by itself; the other end says nothing."""
-
-    def __init__(self, pair: Allocation, side: Side) -> None:
-        self.pair, self.side = pair, side
-
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """Normal noise hides everything a little."""
-        return -math.inf, -math.inf
-
-    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """From above at this order; from below by the labels for it."""
-        if self.side is not ABOVE:
-            return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
-        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
-        value = ceil_float(bound_divergence(self.pair, order, ABOVE, FINE))
-        return LogBounds(-math.inf, min(log_ends(value)[1], 0.0))
-
-    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
-        """Where this side crosses delta; rough labels tell about where, and how steep the curve is there."""
-        about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
-        labels = self._labels(about, COARSE)
-        about = labels.epsilon_bounds(delta, accuracy)[0]
-        if self.side is not ABOVE:
-            return self._labels(about, FINE).epsilon_bounds(delta, accuracy / 8)[0], math.inf
-        here, there = (labels.log_bounds(at, ROUGH).upper for at in (about, about * FURTHER + TINY))
-        slope = (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
-        least, _ = log_ends(delta)
-        _, high = find_crossing(
-            lambda epsilon: self.log_bounds(epsilon, accuracy).upper - least,
-            start=about,
-            slope=min(slope, -SLOW),
-            resolution=accuracy / 4 / max(-slope, SLOW),
-            highest=math.inf,
-        )
-        return 0.0, high
-
-    def _labels(self, epsilon: float, fine: int) -> Composition:
-        return compose(Schedule([(_merge_labels(self.pair, math.exp(epsilon), fine), 1)]))

@@ -79,7 +79,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Window:
+class Reach:
     """How many steps a rung reaches ahead of its anchor: the lowest one, and at least every other.
 
     Behind the anchor it reaches as far where laws have two long tails, and all the way where they do not.
@@ -170,7 +170,7 @@ class Ladder:
         """Every mass times a whole number."""
         return Ladder(self.exponents, tuple(part.scale(factor) for part in self.parts), self.bits)
 
-    def settle(self, anchor: int, window: Window) -> "Ladder":
+    def settle(self, anchor: int, window: Reach) -> "Ladder":
         """With all that a rung cannot reach from the anchor moved up, except from the last rung."""
         first, parts, moved = self.exponents[0], [], Part()
         for rung, (exponent, part) in enumerate(zip(self.exponents, self.parts, strict=True)):

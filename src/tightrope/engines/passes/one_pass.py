@@ -33,7 +33,7 @@ def bound_pass(pair: Allocation, side: Side) -> FinitePair:
         found = reach_several(pair, _ratio_of(pair.step))
         return found.reverse if pair.is_reversed else found
     laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
-    atoms = _Atoms(laws, pair)
+    atoms = _RatioAtoms(laws, pair)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
     return found.reverse if pair.is_reversed else found
 
@@ -51,7 +51,7 @@ def _ratio_of(step: Pair) -> StepRatio:
     return NormalRatio(separation) if step.has_normal_noise else LaplaceRatio(separation)
 
 
-class _Atoms:
+class _RatioAtoms:
     """Of dP/dQ = (unseen + sum) / batches: its laws under Q and P; places in steps, masses in 2^-bits."""
 
     def __init__(self, laws: SumLaws, of: Allocation) -> None:

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tightrope.engines.passes.ladder import Ladder, Window
+from tightrope.engines.passes.ladder import Ladder, Reach
 from tightrope.engines.passes.ratios import StepRatio, make_laws
 
 FINE = 120  # steps of the lowest rung, at least, in the mean deviation of a sum
 RARE = 0.01  # the mass of those sums, under P, that may be told less closely than
 SMALL = 32  # steps of the lowest rung
 RAREST, SMALLEST = 1e-20, 256  # likewise under Q, where small sums are what tells most
-WINDOW = Window(6144, 2048)  # of a sum: the lowest rung holds what is usual, from its least value on
-FIRST_WINDOW = Window(2048, 2048)  # of one ratio, whose larger values a coarser rung tells well enough
+WINDOW = Reach(6144, 2048)  # of a sum: the lowest rung holds what is usual, from its least value on
+FIRST_WINDOW = Reach(2048, 2048)  # of one ratio, whose larger values a coarser rung tells well enough
 SPARE_BITS = 80  # of a mass, beyond those of the largest ratio
 
 
@@ -28,7 +28,7 @@ class SumLaws:
     count: int
     plain: Ladder
     weighted: tuple[Ladder, ...]
-    window: Window
+    window: Reach
     middle: Fraction | None = None
 
     @property

@@ -10,7 +10,7 @@ from itertools import pairwise
 from flint import arb, ctx, fmpz_poly
 from scipy.special import ndtri
 
-from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Window
+from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
 
@@ -196,7 +196,7 @@ class FiniteRatio(StepRatio):
         return (arb(1), ball(p)), (ball(p), ball(square))
 
 
-def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Window) -> tuple[Ladder, ...]:
+def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Reach) -> tuple[Ladder, ...]:
     """The laws of V on a ladder whose lowest step is 2^exponent.
 
     What is cut off above lies at the last point, what is cut off below is left out.

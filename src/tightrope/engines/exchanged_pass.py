@@ -1,0 +1,59 @@
+"""The curve of a single pass in which a record is exchanged."""
+
+import math
+from fractions import Fraction
+
+from tightrope.engines.choose import compose
+from tightrope.engines.composition import Composition, find_crossing
+from tightrope.engines.face import ABOVE, LogBounds, Side
+from tightrope.engines.passes.exchanged import bound_divergence
+from tightrope.engines.passes.exchanged_pair import COARSE, FINE, merge_labels
+from tightrope.numerics.balls import ceil_float
+from tightrope.numerics.floats import log_ends
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.schedule import Schedule
+
+ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
+ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
+
+
+class OneExchangedPass:
+    """The curve of a single pass on one side, each order by itself; the other end says nothing."""
+
+    def __init__(self, pair: Allocation, side: Side) -> None:
+        self.pair, self.side = pair, side
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """Normal noise hides everything a little."""
+        return -math.inf, -math.inf
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """From above at this order; from below by the labels for it."""
+        if self.side is not ABOVE:
+            return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
+        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
+        value = ceil_float(bound_divergence(self.pair, order, ABOVE, FINE))
+        return LogBounds(-math.inf, min(log_ends(value)[1], 0.0))
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Where this side crosses delta; rough labels tell about where, and how steep the curve is there."""
+        about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
+        labels = self._labels(about, COARSE)
+        about = labels.epsilon_bounds(delta, accuracy)[0]
+        if self.side is not ABOVE:
+            return self._labels(about, FINE).epsilon_bounds(delta, accuracy / 8)[0], math.inf
+        here, there = (labels.log_bounds(at, ROUGH).upper for at in (about, about * FURTHER + TINY))
+        slope = (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
+        least, _ = log_ends(delta)
+        _, high = find_crossing(
+            lambda epsilon: self.log_bounds(epsilon, accuracy).upper - least,
+            start=about,
+            slope=min(slope, -SLOW),
+            resolution=accuracy / 4 / max(-slope, SLOW),
+            highest=math.inf,
+        )
+        return 0.0, high
+
+    def _labels(self, epsilon: float, fine: int) -> Composition:
+        return compose(Schedule([(merge_labels(self.pair, math.exp(epsilon), fine), 1)]))
