@@ -1,0 +1,306 @@
+"""Passes in which records choose their batches: balls in bins and random allocation."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from flint import fmpz_poly
+
+import tightrope as tr
+from tightrope.engines.choose import compose
+from tightrope.engines.face import ABOVE, BELOW
+from tightrope.engines.passes.cells import order_cells
+from tightrope.engines.passes.ladder import Ladder, Part, Reach
+from tightrope.engines.passes.one_pass import bound_pass
+from tightrope.engines.passes.ratios import LaplaceRatio, NormalRatio, make_laws
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
+
+GRID = np.linspace(-11, 12, 2301)
+KINK = 2e-5  # relative: what so coarse a grid makes of the corner of (.)_+
+
+
+def bins(noise: float, batches: int) -> tr.Step:
+    return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.BallsInBins(batches=batches))
+
+
+def masses(noise: float, shift: float) -> np.ndarray:
+    """N(shift, noise^2) on a fine grid, in noise scales: quadrature to about 1e-10."""
+    x = GRID * noise
+    return np.exp(-((x - shift) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi)) * (x[1] - x[0])
+
+
+def two_batches(noise: float, seen: int, epsilon: float, direction: str) -> float:
+    """delta of one pass of two batches by brute force over both outputs."""
+    absent, up, down = masses(noise, 0), masses(noise, 1), masses(noise, -1)
+
+    def mixed(present: np.ndarray) -> np.ndarray:
+        if seen == 1:
+            return (present + absent) / 2
+        return (np.outer(present, absent) + np.outer(absent, present)) / 2
+
+    nobody = absent if seen == 1 else np.outer(absent, absent)
+    p, q = {
+        "remove": (mixed(up), nobody),
+        "add": (nobody, mixed(up)),
+        "substitute": (mixed(up), mixed(down)),
+    }[direction]
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+SMALL_PASSES = [(1.0, 2, 1.0), (1.0, 1, 0.3), (0.6, 2, 2.0), (3.0, 2, 0.1)]
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("noise", "seen", "epsilon"), [(1.0, 2, 1.0), (1.0, 1, 0.3), (0.6, 2, 2.0), (3.0, 2, 0.1)]
+)
+def test_two_batches_agree_with_brute_force(noise: float, seen: int, epsilon: float, direction: str) -> None:
+    truth = two_batches(noise, seen, epsilon, direction)
+    found = tr.delta(bins(noise, 2) * seen, epsilon=epsilon, relation=direction)
+    assert found.lower <= truth * (1 + KINK)
+    assert found.upper >= truth * (1 - KINK)
+    assert found.upper <= truth * (1 + 2e-3)
+    assert found.lower >= truth * (1 - 2e-3)
+
+
+def test_an_exchanged_record_agrees_with_brute_force() -> None:
+    truth = two_batches(1.0, 2, 1.5, "substitute")
+    found = tr.delta(bins(1.0, 2) * 2, epsilon=1.5, relation=tr.SUBSTITUTE)
+    assert found.lower <= truth * (1 + KINK) <= found.upper * (1 + 2 * KINK)
+    assert found.upper <= truth * (1 + 2e-3)
+    assert found.lower >= truth * (1 - 2e-3)
+
+
+ANCHORS = [(1.0, 100, 1, 0.857983, 0.857990), (1.0, 2, 1, 4.2012456, 4.2012458)]
+
+
+@pytest.mark.parametrize(("noise", "batches", "passes", "low", "high"), ANCHORS)
+def test_anchors_lie_within_narrow_brackets(
+    noise: float, batches: int, passes: int, low: float, high: float
+) -> None:
+    found = tr.epsilon(bins(noise, batches) * (batches * passes), delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert found.lower <= high
+    assert found.upper >= low
+    assert found.upper - found.lower <= 1e-4
+
+
+def test_many_passes_compose_to_the_anchor() -> None:
+    found = tr.epsilon(bins(0.8, 1000) * 10_000, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    assert found.lower <= 0.916760
+    assert found.upper >= 0.916694
+    assert found.upper - found.lower <= 1e-4
+    poisson = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=Fraction(1, 1000)))
+    assert found.upper < tr.epsilon(poisson * 10_000, delta=1e-6, relation=tr.ADD_OR_REMOVE).lower
+
+
+def test_simulated_passes_lie_within_the_bracket() -> None:
+    """delta = E_P (1 - e^epsilon Q / P)_+, to five standard deviations."""
+    noise, batches, epsilon, draws = 1.0, 20, 0.5, 400_000
+    rng = np.random.default_rng(7)
+    z = rng.standard_normal((draws, batches))
+    z[:, 0] += 1 / noise  # by symmetry any batch will do
+    ratios = np.exp(z / noise - 1 / (2 * noise**2)).mean(axis=1)
+    gains = np.maximum(1 - math.exp(epsilon) / ratios, 0)
+    error = 5 * gains.std() / math.sqrt(draws)
+    found = tr.delta(bins(noise, batches) * batches, epsilon=epsilon, relation=tr.REMOVE)
+    assert gains.mean() - error <= found.upper
+    assert gains.mean() + error >= found.lower
+    assert error < 0.05 * found.upper  # so that it can fail
+
+
+# -- laws ----------------------------------------------------------------------------------------------------
+
+
+def test_more_batches_hide_more() -> None:
+    found = [tr.epsilon(bins(1.0, n) * n, delta=1e-5, relation=tr.ADD_OR_REMOVE) for n in (2, 6, 40)]
+    assert all(more.upper < fewer.lower for fewer, more in pairwise(found))
+
+
+def test_one_bin_is_every_record() -> None:
+    full = tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord()) * 3
+    for relation in (tr.ADD, tr.REMOVE, tr.SUBSTITUTE):
+        one, other = (tr.epsilon(run, delta=1e-5, relation=relation) for run in (bins(1.0, 1) * 3, full))
+        assert (one.lower, one.upper) == (other.lower, other.upper)
+
+
+def test_one_step_of_a_pass_is_poisson_at_its_rate() -> None:
+    first = tr.epsilon(bins(1.0, 100), delta=1e-5, relation=tr.REMOVE)
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=Fraction(1, 100)))
+    poisson = tr.epsilon(step, delta=1e-5, relation=tr.REMOVE)
+    assert first.lower <= poisson.upper
+    assert poisson.lower <= first.upper
+    assert first.upper <= poisson.upper * 1.001
+
+
+def test_a_pass_never_costs_more_than_being_told_the_batch() -> None:
+    for noise, batches, delta in ((1.0, 9, 1e-30), (0.15, 4, 1e-6)):
+        found = tr.epsilon(bins(noise, batches) * batches, delta=delta, relation=tr.REMOVE)
+        full = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.EveryRecord())
+        assert 0 < found.lower <= found.upper <= tr.epsilon(full, delta=delta, relation=tr.REMOVE).upper
+
+
+def test_a_part_of_a_pass_costs_less_than_the_pass() -> None:
+    found = [tr.epsilon(bins(1.0, 8) * n, delta=1e-5, relation=tr.REMOVE) for n in (5, 8, 11)]
+    assert all(less.upper < more.lower for less, more in pairwise(found))
+
+
+def test_negative_epsilons_go_through_the_other_direction() -> None:
+    curve = tr.privacy_curve(bins(1.0, 10) * 10, relation=tr.REMOVE)
+    other = tr.privacy_curve(bins(1.0, 10) * 10, relation=tr.ADD)
+    mirrored = 1 - math.exp(-0.5) + math.exp(-0.5) * other.delta(0.5).upper
+    assert curve.delta(-0.5).upper == pytest.approx(mirrored, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        tr.Laplace(noise_multiplier=1),
+        tr.RandomizedResponse(truth_probability=0.75),
+        tr.Finite(observed=[0.7, 0.3], alternative=[0.2, 0.8]),
+    ],
+)
+def test_other_noise_lies_between_one_batch_and_full_batches(mechanism: tr.Laplace) -> None:
+    step = tr.Step(mechanism, tr.BallsInBins(batches=20))
+    found = tr.epsilon(step * 20, delta=1e-3, relation=tr.ADD_OR_REMOVE)
+    full = tr.epsilon(tr.Step(mechanism, tr.EveryRecord()), delta=1e-3, relation=tr.ADD_OR_REMOVE)
+    first = tr.epsilon(tr.Step(mechanism, tr.Poisson(rate=0.05)), delta=1e-3, relation=tr.ADD_OR_REMOVE)
+    assert first.lower <= found.upper
+    assert found.upper <= full.upper
+    assert found.upper - found.lower < 1e-3
+
+
+def test_outputs_that_only_one_neighbour_has_are_counted_on_both_sides() -> None:
+    step = tr.Step(tr.Finite(observed=[1, 0], alternative=[0.9, 0.1]), tr.BallsInBins(batches=4))
+    found = tr.delta(step * 4, epsilon=40, relation=tr.REMOVE)
+    assert found.lower <= 0.1 <= found.upper
+    assert found.upper - found.lower < 1e-9
+    part = tr.delta(step * 2, epsilon=40, relation=tr.REMOVE)
+    assert part.lower <= 0.05 <= part.upper
+    assert part.upper - part.lower < 1e-9
+
+
+# -- several batches -----------------------------------------------------------------------------------------
+
+
+def test_two_of_three_batches_agree_with_brute_force() -> None:
+    noise, epsilon = 1.5, 0.8
+    x = np.linspace(-9, 10, 150) * noise
+    step = x[1] - x[0]
+    absent, present = (
+        np.exp(-((x - m) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi)) for m in (0, 1)
+    )
+
+    def outer(*laws: np.ndarray) -> np.ndarray:
+        return np.einsum("i,j,k->ijk", *laws) * step**3
+
+    q = outer(absent, absent, absent)
+    p = (
+        outer(present, present, absent) + outer(present, absent, present) + outer(absent, present, present)
+    ) / 3
+    truth = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+    allocation = tr.RandomAllocation(batches=3, chosen=2)
+    found = tr.delta(
+        tr.Step(tr.Gaussian(noise_multiplier=noise), allocation) * 3, epsilon=epsilon, relation=tr.REMOVE
+    )
+    assert found.lower <= truth * 1.001
+    assert found.upper >= truth * 0.999
+    assert found.gap is not None
+
+
+def test_a_record_in_several_batches_is_bracketed_and_the_gap_is_said() -> None:
+    allocation = tr.RandomAllocation(batches=60, chosen=3)
+    found = tr.epsilon(
+        tr.Step(tr.Gaussian(noise_multiplier=1), allocation) * 60, delta=1e-5, relation=tr.REMOVE
+    )
+    blocks = tr.epsilon(bins(1.0, 20) * 60, delta=1e-5, relation=tr.REMOVE)
+    assert found.upper == blocks.upper
+    assert 0.9 * found.upper < found.lower < found.upper
+    assert found.gap is not None
+    assert "blocks" in found.gap.why
+
+
+def test_one_chosen_batch_is_balls_in_bins() -> None:
+    one = tr.Step(tr.Gaussian(noise_multiplier=1), tr.RandomAllocation(batches=30, chosen=1)) * 30
+    assert tr.epsilon(one, delta=1e-5, relation=tr.ADD) == tr.epsilon(
+        bins(1.0, 30) * 30, delta=1e-5, relation=tr.ADD
+    )
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+
+def test_a_pass_with_two_noises_is_refused() -> None:
+    run = bins(1.0, 10) * 15 + bins(2.0, 10) * 5
+    with pytest.raises(tr.NoTheorem, match="kinds of noise in 15 and 5 steps"):
+        tr.epsilon(run, delta=1e-5, relation=tr.ADD)
+
+
+def test_renyi_bounds_of_passes_are_refused_by_name() -> None:
+    with pytest.raises(tr.NoTheorem, match="Rényi"):
+        tr.epsilon(bins(1.0, 10) * 10, delta=1e-5, relation=tr.ADD, by=tr.Renyi())
+
+
+def test_other_accountants_agree() -> None:
+    run = bins(1.0, 30) * 60
+    certified = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE)
+    exact = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.Exact(width=0.01))
+    assert exact.lower <= certified.upper
+    assert certified.lower <= exact.upper
+    drawn = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.MonteCarlo(draws=20_000))
+    assert drawn.lower <= certified.upper
+    assert certified.lower <= drawn.upper
+
+
+# -- the lattices --------------------------------------------------------------------------------------------
+
+
+def mean_of(part: Part, step: int = 1) -> int:
+    return sum((part.start + i) * step * int(mass) for i, mass in enumerate(part.masses.coeffs()))
+
+
+def test_a_coarser_lattice_keeps_mass_and_mean_up_to_a_rounding_down() -> None:
+    part = Part(-5, fmpz_poly([8 * n for n in (3, 1, 4, 1, 5, 9, 2, 6)]))
+    coarse = part.coarsen(3)
+    assert int(coarse.masses(1)) == int(part.masses(1))
+    assert mean_of(coarse, 8) == mean_of(part)
+    odd = Part(1, fmpz_poly([1, 1, 1]))
+    assert 0 <= int(odd.coarsen(2).masses(1)) <= 3
+
+
+def test_masses_of_one_ratio_never_exceed_the_law() -> None:
+    for ratio in (NormalRatio(Fraction(1)), LaplaceRatio(Fraction(1, 2))):
+        plain, weighted = make_laws(ratio, -9, 112, Reach(2048, 2048))
+        for law in (plain, weighted):
+            total = sum(int(part.masses(1)) for part in law.parts if part)
+            assert 1 - Fraction(1, 10**24) < Fraction(total, 2**112) <= 1
+        mean = sum(place * mass for place, mass in plain.atoms())
+        assert Fraction(mean, 2 ** (9 + 112)) <= 1
+
+
+def test_products_of_laws_are_those_of_sums() -> None:
+    one = Ladder((0, 3), (Part(0, fmpz_poly([1 << 61, 1 << 61])), Part(1, fmpz_poly([1 << 62]))), 63)
+    total = one * one
+    assert total.square().lowest == 0
+    assert sum(mass for _, mass in total.atoms()) <= 1 << 63
+    assert sum(place * mass for place, mass in total.atoms()) <= 2 * sum(
+        place * mass for place, mass in one.atoms()
+    )
+
+
+def test_missing_masses_go_where_they_lose_least() -> None:
+    cells = order_cells([1, 2, 4], [4, 2, 1], 8, 8)
+    assert sum(p for p, _ in cells) == sum(q for _, q in cells) == 8
+    ratios = [Fraction(p, q) for p, q in cells]
+    assert ratios == sorted(ratios)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_finite_pairs_of_a_pass_enclose_each_other(reverse: bool) -> None:
+    pair = Allocation(ShiftPair.of_normals(Fraction(1)), 8, 8, reverse)
+    below, above = (compose(Schedule([(bound_pass(pair, side), 1)])) for side in (BELOW, ABOVE))
+    for epsilon in (0.0, 0.5, 2.0, 5.0):
+        assert below.log_bounds(epsilon, 1e-3).lower <= above.log_bounds(epsilon, 1e-3).upper
