@@ -10,7 +10,7 @@ from tightrope.curve.bracket import Bracket, Gap
 from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
-from tightrope.engines.face import ComposedCurve, Progress, Side
+from tightrope.engines.face import ABOVE, ComposedCurve, Progress, Side
 from tightrope.engines.resolve import find_single_exchange, has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -173,7 +173,8 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
     for analysis in analyse(run, relation, TIGHT):
         found += [schedule for cover in analysis.covers for schedule in cover.schedules]
         found += [witness.schedule for witness in analysis.witnesses]
-    return [schedule for schedule in found if isinstance(schedule, Game)]
+    games = [schedule for schedule in found if isinstance(schedule, Game)]
+    return [replace(game, others=resolve(game.others, ABOVE)) for game in games]
 
 
 def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:

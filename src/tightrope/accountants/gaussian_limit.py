@@ -27,7 +27,9 @@ class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
     def curve(self, run: Run, relation: Relation, progress: Progress | None = None) -> GaussianLimitCurve:
         """The limit is one formula, so `progress` is never called."""
         analyses = analyse(run, relation, QUICK)
-        schedules = [s for a in analyses for c in a.covers for s in c.schedules if isinstance(s, Schedule)]
+        schedules = [
+            s for a in analyses for c in a.covers[:1] for s in c.schedules if isinstance(s, Schedule)
+        ]
         mu = max(map(limiting_mu, schedules))
         return GaussianLimitCurve(
             question=f"{run!r} under {relation.name}",

@@ -16,6 +16,8 @@ from tightrope.pairs.schedule import Schedule
 ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
 ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
 
+FARTHEST = 200.0  # a larger epsilon needs no more than what is known without any sampling
+
 
 class OneExchangedPass:
     """The curve of a single pass on one side, each order by itself; the other end says nothing."""
@@ -29,7 +31,9 @@ class OneExchangedPass:
         return -math.inf, -math.inf
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """From above at this order; from below by the labels for it."""
+        """From above at this order; from below by the labels for it; far out nothing but delta <= 1."""
+        if epsilon > FARTHEST:
+            return LogBounds(-math.inf, 0.0)
         if self.side is not ABOVE:
             return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
         order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it

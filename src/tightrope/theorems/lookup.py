@@ -1,11 +1,12 @@
 """From a run and a relation to covers and witnesses, or a refusal that says what is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -61,7 +62,7 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     check_passes(run)
     parts = find_parts(run, branch)
     if is_exchange(parts, branch):
-        return analyse_exchange(parts, effort)
+        return analyse_exchange([one for part in parts for one in _split_passes(part)], effort)
     because = dict.fromkeys(part.evidence for part in parts)
     datasets = dict.fromkeys(part.attained_by for part in parts)
     if run.steps > 1:
@@ -75,6 +76,15 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     if told != above:  # looser, and certain at any delta
         covers.append(Cover((told,), (*because, REVEALED_BATCHES, *why)))
     return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
+
+
+def _split_passes(part: DominatedStep) -> list[DominatedStep]:
+    """The kind of step as passes, if it is one of them: each with what dominates it and what it reaches."""
+    if not isinstance(part.dominating, Allocation):
+        return [part]
+    above, told, below = bound_passes(part.dominating, part.reached, part.times)
+    bounded = [(told[0][0] if above == told else pair, pair, times) for pair, times in below if times]
+    return [replace(part, times=times, dominating=over, below=under) for over, under, times in bounded]
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:

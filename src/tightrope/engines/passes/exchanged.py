@@ -20,6 +20,7 @@ from tightrope.engines.passes.ratios import FURTHEST, GUARD, Tails, place_points
 from tightrope.numerics.balls import ball
 from tightrope.pairs.allocation import Allocation
 
+BESIDES = 48  # bits: what rounding takes is charged at the largest number
 INNER, OUTER = 26, 8  # how far rungs reach from the mean, in mean deviations of a sum
 KEPT_VALUES = 4096
 
@@ -99,28 +100,29 @@ def bound_divergence(pair: Allocation, order: Fraction, side: Side, fine: int) -
     difference = Difference(separation, order, weights=side is not ABOVE)
     if side is not ABOVE:
         return _below(label_outputs(pair, order, fine), pair, difference)
-    one = _one_batch(difference, fine)
-    exponents = one.plain.exponents
-    last = OUTER * fine * Fraction(2) ** exponents[-1]
+    one = _one_batch(difference, fine, pair.released)
     laws = _add_up(one, pair, fine)
     with ctx.workprec(one.plain.bits + GUARD):
-        return _above(laws, pair, difference, last)
+        return _above(laws, pair, difference, one.highest)
 
 
 def label_outputs(pair: Allocation, order: Fraction, fine: int) -> SumLaws:
     """The laws of sum D_i as a label of the outputs: under the base, weighted by X, weighted by X'."""
     separation = pair.step.exact_gaussian_separation
     assert separation is not None
-    return _add_up(_one_batch(Difference(separation, order, weights=True), fine), pair, fine)
+    return _add_up(_one_batch(Difference(separation, order, weights=True), fine, pair.released), pair, fine)
 
 
-def _one_batch(difference: Difference, fine: int) -> SumLaws:
+def _one_batch(difference: Difference, fine: int, count: int) -> SumLaws:
     a, t = float(difference.separation), float(difference.order)
-    deviation = min(1 + t, 4 * math.erf(a / math.sqrt(8)) + t - 1)  # about E|D - 1 + t|, or more
+    deviation = (1 + t) * 2 * math.erf(a / math.sqrt(8))  # about E|D - 1 + t|
     exponent = math.floor(math.log2(deviation / fine))
-    plain, *weighted = make_laws(difference, exponent, count_bits(difference.largest**2), OUTER * fine)
+    plain, *weighted = make_laws(
+        difference, exponent, count_bits(difference.largest, count) + BESIDES, OUTER * fine
+    )
     window = Reach(INNER * fine, OUTER * fine, is_two_sided=True)
-    return SumLaws(1, plain, tuple(weighted), window, middle=1 - difference.order)
+    last = OUTER * fine * Fraction(2) ** plain.exponents[-1]
+    return SumLaws(1, plain, tuple(weighted), window, middle=1 - difference.order, highest=last)
 
 
 def _add_up(one: SumLaws, pair: Allocation, fine: int) -> SumLaws:
@@ -135,8 +137,7 @@ def _above(laws: SumLaws, pair: Allocation, difference: Difference, last: Fracti
     for place, mass in laws.plain.atoms():
         kept += mass
         total += mass * max(place * step + unseen, Fraction(0))
-    # no sum is beyond that of the last points, but for a rounding to the lattices that followed
-    furthest = pair.released * last + 4 * Fraction(2) ** laws.plain.exponents[-1]
+    furthest = max(laws.highest + unseen, Fraction(0))
     found = ball(total * unit + (1 - kept * unit) * furthest)
     return (found + pair.released * difference.excess(ball(last))) / pair.batches
 

@@ -18,6 +18,7 @@ APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-18  # where dots end
 MOST_DOTS = 120
+FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 
 
@@ -55,9 +56,10 @@ def _connect_dots(pair: Allocation) -> FinitePair:
     dots: list[tuple[Fraction, Fraction]] = []
     while len(dots) < MOST_DOTS:
         order = Fraction(math.exp(loss))
-        value = min(Fraction(ceil_float(bound_divergence(pair, order, ABOVE, COARSE))), Fraction(1))
+        found = Fraction(ceil_float(bound_divergence(pair, order, ABOVE, COARSE)))
+        value = min(found, dots[-1][1] if dots else Fraction(1))  # H falls with the order
         dots.append((order, value))
-        if value < LEAST_DELTA:
+        if value < LEAST_DELTA or (len(dots) > 1 and value > FLAT * dots[-2][1]):
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step

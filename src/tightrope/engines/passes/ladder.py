@@ -141,7 +141,7 @@ class Ladder:
     def deviation(self, centre: int) -> float:
         """About the mean distance from `centre`, in steps of the lowest rung."""
         places, masses = self.sketch(centre)
-        return float(masses @ np.abs(places)) / float(masses.sum())
+        return float(masses @ np.abs(places)) / max(float(masses.sum()), 1.0)
 
     def quantile(self, share: float) -> float:
         """About below which position so much of the mass lies, in steps of the lowest rung."""

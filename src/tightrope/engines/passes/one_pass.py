@@ -90,14 +90,13 @@ class _RatioAtoms:
         return as_pair([least, *p, 1 - least - sum(p)], [missing, *q, Fraction(0)])
 
     def dominated(self) -> FinitePair:
-        """Atoms merged between the kept ones; what rounding took is put where it loses least."""
+        """Atoms merged from each kept one on; what rounding took is put where it loses least."""
         edges = self._choose()
         p, q = [0] * len(edges), [0] * len(edges)
         for place, mass in self.plain.items():
-            q[bisect.bisect_left(edges, place)] += mass
+            q[bisect.bisect_right(edges, place) - 1] += mass
         for place, mass in self.weighted.items():
-            # a place without any mass of Q joins the one before it
-            p[min(bisect.bisect_left(edges, place), len(edges) - 1)] += mass
+            p[max(bisect.bisect_right(edges, place) - 1, 0)] += mass
         # P = (unseen Q + weighted) / batches, in units of 2^-bits / batches
         p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
         # what Q cannot produce is a cell of its own

@@ -22,7 +22,8 @@ class SumLaws:
     """Of the sum of `count` numbers: its law, and for each weight `count` times its law, one being weighted.
 
     All carry the same label, whose lattice they were sent to by the same roundings. The windows of rungs
-    begin at the lowest sum, or lie around the mean, where one number has the mean `middle`.
+    begin at the lowest sum, or lie around the mean, where one number has the mean `middle`. No place that a
+    law was ever sent to is above `highest`, where that is asked.
     """
 
     count: int
@@ -30,6 +31,12 @@ class SumLaws:
     weighted: tuple[Ladder, ...]
     window: Reach
     middle: Fraction | None = None
+    highest: Fraction = Fraction(0)
+
+    @property
+    def _step(self) -> Fraction:
+        """The coarsest one."""
+        return Fraction(2) ** self.plain.exponents[-1]
 
     @property
     def centre(self) -> int:
@@ -46,13 +53,16 @@ class SumLaws:
             plain = self.plain * other.plain
             both = zip(self.weighted, other.weighted, strict=True)
             weighted = tuple(mine * other.plain + self.plain * its for mine, its in both)
-        found = replace(self, count=self.count + other.count, plain=plain, weighted=weighted)
+        # both go to the lattice of a rung, and their sum perhaps to the next: each by less than a step
+        highest = self.highest + other.highest + 3 * self._step
+        found = replace(self, count=self.count + other.count, plain=plain, weighted=weighted, highest=highest)
         anchor = found.plain.lowest if self.middle is None else found.centre
         return found._map(lambda law: law.settle(anchor, self.window))
 
     def coarsen(self) -> "SumLaws":
         """On the next coarser lattice."""
-        return self._map(lambda law: law.coarsen())
+        found = self._map(lambda law: law.coarsen())
+        return replace(found, highest=self.highest + found._step)
 
     def _map(self, change: Callable[[Ladder], Ladder]) -> "SumLaws":
         return replace(self, plain=change(self.plain), weighted=tuple(map(change, self.weighted)))
@@ -72,11 +82,11 @@ def add_up(one: SumLaws, count: int, is_fine: Callable[[SumLaws], bool]) -> SumL
 
 def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
     """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, however rare."""
-    step = min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL)
+    step = min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL or ratio.deviation)
     if keeps_small:
         step = min(step, ratio.quantile(RAREST ** (1 / count)) / SMALLEST or step)
     exponent = math.floor(math.log2(step))
-    plain, *weighted = make_laws(ratio, exponent, count_bits(ratio.largest), FIRST_WINDOW)
+    plain, *weighted = make_laws(ratio, exponent, count_bits(ratio.largest, count), FIRST_WINDOW)
 
     def is_fine(laws: SumLaws) -> bool:
         if keeps_small and laws.plain.lowest < 2 * SMALLEST:
@@ -88,6 +98,6 @@ def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
     return add_up(SumLaws(1, plain, tuple(weighted), WINDOW), count, is_fine)
 
 
-def count_bits(largest: float) -> int:
-    """How many bits masses need beside numbers so large."""
-    return 16 * math.ceil((SPARE_BITS + math.log2(max(largest, 1))) / 16)
+def count_bits(largest: float, count: int) -> int:
+    """How many bits masses need where numbers are so large, and so many of them are added up."""
+    return 16 * math.ceil((SPARE_BITS + math.log2(max(largest, 1)) + math.log2(count)) / 16)

@@ -169,12 +169,13 @@ class FiniteRatio(StepRatio):
         return self.largest
 
     def weighted_quantile(self, mass: float) -> float:
-        """The lowest place that P reaches, or the highest."""
-        return (
-            self.largest
-            if mass > 0.5
-            else float(min((ratio for ratio, p, _ in self._ratios if p), default=Fraction(1)))
-        )
+        """The lowest place with so much of P at or below it."""
+        below, wanted = Fraction(0), Fraction(mass) * (1 - self.pair.infinite_mass)
+        for ratio, p, _ in self._ratios:
+            below += p
+            if below >= wanted and ratio:
+                return float(ratio)
+        return self.largest
 
     def tails(self, place: arb) -> Tails:
         """Finite sums; a ball that may or may not reach an output counts it to both ends."""

@@ -13,7 +13,7 @@ from tightrope.engines.passes.ratios import GUARD, StepRatio, floor_mass
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 
-FINE = 40  # labels in the mean size of one
+FINE = 8  # labels in the mean size of one
 BITS = 128
 RAREST = 1e-13  # of P: ratios beyond are labelled alike
 
@@ -35,8 +35,10 @@ def reach_several(pair: Allocation, ratio: StepRatio) -> FinitePair:
     p_masses, q_masses = collect(p.atoms()), collect(q.atoms())
     places, whole = sorted({*p_masses, *q_masses}), 1 << BITS
     by_place = ([of.get(at, 0) for at in places] for of in (p_masses, q_masses))
-    cells = order_cells(next(by_place), next(by_place), whole, whole)
-    return as_pair([Fraction(mass, whole) for mass, _ in cells], [Fraction(mass, whole) for _, mass in cells])
+    finite = math.ceil(whole * (1 - pair.step.infinite_mass) ** pair.chosen)  # what Q can produce too
+    cells = order_cells(next(by_place), next(by_place), finite, whole)
+    p_cells, q_cells = ([Fraction(cell[side], whole) for cell in cells] for side in (0, 1))
+    return as_pair([*p_cells, 1 - sum(p_cells, Fraction(0))], [*q_cells, Fraction(0)])
 
 
 def _label(pair: Allocation, ratio: StepRatio) -> tuple[Ladder, Ladder]:
