@@ -205,10 +205,10 @@ by one by
 
     {command}
 
-with another `--noise`, `--epochs` and `--sampling` ({spellings}; truncated-poisson takes `--at-most
-{cap}`, and every-record takes `--steps` in place of records, batch and epochs). Upper ends are rounded up
-and lower ends down. All are proved: a run is as private as the upper end says, and real neighbouring
-datasets reach the lower end.
+with another `--noise`, `--epochs` and `--sampling`: {spellings}.
+For truncated-poisson add `--at-most {cap}`; every-record takes `--steps` in place of records, batch and
+epochs. Upper ends are rounded up and lower ends down. All are proved: a run is as private as the upper end
+says, and real neighbouring datasets reach the lower end.
 
 ![Epsilon by batching, noise and epochs](../figures/batching.png)
 
