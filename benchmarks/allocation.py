@@ -145,6 +145,8 @@ def measure(options: argparse.Namespace) -> list[Line]:
             accuracy = AS_IT_COMES
         theirs = in_own_process(ask_peer, asked, accuracy, options.repeats, seconds=options.timeout)
         lines.append(Line(asked, ends, Ends(refusal=theirs) if isinstance(theirs, str) else theirs))
+        if options.follow:
+            print(*_row(lines[-1]), sep="  ", file=sys.stderr, flush=True)
     progress(len(grid), len(grid), "")
     return lines
 
@@ -155,13 +157,13 @@ def measure(options: argparse.Namespace) -> list[Line]:
 def table(lines: Sequence[Line]) -> list[list[str]]:
     heading = ["noise", "batches", "epochs", "Tightrope", "width", "time", "PLD_accounting", "width", "time"]
     rows = [[*heading, "width ratio", "time ratio"]]
-    for line in lines:
-        head = [f"{line.asked.noise:g}", f"{line.asked.batches:,}", f"{line.asked.epochs}"]
-        ours, theirs = (_ends(each) for each in (line.tightrope, line.peer))
-        rows.append(
-            [*head, *ours, *theirs, _number(line.width_ratio, ",.0f"), _number(line.time_ratio, ".2f")]
-        )
-    return rows
+    return [*rows, *map(_row, lines)]
+
+
+def _row(line: Line) -> list[str]:
+    head = [f"{line.asked.noise:g}", f"{line.asked.batches:,}", f"{line.asked.epochs}"]
+    ratios = [_number(line.width_ratio, ",.0f"), _number(line.time_ratio, ".2f")]
+    return [*head, *_ends(line.tightrope), *_ends(line.peer), *ratios]
 
 
 def _ends(ends: Ends) -> list[str]:
@@ -222,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--timeout", type=float, default=120.0, help="seconds for one measurement (default 120)"
     )
+    parser.add_argument("--follow", action="store_true", help="show each line as soon as it is known")
     parser.add_argument("--json", action="store_true", help="print everything measured as JSON")
     options = parser.parse_args(arguments)
     if options.quick:
