@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants statements training test fuzz wheel bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants batching statements training test fuzz wheel bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -35,6 +35,9 @@ findings: $(VENV)/.installed-cli ## set up, then write docs/findings/substitutio
 
 accountants: $(VENV)/.installed-cli ## set up, then write docs/findings/accountants.md: every accountant on many runs (rows that are known are kept)
 	@$(BIN)/python examples/accountants.py --out docs/findings
+
+batching: $(VENV)/.installed-cli,plot ## set up, then write docs/findings/batching.md: one training run under every batching (rows that are known are kept)
+	@$(BIN)/python examples/batching.py --out docs/findings --figures docs/figures
 
 statements: $(VENV)/.installed-cli,statement ## set up, then render the examples of docs/statements.md
 	@mkdir -p docs/statements
@@ -71,6 +74,8 @@ wheel: $(BIN)/python ## build the wheel, install it into an environment of its o
 
 bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
 	@$(BIN)/python benchmarks/side_by_side.py
+	@echo
+	@$(BIN)/python benchmarks/allocation.py --quick
 	@echo
 	@$(BIN)/python benchmarks/calibration.py
 	@echo

@@ -3,6 +3,7 @@
 docs/findings/published.md is compared in test_recheck.py, with the settings it is made of.
 """
 
+import json
 import re
 import runpy
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from reproduction.paper.item import Making, PaperVerdict, load_items
 from reproduction.paper.page import page_text
 from shell import Shell
+from tightrope import Bracket
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -69,6 +71,35 @@ def test_the_substitution_page_holds_the_grid_of_its_rows() -> None:
     assert section in page, "run: make findings"
     fixed = [re.escape(part) for part in re.split(r"\{\w+\}", script["PAGE"])]
     assert re.fullmatch("(?s:.*)".join(fixed), page), "run: make findings"
+
+
+def test_the_batching_page_and_its_picture_are_made_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    shutil.copy(DOCS / "findings" / "batching.csv", tmp_path)
+    example("batching")["main"](["--out", str(tmp_path), "--figures", str(tmp_path)])
+    made, kept = (folder / "batching.md" for folder in (tmp_path, DOCS / "findings"))
+    assert made.read_text() == kept.read_text(), "run: make batching"
+    assert (tmp_path / "batching.csv").read_text() == (DOCS / "findings" / "batching.csv").read_text()
+    assert {file.name for file in tmp_path.glob("*.p*")} == {"batching.png", "batching.pdf"}
+    assert str(made) in capsys.readouterr().out
+
+
+def test_the_commands_of_the_batching_page_make_its_numbers(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    script = example("batching")
+    known = script["read"](DOCS / "findings" / "batching.csv")
+    assert list(known) == script["questions"](), "run: make batching"
+    asked = [each for each in known if (each.noise, each.epochs) == (2, 10)]  # the quickest
+    assert [each.sampling for each in asked] == list(script["NAMES"])
+    for each in asked:
+        code, out, _ = shell(each.command.removeprefix("tightrope ") + " --json")
+        assert code == 0
+        (found,) = json.loads(out)["brackets"]
+        assert script["say"](Bracket(**found["epsilon"])) == script["say"](known[each]), each.command
 
 
 @pytest.mark.parametrize("name", QUICK_ITEMS)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import LOG_REL_ERROR, exact_log_ratio, next_down, next_up
@@ -124,13 +125,18 @@ class FinitePair(Pair):
         """
         top = self.losses[-1]
         near = Fraction(0)
-        for loss, (p, _) in zip(reversed(self.losses), reversed(self.levels), strict=True):
+        for loss, mass in zip(reversed(self.losses), self._masses_from_top, strict=True):
             error = 2 * LOG_REL_ERROR * (abs(top) + abs(loss) + gap)
             if top - loss - gap > error:
                 break  # losses fall from here on, by more than their errors or to equal floats
-            near += p
+            near = mass
         at_top = exact_log_ratio(self.levels[-1][0], Fraction(1))
         return at_top * (1 + 2 * LOG_REL_ERROR), exact_log_ratio(near, Fraction(1)) * (1 - 2 * LOG_REL_ERROR)
+
+    @cached_property
+    def _masses_from_top(self) -> tuple[Fraction, ...]:
+        """P of the last level, of the last two, and so on; a search for epsilon asks for them many times."""
+        return tuple(accumulate(p for p, _ in reversed(self.levels)))
 
     @property
     def loss_ceiling(self) -> tuple[float, float]:

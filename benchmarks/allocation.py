@@ -1,0 +1,257 @@
+"""Tightrope and PLD_accounting side by side on balls in bins: time and width, all within one run.
+
+One batch out of T for each record in every epoch, Gaussian noise, ADD_OR_REMOVE. Both give a lower and an
+upper end of epsilon. Each measurement has a process of its own on one thread and counts CPU seconds, after a
+warm-up on another question and without imports. Times depend on the machine: only ratios within one run are
+worth quoting, and nothing here is a test.
+"""
+
+import argparse
+import importlib.util
+import json
+import math
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+
+import tightrope as tr
+from measuring import aligned, forget, in_own_process, milliseconds, on_one_thread, progress, versions
+
+DELTA = 1e-6
+NOISES, BATCHES, EPOCHS = (0.6, 0.8, 1.0, 2.0), (100, 1000, 10_000), (1, 10, 100)
+AS_IT_COMES = -1.0  # the peer's default: it stops once upper / lower <= 1.1
+NARROWER, FASTER = 20, 5  # the aims
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """In each of `epochs` passes every record takes one of `batches` batches."""
+
+    noise: float
+    batches: int
+    epochs: int
+
+    def __str__(self) -> str:
+        plural = "s" * (self.epochs != 1)
+        return f"noise {self.noise:g}, {self.batches:,} batches, {self.epochs} epoch{plural}"
+
+
+WARM_UP = Allocation(1.5, 20, 2)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of epsilon and the CPU seconds they took; or why there are none."""
+
+    lower: float = NAN
+    upper: float = NAN
+    seconds: float = NAN
+    refusal: str = ""
+
+    @property
+    def width(self) -> float:
+        """Between the ends, in epsilon."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question, answered by both."""
+
+    asked: Allocation
+    tightrope: Ends
+    peer: Ends
+
+    @property
+    def time_ratio(self) -> float:
+        """How many times longer the peer took; nan where one of the two gave no answer."""
+        return self.peer.seconds / self.tightrope.seconds
+
+    @property
+    def width_ratio(self) -> float:
+        """How many times wider the peer's ends are apart; nan where one of the two gave no answer."""
+        return self.peer.width / self.tightrope.width
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether no epsilon lies between the ends of both."""
+        ours, theirs = self.tightrope, self.peer
+        return theirs.upper < ours.lower or ours.upper < theirs.lower
+
+
+# What is timed. Each function runs in its own process.
+
+
+def ask_tightrope(asked: Allocation, repeats: int) -> Ends:
+    """A fresh run, curve and bracket each time: nothing is kept between repeats."""
+
+    def ask(asked: Allocation) -> Ends:
+        forget()
+        start = time.process_time()
+        step = tr.Step(tr.Gaussian(noise_multiplier=asked.noise), tr.BallsInBins(batches=asked.batches))
+        run = step * (asked.batches * asked.epochs)
+        found = tr.epsilon(run, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+        return Ends(found.lower, found.upper, time.process_time() - start)
+
+    return _median(ask, asked, repeats)
+
+
+def ask_peer(asked: Allocation, accuracy: float, repeats: int) -> Ends:
+    """The adaptive range of PLD_accounting: geometric convolutions, refined until they are close enough."""
+    warnings.simplefilter("ignore")  # where it does not converge, the width shows it
+    from PLD_accounting import gaussian_allocation_epsilon_range
+
+    def ask(asked: Allocation) -> Ends:
+        start = time.process_time()
+        upper, lower = gaussian_allocation_epsilon_range(
+            delta=DELTA,
+            sigma=asked.noise,
+            num_steps=asked.batches,
+            num_epochs=asked.epochs,
+            epsilon_accuracy=accuracy,
+        )
+        return Ends(lower, upper, time.process_time() - start)
+
+    return _median(ask, asked, repeats)
+
+
+def _median(ask: Callable[[Allocation], Ends], asked: Allocation, repeats: int) -> Ends:
+    """The answer with the median time, after a warm-up; what was raised is the reason that there is none."""
+    try:
+        ask(WARM_UP)
+        answers = [ask(asked) for _ in range(repeats)]
+    except (tr.NotPreciseEnough, RuntimeError, ValueError) as refusal:
+        return Ends(refusal=str(refusal))
+    return sorted(answers, key=lambda ends: ends.seconds)[(repeats - 1) // 2]
+
+
+# Running it.
+
+
+def measure(options: argparse.Namespace) -> list[Line]:
+    grid = [Allocation(*each) for each in product(options.noises, options.batches, options.epochs)]
+    lines = []
+    for done, asked in enumerate(grid):
+        progress(done, len(grid), str(asked))
+        ours = in_own_process(ask_tightrope, asked, options.repeats, seconds=options.timeout)
+        ends = Ends(refusal=ours) if isinstance(ours, str) else ours
+        accuracy = options.relative * ends.upper if options.relative else AS_IT_COMES
+        if math.isnan(accuracy):  # there is no epsilon to be relative to
+            accuracy = AS_IT_COMES
+        theirs = in_own_process(ask_peer, asked, accuracy, options.repeats, seconds=options.timeout)
+        lines.append(Line(asked, ends, Ends(refusal=theirs) if isinstance(theirs, str) else theirs))
+        if options.follow:
+            print(*_row(lines[-1]), sep="  ", file=sys.stderr, flush=True)
+    progress(len(grid), len(grid), "")
+    return lines
+
+
+# Showing it.
+
+
+def table(lines: Sequence[Line]) -> list[list[str]]:
+    heading = ["noise", "batches", "epochs", "Tightrope", "width", "time", "PLD_accounting", "width", "time"]
+    rows = [[*heading, "width ratio", "time ratio"]]
+    return [*rows, *map(_row, lines)]
+
+
+def _row(line: Line) -> list[str]:
+    head = [f"{line.asked.noise:g}", f"{line.asked.batches:,}", f"{line.asked.epochs}"]
+    ratios = [_number(line.width_ratio, ",.0f"), _number(line.time_ratio, ".2f")]
+    return [*head, *_ends(line.tightrope), *_ends(line.peer), *ratios]
+
+
+def _ends(ends: Ends) -> list[str]:
+    if ends.refusal:
+        return [ends.refusal if len(ends.refusal) < 25 else "no answer", "-", "-"]
+    between = str(tr.Bracket(ends.lower, ends.upper)) if ends.lower <= ends.upper else "ends cross"
+    return [between, f"{ends.width / ends.upper:.1e}", milliseconds(ends.seconds)]
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)
+
+
+def summary(lines: Sequence[Line]) -> list[str]:
+    """What the table comes to."""
+    both = [line for line in lines if not math.isnan(line.time_ratio)]
+    if not both:
+        return ["No question was answered by both."]
+    said = []
+    aims: tuple[tuple[str, int, Callable[[Line], float]], ...] = (
+        ("width", NARROWER, lambda line: line.width_ratio),
+        ("time", FASTER, lambda line: line.time_ratio),
+    )
+    for name, aim, of in aims:
+        ratios = [of(line) for line in both]
+        least = min(both, key=of)
+        said.append(
+            f"PLD_accounting's {name} / Tightrope's: median {statistics.median(ratios):,.1f} (aim {aim}), "
+            f"smallest {of(least):,.2f} ({least.asked}), largest {max(ratios):,.0f}; at least {aim} in "
+            f"{sum(ratio >= aim for ratio in ratios)}, below 1 in {sum(ratio < 1 for ratio in ratios)} "
+            f"of {len(ratios)}."
+        )
+    ours, theirs = (sum(line.tightrope.seconds for line in both), sum(line.peer.seconds for line in both))
+    said.append(f"Time of all {len(both)} together: {ours:.0f} s and {theirs:.0f} s.")
+    said.append(f"Ends that contradict each other: {sum(line.contradicts for line in both)} of {len(both)}.")
+    for line in lines:
+        for name, ends in (("Tightrope", line.tightrope), ("PLD_accounting", line.peer)):
+            if ends.refusal:
+                said.append(f"{name} gave no answer ({line.asked}): {ends.refusal}")
+    return said
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, then print."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], epilog="example: python benchmarks/allocation.py --quick"
+    )
+    parser.add_argument("--quick", action="store_true", help="noise 0.8 and 2, 100 and 1,000 batches, once")
+    parser.add_argument("--noises", type=float, nargs="+", default=NOISES)
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="batches in one epoch")
+    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS)
+    parser.add_argument(
+        "--relative",
+        type=float,
+        help="ask the peer for this width relative to epsilon (by default its own: 0.1)",
+    )
+    parser.add_argument("--repeats", type=int, default=1, help="the median counts (default 1)")
+    parser.add_argument(
+        "--timeout", type=float, default=120.0, help="seconds for one measurement (default 120)"
+    )
+    parser.add_argument("--follow", action="store_true", help="show each line as soon as it is known")
+    parser.add_argument("--json", action="store_true", help="print everything measured as JSON")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.noises, options.batches = (0.8, 2.0), (100, 1000)
+    if options.repeats < 1 or not options.timeout > 0:
+        parser.error("--repeats and --timeout must be positive")
+    if importlib.util.find_spec("PLD_accounting") is None:
+        parser.error("PLD_accounting is not installed; run make bench, or pip install -e '.[bench]'")
+    on_one_thread()
+    lines = measure(options)
+    of = versions("tightrope", "PLD_accounting", "numpy", "scipy")
+    if importlib.util.find_spec("numba") is not None:  # which the peer uses where it is there
+        of |= versions("numba")
+    if options.json:
+        rows = [
+            {**asdict(line.asked), "tightrope": asdict(line.tightrope), "peer": asdict(line.peer)}
+            for line in lines
+        ]
+        plain = json.dumps({"versions": of, "delta": DELTA, "lines": rows}).replace("NaN", "null")
+        print(json.dumps(json.loads(plain), indent=1, allow_nan=False))
+        return 0
+    print(", ".join(f"{name} {version}" for name, version in of.items()) + "; CPU time on one thread")
+    print(f"Gaussian, balls in bins, ADD_OR_REMOVE: epsilon at delta {DELTA:g}, width relative to it\n")
+    print(aligned(table(lines)) + "\n")
+    print("\n".join(summary(lines)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
