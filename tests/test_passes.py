@@ -15,6 +15,7 @@ from tightrope.engines.passes.cells import order_cells
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
 from tightrope.engines.passes.one_pass import bound_pass
 from tightrope.engines.passes.ratios import LaplaceRatio, NormalRatio, make_laws
+from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -27,20 +28,21 @@ def bins(noise: float, batches: int) -> tr.Step:
     return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.BallsInBins(batches=batches))
 
 
-def masses(noise: float, shift: float) -> np.ndarray:
+def masses(noise: float, shift: float) -> Floats:
     """N(shift, noise^2) on a fine grid, in noise scales: quadrature to about 1e-10."""
     x = GRID * noise
-    return np.exp(-((x - shift) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi)) * (x[1] - x[0])
+    density = np.exp(-((x - shift) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi))
+    return np.asarray(density * (x[1] - x[0]))
 
 
 def two_batches(noise: float, seen: int, epsilon: float, direction: str) -> float:
     """delta of one pass of two batches by brute force over both outputs."""
     absent, up, down = masses(noise, 0), masses(noise, 1), masses(noise, -1)
 
-    def mixed(present: np.ndarray) -> np.ndarray:
+    def mixed(present: Floats) -> Floats:
         if seen == 1:
-            return (present + absent) / 2
-        return (np.outer(present, absent) + np.outer(absent, present)) / 2
+            return np.asarray((present + absent) / 2)
+        return np.asarray((np.outer(present, absent) + np.outer(absent, present)) / 2)
 
     nobody = absent if seen == 1 else np.outer(absent, absent)
     p, q = {
@@ -194,8 +196,8 @@ def test_two_of_three_batches_agree_with_brute_force() -> None:
         np.exp(-((x - m) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi)) for m in (0, 1)
     )
 
-    def outer(*laws: np.ndarray) -> np.ndarray:
-        return np.einsum("i,j,k->ijk", *laws) * step**3
+    def outer(*laws: Floats) -> Floats:
+        return np.asarray(np.einsum("i,j,k->ijk", *laws) * step**3)
 
     q = outer(absent, absent, absent)
     p = (
@@ -253,6 +255,41 @@ def test_other_accountants_agree() -> None:
     drawn = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.MonteCarlo(draws=20_000))
     assert drawn.lower <= certified.upper
     assert certified.lower <= drawn.upper
+
+
+def test_passes_beside_batches_of_fixed_size_are_counted_as_passes() -> None:
+    """Each step of a pass was taken for a whole one."""
+    fixed = tr.WithoutReplacement(batch=1, population=10**4)
+    step = tr.Step(tr.RandomizedResponse(truth_probability=0.51), fixed)
+    told = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord()) + step
+    found = tr.delta(bins(2.0, 3) * 3 + step, epsilon=1.0, relation=tr.SUBSTITUTE)
+    assert found.upper <= tr.delta(told, epsilon=1.0, relation=tr.SUBSTITUTE).upper
+    alone = tr.delta(bins(2.0, 3) * 3, epsilon=1.0, relation=tr.SUBSTITUTE)
+    assert alone.lower <= found.upper
+
+
+@pytest.mark.parametrize("epsilon", [400.0, 1e6, -800.0])
+def test_an_exchanged_pass_answers_at_extreme_epsilons(epsilon: float) -> None:
+    found = tr.delta(bins(2.0, 10) * 10, epsilon=epsilon, relation=tr.SUBSTITUTE)
+    assert (found.upper < 1e-300) if epsilon > 0 else (found.lower > 0.999)
+
+
+def test_the_rarest_outputs_and_those_of_one_neighbour_are_bounded() -> None:
+    rare = Fraction(1, 10**400)
+    step = tr.Step(tr.Finite(observed=[0.5, 0.5], alternative=[rare, 1 - rare]), tr.BallsInBins(batches=10))
+    found = tr.epsilon(step * 13, delta=1e-5, relation=tr.ADD)
+    assert found.lower <= found.upper
+    several = tr.Finite(observed=[0.5, 0.5, 0], alternative=[0.25, 0.5, 0.25])
+    run = tr.Step(several, tr.RandomAllocation(batches=7, chosen=3)) * 7
+    assert tr.delta(run, epsilon=0.3, relation=tr.REMOVE).lower >= 1 - 0.75**3 - 1e-9
+
+
+def test_finitely_many_ratios_are_told_apart_from_below() -> None:
+    run = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.BallsInBins(batches=2)) * 2
+    found = tr.delta(run, epsilon=1.0, relation=tr.REMOVE)
+    truth = (3 - math.e) / 16  # dP/dQ is the mean of two ratios 3 or 1/3, and both are 3 with chance 1/16
+    assert found.lower <= truth <= found.upper
+    assert found.lower > 0.99 * truth
 
 
 # -- the lattices --------------------------------------------------------------------------------------------
