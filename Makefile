@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.installed-cli ## set up and print what the choice of sampling and relation does to epsilon
-	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6 1e-7 1e-5 1e-4
+	@$(BIN)/tightrope contrast --mechanism gaussian --noise 0.8 --sampling poisson --rate 0.001 --steps 10000 --delta 1e-6
 
 paper: $(VENV)/.installed-cli,plot,dist,opendp ## set up, then reproduce the paper: docs/paper.md and its figures (some minutes)
 	@$(BIN)/python -m reproduction paper --out docs/figures --page docs/paper.md

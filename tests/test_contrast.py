@@ -380,7 +380,8 @@ def test_rows_come_with_the_claimed_sampling_first_and_full_batches_last_or_not_
     _, *names = cells(answered(shell, f"contrast {HEADLINE} --delta 1e-6"))
     exchanged = ("add-or-remove", "substitute")
     drawn = ("poisson", "without-replacement", "balls-in-bins", "shuffle")
-    assert names == [f"{kind}, {each}" for kind in drawn for each in exchanged]
+    shown = [f"{kind}, {each}" for kind in drawn for each in exchanged]
+    assert names == [name for name in shown if name != "balls-in-bins, substitute"]  # which takes long
     whole = "contrast --noise 1 --sampling every-record --steps 2 --delta 1e-6"
     _, *names = cells(answered(shell, whole))
     assert names[:2] == ["every-record, add-or-remove", "every-record, substitute"]

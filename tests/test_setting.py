@@ -266,8 +266,9 @@ def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> 
     table = tr.contrast(run, delta=[1e-6, 1e-4])
     asked = [(row.sampling, row.relation) for row in table.rows]
     at_this_rate = (tr.Poisson, tr.WithoutReplacement, tr.BallsInBins, tr.EveryRecord)
-    assert len(asked) == len(at_this_rate) * len(RELATIONS)
-    assert set(asked) == set(itertools.product(at_this_rate, RELATIONS.values()))
+    slowest = (tr.BallsInBins, tr.SUBSTITUTE)
+    assert len(asked) == len(at_this_rate) * len(RELATIONS) - 1
+    assert set(asked) == set(itertools.product(at_this_rate, RELATIONS.values())) - {slowest}
     for row in table.rows:
         if row.refusal is not None:
             assert row.sampling is tr.BallsInBins

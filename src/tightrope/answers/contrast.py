@@ -18,7 +18,7 @@ from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align, write_number
-from tightrope.setting.effort import QUICK, TIGHT, Effort
+from tightrope.setting.effort import QUICK, Effort
 from tightrope.setting.relation import (
     ADD,
     ADD_OR_REMOVE,
@@ -229,7 +229,7 @@ def contrast(
 ) -> Contrast:
     """epsilon at each delta for the same mechanisms, rates and steps under every sampling x relation.
 
-    Balls in bins under SUBSTITUTE take long: they have a row if the run uses them, or if the effort is TIGHT.
+    Balls in bins under SUBSTITUTE take long: they have a row if the run uses them.
     Balls in bins have as many batches as one expects to fill at this rate, rounded up. Capped batches and
     random allocations say more than a rate, so they have rows where the run uses them.
 
@@ -253,7 +253,7 @@ def contrast(
         _row(run, sampling, relation, deltas, by, progress)
         for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
         for relation in RELATIONS.values()
-        if (sampling, relation) != SLOWEST or by.effort is TIGHT or BallsInBins in _own_kinds(run)
+        if (sampling, relation) != SLOWEST or BallsInBins in _own_kinds(run)
     ]
     table = Contrast(run, deltas, tuple(rows), claim)
     return replace(table, rows=tuple(compare_row(row, table.claimed_epsilons) for row in rows))
