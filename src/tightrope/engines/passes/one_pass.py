@@ -10,7 +10,7 @@ import numpy as np
 from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
-from tightrope.engines.passes.pass_laws import SumLaws, sum_ratios
+from tightrope.engines.passes.pass_laws import SumLaws, counts_small, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
 from tightrope.engines.passes.several import reach_several
 from tightrope.pairs.allocation import Allocation
@@ -32,7 +32,8 @@ def bound_pass(pair: Allocation, side: Side) -> FinitePair:
         assert side is BELOW  # from above it is split
         found = reach_several(pair, _ratio_of(pair.step))
         return found.reverse if pair.is_reversed else found
-    laws = _sum_laws(pair.step, pair.released, pair.is_reversed)
+    keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released)
+    laws = _sum_laws(pair.step, pair.released, keeps_small)
     atoms = _RatioAtoms(laws, pair)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
     return found.reverse if pair.is_reversed else found

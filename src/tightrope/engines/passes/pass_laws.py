@@ -82,9 +82,9 @@ def add_up(one: SumLaws, count: int, is_fine: Callable[[SumLaws], bool]) -> SumL
 
 def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
     """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, however rare."""
-    step = min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL or ratio.deviation)
+    step = _usual_step(ratio)
     if keeps_small:
-        step = min(step, ratio.quantile(RAREST ** (1 / count)) / SMALLEST or step)
+        step = min(step, _smallest_sum(ratio, count) / SMALLEST or step)
     exponent = math.floor(math.log2(step))
     plain, *weighted = make_laws(ratio, exponent, count_bits(ratio.largest, count), FIRST_WINDOW)
 
@@ -96,6 +96,20 @@ def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
         return laws.plain.deviation(laws.centre) >= 2 * FINE
 
     return add_up(SumLaws(1, plain, tuple(weighted), WINDOW), count, is_fine)
+
+
+def counts_small(ratio: StepRatio, count: int) -> bool:
+    """Whether small sums, where they tell most, need finer lattices than others do."""
+    return _smallest_sum(ratio, count) < SMALLEST * _usual_step(ratio)
+
+
+def _usual_step(ratio: StepRatio) -> float:
+    return min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL or ratio.deviation)
+
+
+def _smallest_sum(ratio: StepRatio, count: int) -> float:
+    """About below which place all of the numbers, and so none of the sums, hardly ever lie."""
+    return ratio.quantile(RAREST ** (1 / count))
 
 
 def count_bits(largest: float, count: int) -> int:
