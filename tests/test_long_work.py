@@ -120,7 +120,7 @@ def test_an_interrupted_contrast_has_all_its_rows() -> None:
     )
     answer = json.loads(out)
     assert answer["interrupted"] is True
-    assert len(answer["rows"]) == 12
+    assert len(answer["rows"]) == 19
     marked = [row for row in answer["rows"] if row["brackets"][0]["epsilon"].get("interrupted")]
     assert [(row["sampling"], row["relation"]) for row in marked] == [("without-replacement", "substitute")]
     assert marked[0]["brackets"][0]["epsilon"]["upper"] == quick().upper
