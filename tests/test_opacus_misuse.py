@@ -341,6 +341,7 @@ def test_passes_that_are_interleaved_and_begun_anew_are_each_fresh(by_name: bool
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin:UserWarning")
 def test_compiled_models_are_seen_on_a_batch_and_on_nothing_else(by_name: bool, where: str) -> None:
+    torch.compiler.reset()  # what other tests compiled is not part of the question
     if where == "around":
         engine, module, optimizer, loader = any_engine(by_name)
         module = torch.compile(module, backend="eager")
