@@ -98,11 +98,27 @@ def draw_numbers(scheme: Scheme, random_: random.Random) -> dict[str, Any]:
         },
         Scheme.WEIGHTED: {"records": records, "batch": batch, "share": random_.uniform(2 / records, 1)},
         Scheme.SEVERAL_DRAWS: {"records": records, "draws": random_.randint(2, 8), "rate": rate},
+        Scheme.TRUNCATED_POISSON: {
+            "sampling": {"kind": "truncated-poisson", "rate": rate, "at_most": batch, "population": records},
+            "records": records,
+            "rate": rate,
+        },
+        Scheme.RANDOM_ALLOCATION: {
+            "sampling": {"kind": "random-allocation", "batches": epoch, "chosen": 2},
+            "records": records,
+            "epoch": epoch,
+        },
     }
     return others[scheme]
 
 
 BREAKS: dict[Scheme, dict[str, Any]] = {
+    Scheme.TRUNCATED_POISSON: {
+        "rate": lambda n: n["rate"] / 2,
+        "records": lambda n: n["records"] + 1,
+        "epoch": lambda n: 5,
+    },
+    Scheme.RANDOM_ALLOCATION: {"epoch": lambda n: n["epoch"] + 1, "share": lambda n: 0.5},
     Scheme.POISSON: {
         "rate": lambda n: n["rate"] / 2,
         "draws": lambda n: 4,

@@ -208,7 +208,7 @@ def tell_why(theorems: Sequence[Evidence], more: str) -> str:
 
     >>> from tightrope.theorems.lookup import list_theorems
     >>> tell_why(list_theorems()[:1], "what it states")
-    'Why: full_batch_remove, proved; --why shows what it states.'
+    'Why: balls_in_bins_remove, proved; --why shows what it states.'
     """
     firm = all(theorem.standing is PROVED for theorem in theorems)
     names = [theorem.name if firm else f"{theorem.name} ({theorem.standing.value})" for theorem in theorems]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tightrope.audit.finding import Scheme
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.numerics.text import write_number
-from tightrope.setting.sampling import SAMPLING_SPELLINGS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, BallsInBins
 from tightrope.statements.model import Dataset, Implemented
 
 CLOSE = Fraction(1, 10**4)  # relative: a number that was rounded to a few digits, or up to a grid of floats
@@ -190,6 +190,28 @@ CONSTRAINTS: dict[Scheme, tuple[Constraint, ...]] = {
             lambda draws, rate, batch, records: abs(draws * rate * records - batch) <= SHARES_AGREE * batch,
         ),
     ),
+    Scheme.TRUNCATED_POISSON: (
+        Constraint(
+            "rate",
+            "there is one rate, that of the sampling",
+            ("rate", "sampling.rate"),
+            lambda rate, sampled: rate == Fraction(float(sampled)),
+        ),
+        Constraint(
+            "records",
+            "the population is the number of records, or a bound on it, so records <= population",
+            ("records", "sampling.population"),
+            lambda records, population: records <= population,
+        ),
+    ),
+    Scheme.RANDOM_ALLOCATION: (
+        Constraint(
+            "epoch",
+            "a pass is as many batches as the sampling says",
+            ("epoch", "sampling.batches"),
+            lambda epoch, batches: epoch == batches,
+        ),
+    ),
     Scheme.UNKNOWN: (),
 }
 # The numbers that mean something for each scheme; nothing is proved where the scheme is unknown.
@@ -200,6 +222,8 @@ TAKES: dict[Scheme, tuple[str, ...]] = {
     Scheme.SHUFFLE: ("records", "batch", "epoch", "times", "full", "alike", "reshuffles"),
     Scheme.FIXED_PARTITION: ("records", "batch", "epoch", "times", "full", "alike"),
     Scheme.BALLS_IN_BINS: ("records", "batch", "epoch", "full", "reshuffles"),
+    Scheme.TRUNCATED_POISSON: ("records", "rate"),
+    Scheme.RANDOM_ALLOCATION: ("records", "epoch", "reshuffles"),
     Scheme.WITH_REPLACEMENT: ("records", "batch", "share", "alike"),
     Scheme.WEIGHTED: ("records", "batch", "share", "epoch", "alike"),
     Scheme.SEVERAL_DRAWS: ("records", "draws", "rate"),
@@ -253,7 +277,7 @@ def _find_places(implemented: Implemented, dataset: Dataset) -> dict[str, str]:
     numbers = (*NUMBERS, "copies")
     places |= {name: f"implemented.{name}" for name in numbers if getattr(implemented, name) is not None}
     places |= {name: f"implemented.{name}" for name in ("evidence", "rate_range")}
-    for name in ("rate", "batch", "population"):
+    for name in ("rate", "batch", "population", "batches"):
         if hasattr(implemented.sampling, name):
             places[f"sampling.{name}"] = f"implemented.sampling.{name}"
     return places
@@ -294,6 +318,8 @@ def _check_sampling_kind(implemented: Implemented) -> Iterator[InvalidSetting]:
     scheme, sampling = str(implemented.scheme), implemented.sampling
     kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
     is_accounted = expected in SAMPLING_SPELLINGS and (implemented.copies or 1) == 1
+    if kind is None and expected == BallsInBins.spelling:
+        return  # bins that stay, and those of earlier files, are bounded and not accounted
     if kind != (expected if is_accounted else None):
         clash = f"contradicts implemented.sampling = {kind!r}"
         remedy = (

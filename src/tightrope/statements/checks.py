@@ -18,10 +18,13 @@ from tightrope.statements.model import (
     VERSION,
     AllRecords,
     BatchesWithoutReplacement,
+    Bins,
+    CappedPoissonBatches,
     Computed,
     Dataset,
     Implemented,
     PoissonBatches,
+    SeveralBins,
     StatedSampling,
     Statement,
     Steps,
@@ -111,7 +114,7 @@ def _check_sampling(
 ) -> Iterator[InvalidSetting]:
     records, batch = dataset.records, dataset.batch
     match sampling:
-        case PoissonBatches() if records and batch and batch <= records:
+        case PoissonBatches() | CappedPoissonBatches() if records and batch and batch <= records:
             rate, size = Fraction(read_exactly(sampling.rate)), Fraction(batch)
             if not _is_rate(rate, size, records):
                 expected = f"dataset.batch / dataset.records = {_write(batch)} / {records}"
@@ -152,8 +155,12 @@ def _check_epochs(run: Sequence[Steps], dataset: Dataset) -> Iterator[InvalidSet
 def _find_rate(sampling: StatedSampling) -> Fraction | None:
     """The probability that a record is in a batch, as far as the numbers can be read."""
     match sampling:
-        case PoissonBatches():
+        case PoissonBatches() | CappedPoissonBatches():
             return Fraction(read_exactly(sampling.rate))
+        case Bins():
+            return Fraction(1, sampling.batches)
+        case SeveralBins():
+            return Fraction(sampling.chosen, sampling.batches)
         case BatchesWithoutReplacement():
             return Fraction(sampling.batch, sampling.population)
         case AllRecords():

@@ -125,8 +125,34 @@ class BatchesWithoutReplacement(ClosedTable):
     population: Count
 
 
+class CappedPoissonBatches(ClosedTable):
+    """Each record joins a batch by itself, and a batch keeps at most so many."""
+
+    kind: Literal["truncated-poisson"]
+    rate: ExactShare
+    at_most: Count
+    population: Count
+
+
+class Bins(ClosedTable):
+    """Each record takes one batch of a pass."""
+
+    kind: Literal["balls-in-bins"]
+    batches: Count
+
+
+class SeveralBins(ClosedTable):
+    """Each record takes several batches of a pass."""
+
+    kind: Literal["random-allocation"]
+    batches: Count
+    chosen: Count
+
+
 StatedMechanism = GaussianNoise | LaplaceNoise | TrueOrFalse | FiniteOutputs
-StatedSampling = AllRecords | PoissonBatches | BatchesWithoutReplacement
+StatedSampling = (
+    AllRecords | PoissonBatches | BatchesWithoutReplacement | CappedPoissonBatches | Bins | SeveralBins
+)
 
 
 class Steps(ClosedTable):
