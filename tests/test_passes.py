@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from flint import fmpz_poly
+from flint import arb, fmpz_poly
 
 import tightrope as tr
 from tightrope.engines.choose import compose
@@ -14,9 +14,10 @@ from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.passes.cells import order_cells
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
 from tightrope.engines.passes.one_pass import bound_pass
-from tightrope.engines.passes.ratios import LaplaceRatio, NormalRatio, make_laws
+from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, make_laws
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -326,6 +327,21 @@ def test_products_of_laws_are_those_of_sums() -> None:
     assert sum(place * mass for place, mass in total.atoms()) <= 2 * sum(
         place * mass for place, mass in one.atoms()
     )
+
+
+def test_a_ratio_that_no_ball_tells_from_a_point_counts_to_both_sides() -> None:
+    """It was taken to lie below the point, whichever side it is on."""
+    nearly = Fraction(1, 2) + Fraction(1, 10**300)
+    ratio = FiniteRatio(
+        FinitePair(FiniteSupport((nearly / 2, 1 - nearly / 2)), FiniteSupport((Fraction(1, 2),) * 2))
+    )
+    (mass, _), _ = ratio.tails(arb(0.5))
+    assert mass.contains(1)
+    assert mass.contains(0.5)
+
+
+def test_empty_cells_hide_no_order() -> None:
+    assert order_cells([4, 0, 1], [1, 0, 4], 5, 5) == [(5, 5)]
 
 
 def test_missing_masses_go_where_they_lose_least() -> None:

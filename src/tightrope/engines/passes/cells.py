@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from tightrope.engines.face import Contradiction
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 
 
@@ -22,11 +23,13 @@ def order_cells(p: Sequence[int], q: Sequence[int], whole_p: int, whole_q: int) 
     p, q = [p[0] + whole_p - sum(p), *p[1:]], [*q[:-1], q[-1] + whole_q - sum(q)]
     merged: list[tuple[int, int]] = []
     for cell in zip(p, q, strict=True):
+        if not any(cell):  # which has no ratio to compare
+            continue
         while merged and _is_above(merged[-1], cell):
             before = merged.pop()
             cell = before[0] + cell[0], before[1] + cell[1]
         merged.append(cell)
-    return [cell for cell in merged if any(cell)]
+    return merged
 
 
 def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -36,6 +39,6 @@ def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 def as_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> FinitePair:
     """The finite pair with these masses, which sum to 1."""
-    assert sum(p) == sum(q) == 1
-    assert min(p) >= 0 <= min(q)
+    if not (sum(p) == sum(q) == 1 and min(p) >= 0 <= min(q)):
+        raise Contradiction("masses that are no distribution")
     return FinitePair(FiniteSupport(tuple(p)), FiniteSupport(tuple(q)))

@@ -11,11 +11,14 @@ from flint import arb, ctx, fmpz_poly
 from scipy.special import ndtri
 
 from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
 
 FURTHEST = 11.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-27
 GUARD = 96  # bits that balls carry beyond the masses, some of which cancel
+
+TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
 
 # of each law that is made, what lies above a point: its mass there and its mean there
 Tails = tuple[tuple[arb, arb], ...]
@@ -120,10 +123,12 @@ class LaplaceRatio(StepRatio):
     def tails(self, place: arb) -> Tails:
         """Integrals of e^{-x} / 2 times powers of V, and what lies at the ends."""
         a = ball(self.separation)
-        if not place > (-a).exp():  # at the lowest place or before
+        if place < (-a).exp():
             return self.totals
         if place > a.exp():
             return (arb(0), arb(0)), (arb(0), arb(0))
+        if not (-a).exp() < place < a.exp():  # no point is an end, but the ball does not tell
+            raise NotPreciseEnough("a point of a lattice is too close to an end of the losses", TRY_ANOTHER)
         x = (place.log() + a) / 2
         zero, one = (-x).exp() / 2, 1 - (x - a).exp() / 2
         two = (a.exp() - (3 * x - 2 * a).exp()) / 6 + a.exp() / 2
@@ -181,9 +186,8 @@ class FiniteRatio(StepRatio):
         """Finite sums; a ball that may or may not reach an output counts it to both ends."""
         found = [arb(0)] * 3
         for ratio, p, q in self._ratios:
-            reached = arb(1) if ball(ratio) >= place else arb(0)
-            if not reached and not ball(ratio) < place:
-                reached = arb(0).union(arb(1))
+            at = ball(ratio)
+            reached = arb(1) if at >= place else arb(0) if at < place else arb(0).union(arb(1))
             found = [
                 total + reached * ball(mass) for total, mass in zip(found, (q, p, p * ratio), strict=True)
             ]
