@@ -328,16 +328,27 @@ def test_the_bound_of_large_batches_covers_opposite_clusters_and_is_needed(tau: 
             assert truth > float(weights @ mean_gain(beta, (1 - tau) * batches * a, [a] * batches)) + 1e-4
 
 
-def test_the_integrand_of_large_batches_is_convex_in_the_weight() -> None:
-    rng = np.random.default_rng(5)
-    a = np.linspace(0, 6, 601)
-    for _ in range(50):
-        values = rng.normal(size=7)
+def test_the_integrand_of_large_batches_is_convex_and_rises_as_the_coefficients_move_apart() -> None:
+    """Three centred terms of random laws, two upper coefficients a + e and a lower one a - e, of either sign."""
+    rng, falls = np.random.default_rng(5), 0
+    a, apart = np.linspace(0, 6, 121), np.linspace(0, 3, 61)
+    for _ in range(40):
+        values = rng.normal(size=4) ** 3
         values -= values.mean()
         base, rise, drift, beta = rng.random(4)
-        wide = a + base + rise * (a - 1) ** 2
-        gains = np.maximum(beta - drift * a + np.outer(values, wide), 0).mean(axis=0)
+        triples = np.array(list(product(values, repeat=3)))
+        most, single = (
+            triples[:, 0] + triples[:, 1] - triples[:, 2],
+            triples[:, 0] - triples[:, 1] - triples[:, 2],
+        )
+        total = triples.sum(axis=1)
+        wide = base + rise * (a - 1) ** 2
+        gains = np.maximum(beta - drift * a + np.outer(total, a) + np.outer(most, wide), 0).mean(axis=0)
         assert np.diff(gains, 2).min() > -1e-12
+        shift = beta - drift + total[:, None]
+        assert np.diff(np.maximum(shift + np.outer(most, apart), 0).mean(axis=0)).min() > -1e-12
+        falls += int(np.diff(np.maximum(shift + np.outer(single, apart), 0).mean(axis=0)).min() < -1e-6)
+    assert falls > 10  # with fewer upper than lower coefficients it need not rise
 
 
 # --- counts, lattices and dots
