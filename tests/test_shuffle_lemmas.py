@@ -329,7 +329,7 @@ def test_the_bound_of_large_batches_covers_opposite_clusters_and_is_needed(tau: 
 
 
 def test_the_integrand_of_large_batches_is_convex_and_rises_as_the_coefficients_move_apart() -> None:
-    """Three centred terms of random laws, two upper coefficients a + e and a lower one a - e, of either sign."""
+    """Three centred terms, two upper coefficients a + e and a lower one a - e, of either sign."""
     rng, falls = np.random.default_rng(5), 0
     a, apart = np.linspace(0, 6, 121), np.linspace(0, 3, 61)
     for _ in range(40):
