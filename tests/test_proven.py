@@ -11,7 +11,8 @@ import pytest
 
 import tightrope as tr
 from precise import mp, mpf
-from tightrope.audit.claims.prove import bound_below, prove_bound
+from tightrope.audit.claims.prove import prove_bound
+from tightrope.audit.claims.reach import bound_below
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.theorems.other_batchings import LargestSum, most_squares
 
