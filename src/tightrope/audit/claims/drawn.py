@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from tightrope.accountants.certified import Certified
 from tightrope.audit.finding import Finding, How
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import NoTheorem
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
+
+if TYPE_CHECKING:
+    from tightrope.accountants.certified import Certified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class DrawnClaim:
     finding: Finding
     delta: float
     relation: Relation
-    by: Certified
+    by: "Certified"
     epochs: int | None
     planned: bool = False
 
