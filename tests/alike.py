@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 
 def delta_of_alike(epsilon: float, *, noise: float, first: Fraction, second: Fraction) -> float:
-    """H of P, where the record moves the first sum by 2, or the second, with these chances, and Q, where none.
+    """H of P, where a record moves the first sum by 2, or the second, with these chances, and Q, where not.
 
     Given the first output y, dP/dQ = A + second V with V = exp((2 z - 2) / noise^2), z the second output, so
     that z must exceed a place of its own.

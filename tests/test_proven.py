@@ -102,6 +102,16 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
                     assert answer.epsilon.lower > 0.9999 * epsilon
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_two_copies_of_a_record_reach_what_one_reaches_and_more(epsilon: float) -> None:
+    p, q = (density(sums_of_orders((x, x, -1.0, -1.0), 2)) for x in (1.0, -1.0))
+    half, delta = Fraction(1, 2), delta_of(p, q, epsilon)
+    assert delta > 1.1 * delta_of_alike(epsilon, noise=NOISE, first=half, second=half)
+    finding = found(Scheme.SHUFFLE, records=4, batch=2, epoch=2, full=2, copies=2)
+    answer = prove_bound(run_of(2), finding, delta=delta, relation=tr.SUBSTITUTE).epsilon
+    assert answer.lower < epsilon < answer.upper
+
+
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)
 def test_no_dataset_exceeds_the_bound_for_balls_in_bins(relation: tr.Relation) -> None:
     rng = np.random.default_rng(7)

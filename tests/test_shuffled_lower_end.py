@@ -1,4 +1,4 @@
-"""What shuffled batches reach under SUBSTITUTE, by quadrature and by laws: balls in bins at half the noise."""
+"""What shuffled batches reach under SUBSTITUTE, by quadrature and laws: balls in bins at half the noise."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -48,7 +48,7 @@ def epsilon_if_shuffled(
     >>> print(tr.epsilon(plan.run(noise_multiplier=0.8), delta=1e-6, relation=tr.SUBSTITUTE))
     [1.3250..., 1.3250...]
     >>> print(tr.epsilon_if_shuffled(plan, noise_multiplier=0.8, delta=1e-6, relation=tr.SUBSTITUTE))
-    [14.0, 68.1]
+    [14.1, 68.1]
     """
     step, finding = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier), declare_shuffle(plan)
     claim = DrawnClaim(
