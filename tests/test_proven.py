@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import tightrope as tr
+from alike import delta_of_alike
 from precise import mp, mpf
-from tightrope.audit.claims.prove import bound_below, prove_bound
+from tightrope.audit.claims.prove import prove_bound
+from tightrope.audit.claims.reach import bound_below
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.theorems.other_batchings import LargestSum, most_squares
 
@@ -85,14 +87,29 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
             p, q = q, p
         for epsilon in (0.3, 1.0, 2.0):
             delta = delta_of(p, q, epsilon)
+            if relation is tr.SUBSTITUTE and not trial:  # which is reached: a grid is not close enough
+                first, second = Fraction(batch, records), Fraction(min(batch, records - batch), records)
+                exact = delta_of_alike(epsilon, noise=NOISE, first=first, second=second)
+                assert delta == pytest.approx(exact, rel=1e-3)
+                delta = exact
             if delta < 1e-9:
                 continue
             answer = prove_bound(run_of(2), finding, delta=delta, relation=relation)
             assert answer.epsilon.upper >= epsilon * (1 - 1e-6)
             if not trial:  # the very datasets of the lower bound
                 assert answer.epsilon.lower <= epsilon * (1 + 1e-6)
-                if relation is tr.SUBSTITUTE and records % batch == 0:  # every batch is looked at
-                    assert answer.epsilon.lower > 0.3 * epsilon
+                if relation is tr.SUBSTITUTE and records // batch == 2:  # both batches are looked at
+                    assert answer.epsilon.lower > 0.9999 * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_two_copies_of_a_record_reach_what_one_reaches_and_more(epsilon: float) -> None:
+    p, q = (density(sums_of_orders((x, x, -1.0, -1.0), 2)) for x in (1.0, -1.0))
+    half, delta = Fraction(1, 2), delta_of(p, q, epsilon)
+    assert delta > 1.1 * delta_of_alike(epsilon, noise=NOISE, first=half, second=half)
+    finding = found(Scheme.SHUFFLE, records=4, batch=2, epoch=2, full=2, copies=2)
+    answer = prove_bound(run_of(2), finding, delta=delta, relation=tr.SUBSTITUTE).epsilon
+    assert answer.lower < epsilon < answer.upper
 
 
 @pytest.mark.parametrize("relation", [tr.SUBSTITUTE, tr.REMOVE, tr.ADD], ids=repr)

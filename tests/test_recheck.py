@@ -14,7 +14,7 @@ from reproduction.published.page import table, text_table
 from reproduction.published.recheck import ClaimStanding, RecheckedRun, recheck, standing_of
 from reproduction.published.runs_file import Printed, PublishedRun, read_papers
 from shell import Shell
-from tightrope.audit.claims.prove import bound_below
+from tightrope.audit.claims.reach import bound_below
 from tightrope.audit.finding import Finding
 from tightrope.errors import InvalidSetting
 from tightrope.theorems.other_batchings import LargestSum

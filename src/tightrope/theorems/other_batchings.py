@@ -1,7 +1,7 @@
 """Bounds for batches that have no pair in the table: shuffled, fixed, weighted, drawn several times.
 
-From above, each function returns the run that bounds the one it is given. From below, `LargestSum` is the
-pair of neighbours that tells most.
+From above, each function returns the run that bounds the one it is given. From below, `LargestSum` and
+`AllocatedExchange` are neighbours that tell most.
 """
 
 import math
@@ -15,10 +15,16 @@ from scipy.special import gammaln, ndtri
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics.floats import UNIT_ROUNDOFF, floor_fraction, gamma, next_down
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.mixture import Mixture
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace
 from tightrope.setting.relation import REMOVE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson
+from tightrope.theorems.allocation import MOST_SEPARATION
 from tightrope.theorems.evidence import PROVED, Evidence
 
 ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2^-53
@@ -55,7 +61,15 @@ LARGEST_SUM = Evidence(
     "proof note; the test is that of Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024",
     _PROOF,
 )
-BATCHING_THEOREMS = (REVEALED_BATCHES, SPLIT_NOISE, LARGEST_SUM)
+ALLOCATION_AT_HALF_NOISE = Evidence(
+    "allocation_at_half_noise",
+    "Shuffled batches with Gaussian noise under {SUBSTITUTE}: where all other records are alike, an epoch "
+    "tells a record like them from its opposite as balls in bins do under {REMOVE} at half the noise.",
+    PROVED,
+    "proof note",
+    _PROOF,
+)
+BATCHING_THEOREMS = (REVEALED_BATCHES, SPLIT_NOISE, LARGEST_SUM, ALLOCATION_AT_HALF_NOISE)
 
 
 def reveal_visits(run: Run, *, visits: int) -> Run:
@@ -234,6 +248,44 @@ class RoundedWitness:
         if self.grown != self.kept:
             moved = ceil_float(enclose(lambda: self.run.steps * ball(self.grown / self.kept).log()))
         return max(next_down(epsilon - moved), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocatedExchange:
+    """Neighbours under SUBSTITUTE told apart by all batches of each epoch, for Gaussian noise.
+
+    All other records are alike; the differing one is their opposite on one side, and like them on the other.
+    It comes once per epoch, with probability `weight` in one of the `batches` that are looked at, and moves
+    the sum by 2 there. Units are C. An epoch is `visit` if the batch that holds the record is told.
+    """
+
+    epochs: int
+    batches: int
+    weight: Fraction
+    noise: Fraction
+
+    @property
+    def visit(self) -> ShiftPair:
+        """A batch that holds the record, observed where the record is the opposite of the others."""
+        separation = 2 / self.noise
+        # noise that is added to the outputs tells no more; with less, no lattice holds the likelihood ratios
+        return ShiftPair.of_normals(separation if self.batches == 1 else min(separation, MOST_SEPARATION))
+
+    @property
+    def one_pass(self) -> Pair:
+        """An epoch in which the record is surely in one of the batches."""
+        return self.visit if self.batches == 1 else Allocation(self.visit, self.batches, self.batches)
+
+    def dilute(self, below: Pair) -> Pair:
+        """What an epoch reaches, if a pass reaches `below`: P is mixed with Q where the record stays away."""
+        if self.weight == 1:
+            return below
+        if isinstance(below, ShiftPair):
+            moved = below.observed
+            return ShiftPair(Mixture(moved.noise, self.weight, moved.exact_shift), below.alternative)
+        assert isinstance(below, FinitePair)
+        observed = below.alternative.mixed_with(below.observed, self.weight)
+        return FinitePair(observed, below.alternative)
 
 
 def is_gaussian(run: Run) -> bool:

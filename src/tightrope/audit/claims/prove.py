@@ -1,25 +1,25 @@
 """What is proved about epsilon for the batches that are really drawn."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.counted import LIKE_WATCHED, WHOLE_PASSES
+from tightrope.audit.claims.drawn import DrawnClaim
+from tightrope.audit.claims.reach import ReachedEpsilon, reach_by_largest_sum, reach_shuffle
 from tightrope.audit.claims.verdict import refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction, floor_fraction
-from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import ADD, ADD_OR_REMOVE, REMOVE, SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import (
-    LARGEST_SUM,
     REVEALED_BATCHES,
     SPLIT_NOISE,
     LargestSum,
@@ -38,6 +38,7 @@ from tightrope.theorems.repeated_records import (
 )
 
 MOST_DRAWS = 10**6  # in one batch: every number of them is weighed, which takes seconds and memory
+NOTHING_REACHED = ReachedEpsilon()
 RARELY = 1e-3  # the share of delta for records that are drawn more often than L allows
 
 
@@ -58,76 +59,6 @@ class ProvedBound:
         refuse_truth("a proved bound", ".epsilon.upper, which is infinite where nothing is proved")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Claim:
-    """One run, the batches it really drew, and what is asked about them."""
-
-    run: Run
-    finding: Finding
-    delta: float
-    relation: Relation
-    by: Certified
-    epochs: int | None
-
-    @property
-    def copies(self) -> int:
-        """How often the differing record is in the dataset."""
-        return self.finding.copies or 1
-
-    @property
-    def visits(self) -> int:
-        """The most steps of the run that one record can come in.
-
-        Unless epochs were counted, a run is taken to begin with a pass over its loader and to break off none.
-        Batches that were watched may begin anywhere in an epoch.
-        """
-        epoch, steps = self._epoch, self.run.steps
-        if self.epochs is not None:
-            return self.epochs * self.finding.times
-        begun = -(-steps // epoch) if self.finding.how is How.INSPECTED else 1 + -(-(steps - 1) // epoch)
-        return begun * self.finding.times
-
-    @property
-    def whole_epochs(self) -> int:
-        """How many whole epochs the run surely holds, each in a new order; 1 where orders may repeat."""
-        epoch, steps = self._epoch, self.run.steps
-        if self.epochs is not None:
-            missing = self.epochs * epoch - steps  # each missing step cuts at most one epoch
-            whole = max(self.epochs - max(missing, 0), 0)
-        elif self.finding.how is How.INSPECTED:
-            whole = steps // epoch
-        else:
-            whole = max(steps - epoch + 1, 0) // epoch
-        return whole if self.finding.reshuffles else min(whole, 1)
-
-    @property
-    def _epoch(self) -> int:
-        if self.finding.epoch is None:
-            raise NoTheorem("how many batches make an epoch is not known")
-        return self.finding.epoch
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether steps were taken in more epochs than they would fill."""
-        return self.epochs is not None and self.epochs > -(-self.run.steps // self._epoch)
-
-    @property
-    def largest_noise(self) -> Fraction:
-        """0 where there is no noise, or not only Gaussian noise: then the largest sum is no witness."""
-        mechanisms = [step.mechanism for step, _ in self.run]
-        noises = [each.exact_noise_multiplier for each in mechanisms if isinstance(each, Gaussian)]
-        return max(noises) if len(noises) == len(mechanisms) > 0 else Fraction(0)
-
-    def bound(self, run: Run) -> Bracket:
-        """epsilon of a run that bounds this one."""
-        return self.by.curve(run, self.relation).epsilon(self.delta)
-
-    def reach(self, witness: LargestSum) -> float:
-        """The epsilon that a witness reaches, from either side where the relation allows both."""
-        sides = (ADD, REMOVE) if self.relation is SUBSTITUTE else self.relation.branches
-        return bound_below(witness, delta=self.delta, directions=sides)
-
-
 def prove_bound(
     run: Run,
     finding: Finding,
@@ -143,7 +74,7 @@ def prove_bound(
     many epochs steps were taken, where they were counted while training: then nothing is taken for granted
     about passes that were broken off.
     """
-    claim = _Claim(
+    claim = DrawnClaim(
         run=run,
         finding=finding,
         delta=check.open_probability(delta=delta),
@@ -151,12 +82,17 @@ def prove_bound(
         by=check_certified(by),
         epochs=None if epochs is None else check.whole(least=1, epochs=epochs),
     )
+    return prove_claim(claim)
+
+
+def prove_claim(claim: DrawnClaim) -> ProvedBound:
+    """What is proved about the run of a claim, whose numbers were checked, or why nothing is."""
     try:
         if claim.copies > 1:
             return _bound_copies(claim)
-        if finding.sampling is not None:
-            return _bound_sampling(claim, finding.sampling)
-        return _BOUNDS.get(finding.scheme, _bound_nothing)(claim)
+        if claim.finding.sampling is not None:
+            return _bound_sampling(claim, claim.finding.sampling)
+        return _BOUNDS.get(claim.finding.scheme, _bound_nothing)(claim)
     except (NoTheorem, NotPreciseEnough, InvalidSetting) as refusal:  # noise may be too small to be halved
         return _give_up(str(refusal))
 
@@ -173,22 +109,7 @@ def resample(run: Run, sampling: Sampling) -> Run:
     return Run(tuple((Step(step.mechanism, sampling), times) for step, times in run))
 
 
-def bound_below(witness: LargestSum, *, delta: float, directions: Sequence[Relation]) -> float:
-    """The epsilon that a witness reaches in one of these directions: a lower bound."""
-    reached = [0.0]
-    for direction in directions if witness.epochs and witness.batches else ():
-        rounded = witness.rounded(direction)
-        if not (wanted := rounded.delta_above(delta)) < 1:
-            continue
-        try:
-            lower = BY_DEFAULT.curve(rounded.run, direction).epsilon(wanted).lower
-        except NotPreciseEnough:
-            continue  # then less is known; what is said stays true
-        reached.append(rounded.epsilon_below(lower) if math.isfinite(lower) else 0.0)
-    return max(reached)
-
-
-def _bound_sampling(claim: _Claim, sampling: Sampling) -> ProvedBound:
+def _bound_sampling(claim: DrawnClaim, sampling: Sampling) -> ProvedBound:
     watched = claim.finding.how is How.WATCHED
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
     runs = [resample(claim.run, end) for end in ends]
@@ -201,24 +122,23 @@ def _bound_sampling(claim: _Claim, sampling: Sampling) -> ProvedBound:
     )
 
 
-def _bound_nothing(claim: _Claim) -> ProvedBound:
+def _bound_nothing(claim: DrawnClaim) -> ProvedBound:
     return _give_up("nothing is known of how its batches are drawn")
 
 
-def _bound_shuffle(claim: _Claim) -> ProvedBound:
-    witness = _shuffle_witness(claim)
-    lower = claim.reach(witness) if witness else 0.0
+def _bound_shuffle(claim: DrawnClaim) -> ProvedBound:
+    reached = reach_shuffle(claim)
     if claim.relation is SUBSTITUTE:
-        return _conclude(claim, lower, claim.bound(reveal_visits(claim.run, visits=claim.visits)).upper)
+        return _conclude(claim, reached, claim.bound(reveal_visits(claim.run, visits=claim.visits)).upper)
     if not claim.finding.removal_changes_one_slot:
-        return _give_up(_another_cut(claim), lower)
-    return _conclude(claim, lower, claim.bound(reveal_shuffle(claim.run, visits=claim.visits)).upper)
+        return _give_up(_another_cut(claim), reached)
+    return _conclude(claim, reached, claim.bound(reveal_shuffle(claim.run, visits=claim.visits)).upper)
 
 
-def _bound_balls_in_bins(claim: _Claim) -> ProvedBound:
+def _bound_balls_in_bins(claim: DrawnClaim) -> ProvedBound:
     upper = claim.bound(reveal_visits(claim.run, visits=claim.visits)).upper
     if not (claim.largest_noise and claim.finding.epoch):
-        return _conclude(claim, 0.0, upper)
+        return _conclude(claim, NOTHING_REACHED, upper)
     witness = LargestSum(
         epochs=claim.whole_epochs,
         batches=claim.finding.epoch,
@@ -227,23 +147,24 @@ def _bound_balls_in_bins(claim: _Claim) -> ProvedBound:
         without=-1.0 if claim.relation is SUBSTITUTE else 0.0,
         noise=claim.largest_noise,
     )
-    return _conclude(claim, claim.reach(witness), upper)
+    return _conclude(claim, reach_by_largest_sum(claim, witness), upper)
 
 
-def _bound_fixed_partition(claim: _Claim) -> ProvedBound:
+def _bound_fixed_partition(claim: DrawnClaim) -> ProvedBound:
     finding, run = claim.finding, claim.run
     if claim.relation is not SUBSTITUTE:
         if not finding.removal_changes_one_slot:
             return _give_up(_another_cut(claim))
-        return _conclude(claim, 0.0, claim.bound(reveal_moves(run)).upper)
+        return _conclude(claim, NOTHING_REACHED, claim.bound(reveal_moves(run)).upper)
     uncut = finding.times == 1 and not claim.is_cut
     # wherever the run begins, the records of one batch come in ceil(steps / epoch) steps, none in more
     visits = -(-run.steps // finding.epoch) if uncut and finding.epoch else claim.visits
     found = claim.bound(reveal_visits(run, visits=visits))
-    return _conclude(claim, found.lower if uncut and len(run.parts) == 1 else 0.0, found.upper, of=())
+    reached = ReachedEpsilon(found.lower) if uncut and len(run.parts) == 1 else NOTHING_REACHED
+    return _conclude(claim, reached, found.upper)
 
 
-def _bound_single_draws(claim: _Claim) -> ProvedBound:
+def _bound_single_draws(claim: DrawnClaim) -> ProvedBound:
     finding, run = claim.finding, claim.run
     if claim.relation is not SUBSTITUTE and not finding.removal_changes_one_slot:
         return _give_up(_another_cut(claim))
@@ -256,15 +177,15 @@ def _bound_single_draws(claim: _Claim) -> ProvedBound:
         step = reveal_repeated_draws(run, batch=finding.batch, share=share, beta=beta)
         left = floor_fraction(Fraction(claim.delta) - Fraction(beta))
         bound = claim.by.curve(step * 1, ADD_OR_REMOVE).epsilon(left)
-        return _conclude(claim, 0.0, bound.upper)
+        return _conclude(claim, NOTHING_REACHED, bound.upper)
     if finding.scheme is Scheme.WITH_REPLACEMENT or not finding.epoch:
         return _give_up("the weights are not known")
     substitutes = claim.relation is SUBSTITUTE
     bounding = reveal_visits(run, visits=claim.visits) if substitutes else reveal_moves(run)
-    return _conclude(claim, 0.0, claim.bound(bounding).upper)
+    return _conclude(claim, NOTHING_REACHED, claim.bound(bounding).upper)
 
 
-def _bound_several_draws(claim: _Claim) -> ProvedBound:
+def _bound_several_draws(claim: DrawnClaim) -> ProvedBound:
     draws, rate = claim.finding.draws, claim.finding.rate
     if not draws or rate is None:
         return _give_up("how many draws make one step is not known")
@@ -272,7 +193,7 @@ def _bound_several_draws(claim: _Claim) -> ProvedBound:
     return ProvedBound(epsilon=Bracket(0.0, upper), because=(SPLIT_NOISE,))
 
 
-_BOUNDS: dict[Scheme, Callable[[_Claim], ProvedBound]] = {
+_BOUNDS: dict[Scheme, Callable[[DrawnClaim], ProvedBound]] = {
     Scheme.SHUFFLE: _bound_shuffle,
     Scheme.BALLS_IN_BINS: _bound_balls_in_bins,
     Scheme.FIXED_PARTITION: _bound_fixed_partition,
@@ -282,7 +203,7 @@ _BOUNDS: dict[Scheme, Callable[[_Claim], ProvedBound]] = {
 }
 
 
-def _bound_copies(claim: _Claim) -> ProvedBound:
+def _bound_copies(claim: DrawnClaim) -> ProvedBound:
     """What is proved where one record is in the dataset several times."""
     sampling = _list_samplings(claim.finding).get(claim.finding.scheme)
     if sampling is None:
@@ -291,20 +212,20 @@ def _bound_copies(claim: _Claim) -> ProvedBound:
         together = claim.bound(move_together(claim.run, copies=claim.copies))
         return ProvedBound(epsilon=together, because=(COPIES_TOGETHER,))
     if not isinstance(sampling, Poisson | WithoutReplacement):
-        return _give_up("no theorem is about copies of a record under this sampling", 0.0, ())
-    lower = _reach_copies(claim, sampling)
+        return _give_up("no theorem is about copies of a record under this sampling")
+    reached = _reach_copies(claim, sampling)
     if isinstance(sampling, WithoutReplacement) and claim.relation is not SUBSTITUTE:
         fewer = f"without the {claim.copies:,} copies of a record the rate of the others is another"
-        return _give_up(f"{fewer}. For exchanged records there is a bound", lower, (COPIES_TOGETHER,))
+        return _give_up(f"{fewer}. For exchanged records there is a bound", reached)
     curve = claim.by.curve(resample(claim.run, sampling), claim.relation)
     try:
         upper = bound_one_by_one(
             lambda delta: curve.epsilon(delta).upper, copies=claim.copies, delta=claim.delta
         )
     except (NoTheorem, NotPreciseEnough) as refusal:
-        return _give_up(str(refusal), lower, (COPIES_TOGETHER,))
-    because = (COPIES_TOGETHER,) * bool(lower) + (COPIES_ONE_BY_ONE,)
-    return ProvedBound(epsilon=Bracket(lower, upper), because=because)
+        return _give_up(str(refusal), reached)
+    because = (*reached.because, COPIES_ONE_BY_ONE)
+    return ProvedBound(epsilon=Bracket(reached.epsilon, upper), because=because)
 
 
 def _list_samplings(finding: Finding) -> dict[Scheme, Sampling]:
@@ -318,59 +239,39 @@ def _list_samplings(finding: Finding) -> dict[Scheme, Sampling]:
     return found
 
 
-def _reach_copies(claim: _Claim, sampling: Poisson | WithoutReplacement) -> float:
+def _reach_copies(claim: DrawnClaim, sampling: Poisson | WithoutReplacement) -> ReachedEpsilon:
     """The epsilon that datasets with copies reach; 0 where that is known for no such noise."""
     fixed, substitutes = isinstance(sampling, WithoutReplacement), claim.relation is SUBSTITUTE
     if not claim.largest_noise or (fixed and not substitutes and not _leaves_a_batch(claim)):
-        return 0.0
+        return NOTHING_REACHED
     relation, reached = ADD_OR_REMOVE if fixed and substitutes else claim.relation, [0.0]
     for witness in witness_copies(claim.run, sampling, copies=claim.copies):
         try:
             reached.append(claim.by.curve(witness, relation).epsilon(claim.delta).lower)
         except NotPreciseEnough:
             continue  # then less is known; what is said stays true
-    return max(reached)
+    return ReachedEpsilon(max(reached), (COPIES_TOGETHER,) * any(reached))
 
 
-def _leaves_a_batch(claim: _Claim) -> bool:
+def _leaves_a_batch(claim: DrawnClaim) -> bool:
     """Whether the records besides the copies are enough for a batch of the size found."""
     return (claim.finding.batch or 0) + claim.copies <= (claim.finding.records or 0)
 
 
-def _bound_copies_in_order(claim: _Claim) -> ProvedBound:
+def _bound_copies_in_order(claim: DrawnClaim) -> ProvedBound:
     """Copies of a record in batches that share an order: they may all come in one batch of each epoch."""
     scheme = claim.finding.scheme
-    witness = _shuffle_witness(claim) if scheme is Scheme.SHUFFLE else None
-    lower = claim.reach(witness) if witness else 0.0
+    reached = reach_shuffle(claim) if scheme is Scheme.SHUFFLE else NOTHING_REACHED
     once_per_epoch = (Scheme.SHUFFLE, Scheme.FIXED_PARTITION, Scheme.BALLS_IN_BINS)
     if scheme not in once_per_epoch or (
         claim.relation is not SUBSTITUTE and scheme is not Scheme.BALLS_IN_BINS
     ):
-        return _give_up(f"a record is there {claim.copies:,} times, which no theorem here covers", lower)
+        return _give_up(f"a record is there {claim.copies:,} times, which no theorem here covers", reached)
     together = reveal_visits(move_together(claim.run, copies=claim.copies), visits=claim.visits)
-    return _conclude(claim, lower, claim.bound(together).upper)
+    return _conclude(claim, reached, claim.bound(together).upper)
 
 
-def _shuffle_witness(claim: _Claim) -> LargestSum | None:
-    """The largest sum of the full batches of each whole epoch, as far as the numbers found allow it."""
-    finding, steps, noise = claim.finding, claim.run.steps, claim.largest_noise
-    records, batch, epoch, full = finding.records, finding.batch, finding.epoch, finding.full
-    if not (records and batch and epoch and full and noise) or finding.times != 1:
-        return None
-    if full * batch > records or full > epoch:
-        return None  # no dataset has these numbers, which can only have been declared
-    # without the record the first batches are still full, but perhaps not the last of them
-    missing = 0 if claim.relation is SUBSTITUTE else claim.copies
-    seen, epochs = min(full, max(records - missing, 0) // batch), claim.whole_epochs
-    if finding.how is How.INSPECTED and not claim.is_cut and steps < epoch:
-        seen, epochs = min(seen, steps), 1  # part of one epoch, from its first batch on
-    weight = Fraction(seen * batch, records)
-    return LargestSum(epochs=epochs, batches=seen, weight=weight, with_record=2.0, without=0.0, noise=noise)
-
-
-def _conclude(
-    claim: _Claim, lower: float, upper: float, of: tuple[Evidence, ...] = (LARGEST_SUM,)
-) -> ProvedBound:
+def _conclude(claim: DrawnClaim, reached: ReachedEpsilon, upper: float) -> ProvedBound:
     finding = claim.finding
     assumed = []
     if finding.epoch is not None and claim.epochs is None:
@@ -379,16 +280,18 @@ def _conclude(
         assumed.append("the weights do not depend on the records")
     if finding.how is How.WATCHED:
         assumed.append("the order does not depend on what the records hold")
-    because = of * bool(lower) + (REVEALED_BATCHES,)
-    return ProvedBound(epsilon=Bracket(lower, upper), because=because, provided=" and ".join(assumed))
+    because = (*reached.because, REVEALED_BATCHES)
+    return ProvedBound(
+        epsilon=Bracket(reached.epsilon, upper), because=because, provided=" and ".join(assumed)
+    )
 
 
-def _give_up(why_not: str, lower: float = 0.0, of: tuple[Evidence, ...] = (LARGEST_SUM,)) -> ProvedBound:
-    because = of if lower else ()
-    return ProvedBound(epsilon=Bracket(lower, math.inf), because=because, why_not=why_not.removesuffix("."))
+def _give_up(why_not: str, reached: ReachedEpsilon = NOTHING_REACHED) -> ProvedBound:
+    because, why_not = reached.because, why_not.removesuffix(".")
+    return ProvedBound(epsilon=Bracket(reached.epsilon, math.inf), because=because, why_not=why_not)
 
 
-def _another_cut(claim: _Claim) -> str:
+def _another_cut(claim: DrawnClaim) -> str:
     if claim.finding.how is How.WATCHED:
         return (
             "batches do not tell how a dataset of one record fewer would be cut, so there is a bound for "
