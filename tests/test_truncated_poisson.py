@@ -401,4 +401,4 @@ def test_a_cap_makes_another_kind_which_checkers_of_types_know_too() -> None:
     assert copy.deepcopy(plain) == plain == pickle.loads(pickle.dumps(plain)) == replace(plain)
     for given in ({}, {"rate": 0.01, "at_most": 150}, {"rate": 0.01, "cap": 150}):
         with pytest.raises(TypeError, match="argument"):
-            tr.Poisson(**given)  # type: ignore[call-overload]
+            tr.Poisson(**given)
