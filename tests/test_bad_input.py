@@ -205,6 +205,9 @@ ASKED_BY: dict[str, Ask] = {
     "largest_batch": lambda x: tr.largest_batch(
         STEP.mechanism, population=9, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=x
     ),
+    "fewest_batches": lambda x: tr.fewest_batches(
+        STEP.mechanism, steps=9, epsilon=1, delta=1e-6, relation=tr.ADD, by=x
+    ),
     "a ledger": lambda x: tr.Ledger(relation=tr.ADD, by=x),
 }
 

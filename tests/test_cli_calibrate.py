@@ -121,6 +121,30 @@ def test_a_batch_comes_with_its_rate(shell: Shell) -> None:
     assert loaded(shell, BATCH)["rate"] == 263 / 60_000
 
 
+BINS = (
+    "rate --mechanism laplace --noise 1 --sampling balls-in-bins --epochs 1 "
+    "--relation remove --epsilon 0.8 --delta 1e-5"
+)
+
+
+def test_batches_of_balls_in_bins_are_counted_where_nobody_says_how_many_records_there_are(
+    shell: Shell,
+) -> None:
+    said = "10 batches in each pass are enough for epsilon 0.8 at delta 1e-05 (9 are not): balls in bins"
+    assert answered(shell, BINS).startswith(said)
+    found = loaded(shell, BINS)
+    assert (found["parameter"], found["value"], found["beyond"], found["rate"]) == ("batches", 10, 9, 0.1)
+    assert found["question"]["sampling"] == {"kind": "balls-in-bins", "batches": None}
+    why = answered(shell, f"{BINS} --why")
+    assert "--batches 10 is safe to type." in why
+    assert "some smaller number may meet it again" in why
+
+
+def test_batches_of_balls_in_bins_are_sized_where_records_are_counted(shell: Shell) -> None:
+    said = "Batches of 11 on average out of 100 records (rate 0.11) are small enough for epsilon 0.8 at"
+    assert answered(shell, f"{BINS} --records 100").startswith(said)
+
+
 def test_steps_come_with_their_epochs(shell: Shell) -> None:
     assert answered(shell, STEPS).startswith("11,397 steps (11.39 epochs at this rate) are few enough for")
     every = f"steps --noise 100 --sampling every-record {TARGET}"
@@ -244,6 +268,11 @@ REFUSED = [
     (f"{NOISE} --mechanism randomized-response", "--mechanism"),
     (f"rate --noise 1 --sampling every-record --steps 1 {TARGET}", "every-record"),
     (f"{RATE} --batch 5", "--batch is not an option of tightrope rate"),
+    (f"rate --noise 1 --sampling balls-in-bins {TARGET}", "--steps is missing"),
+    (
+        f"rate --noise 1 --sampling balls-in-bins --steps 5 --epochs 5 {TARGET}",
+        "--steps 5 contradicts --epochs 5",
+    ),
     (f"rate --noise 1 --sampling without-replacement --steps 9 {TARGET}", "--records is missing"),
     (f"rate --sampling poisson --steps 9 {TARGET}", "--noise is missing; pass the noise multiplier"),
     (f"noise --sampling poisson --steps 9 {TARGET}", "--rate is missing; pass the probability"),

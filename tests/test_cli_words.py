@@ -25,7 +25,7 @@ REFUSALS = {"InvalidSetting", "NoTheorem", "NoSuchValue", "Infeasible", "NotPrec
 # rooms whose refusals the command line can meet; files are about keys, which are spelt as Python spells them
 ROOMS = ("accountants", "curve", "engines", "theorems", "numerics", "setting")
 FILES = ("tables.py", "plain.py", "validate.py")
-ANSWERS = ("calibrate.py", "compare.py", "contrast.py", "spend.py", "target.py", "frontier.py")
+ANSWERS = ("batches.py", "calibrate.py", "compare.py", "contrast.py", "spend.py", "target.py", "frontier.py")
 
 
 @pytest.mark.parametrize("words", REFUSED)

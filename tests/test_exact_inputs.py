@@ -65,7 +65,7 @@ def test_whole_numbers_of_numpy_do_not_overflow() -> None:
 
 def test_decimal_numbers_are_refused() -> None:
     with pytest.raises(tr.InvalidSetting, match=r"rate must be a real number, got Decimal\('0.1'\)"):
-        tr.Poisson(rate=Decimal("0.1"))  # type: ignore[arg-type]
+        tr.Poisson(rate=Decimal("0.1"))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("step", STEPS[::3])

@@ -204,6 +204,38 @@ def test_everything_that_is_missing_is_said_at_once(shell: Shell) -> None:
     assert named == ["--rate", "--steps", "--relation", "--epsilon", "--delta"]
 
 
+def test_a_mistyped_option_that_is_needed_is_the_slip_and_not_missing(shell: Shell) -> None:
+    plain = "epsilon --noise 1 --sampling every-record --steps 2"
+    _, _, err = shell(f"{plain} --relation add --dleta 1e-6")
+    assert "--dleta is not an option of tightrope epsilon: did you mean --delta?" in err
+    assert "missing" not in err
+    _, _, err = shell(f"{plain} --dleta=1e-6")
+    assert "did you mean --delta?" in err
+    assert "--relation is missing" in err
+    assert "--delta is missing" not in err
+
+
+def test_an_option_of_ours_is_no_slip_of_another_that_is_missing(shell: Shell) -> None:
+    _, _, err = shell(
+        "epsilon --noise 1 --sampling random-allocation --batch 3 --chosen 2 --steps 2 "
+        "--relation add --delta 1e-6"
+    )
+    assert "--batches is missing" in err
+    assert "did you mean" not in err
+
+
+@pytest.mark.parametrize(
+    "words", ["epsilon --steps 2 --noise 1", "noise --steps 2 --epsilon 1", "compare --steps 2 --noise 1"]
+)
+def test_one_direction_alone_is_said_to_be_one(shell: Shell, words: str) -> None:
+    asked = f"{words} --sampling every-record --delta 1e-6 --relation"
+    remark = "This is one direction only: add-or-remove bounds both."
+    for relation, remarked in (("add", True), ("remove", True), ("add-or-remove", False)):
+        code, out, _ = shell(f"{asked} {relation}")
+        assert code == 0
+        assert (remark in out) == remarked
+
+
 def test_epochs_are_never_taken_for_steps(shell: Shell) -> None:
     """Version 0.7 suggested --steps for --epochs: obeying it led from epsilon 3 to epsilon 12."""
     for words in (

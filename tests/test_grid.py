@@ -165,6 +165,10 @@ REFUSED = {
         "grid.toml: grid must be a list of at least one block, got []. Open each block",
     ),
     "block is no table": (GOOD + "\ngrid = [1]", "grid.toml: grid[0] must be a table, got 1."),
+    "word of the command line": (
+        GOOD + "\nnoise = 1",
+        "grid.toml: noise = 1 is not a known key. Did you mean noise_multiplier?",
+    ),
     "unknown key": (GOOD + "\nrat = 1", "grid.toml: rat = 1 is not a known key. Did you mean rate?"),
     "key of a finite mechanism": (GOOD + "\nobserved = [1]", "grid.toml: observed = [1] is not a known key."),
     "misspelt choice": (

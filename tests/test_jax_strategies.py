@@ -240,6 +240,7 @@ def test_cyclic_poisson_is_not_poisson_from_all_records(partition: PartitionType
     finding = read(strategy)
     assert (finding.scheme, finding.sampling) == (Scheme.UNKNOWN, None)
     assert "every 4th batch only" in finding.sentence
+    assert ("banded_run accounts for it" in finding.sentence) == (partition is INDEPENDENT)
     turns: dict[int, set[int]] = {}
     for step, batch in enumerate(draw(strategy)):
         for record in batch:

@@ -357,3 +357,24 @@ def test_the_finite_pairs_of_a_pass_enclose_each_other(reverse: bool) -> None:
     below, above = (compose(Schedule([(bound_pass(pair, side), 1)])) for side in (BELOW, ABOVE))
     for epsilon in (0.0, 0.5, 2.0, 5.0):
         assert below.log_bounds(epsilon, 1e-3).lower <= above.log_bounds(epsilon, 1e-3).upper
+
+
+# the small settings that both batchings answer quickly: noise, batches, passes, delta
+BESIDE_POISSON = [(1.0, 2, 1, 1e-5), (1.0, 10, 1, 1e-5), (2.0, 10, 3, 1e-5), (0.8, 30, 10, 1e-6)]
+
+
+@pytest.mark.parametrize(("noise", "batches", "passes", "delta"), BESIDE_POISSON)
+@pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
+def test_beside_poisson_sampling_at_their_rate_bins_tell_less_of_a_removed_record_and_more_of_an_added_one(
+    relation: tr.Relation, noise: float, batches: int, passes: int, delta: float
+) -> None:
+    """Seen in every setting, and proved in none: docs/findings/batching.md. REMOVE is ADD_OR_REMOVE here."""
+    mechanism, steps = tr.Gaussian(noise_multiplier=noise), batches * passes
+    bins, poisson = (
+        tr.epsilon(tr.Step(mechanism, sampling) * steps, delta=delta, relation=relation)
+        for sampling in (tr.BallsInBins(batches=batches), tr.Poisson(rate=Fraction(1, batches)))
+    )
+    if relation is tr.ADD:
+        assert bins.lower > poisson.upper
+    else:
+        assert bins.upper < poisson.lower

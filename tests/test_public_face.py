@@ -202,6 +202,9 @@ BY_NAME: dict[str, Callable[[Any], object]] = {
     "largest_batch": lambda r: (
         tr.largest_batch(STEP.mechanism, population=400, steps=9, relation=r, **TARGET).value
     ),
+    "fewest_batches": lambda r: (
+        tr.fewest_batches(tr.Gaussian(noise_multiplier=50), epochs=1, relation=r, **TARGET).value
+    ),
     "contrast": lambda r: tr.contrast(RUN, delta=1e-5, claimed=(tr.Poisson, r)).verdict,
     "contrast row": lambda r: tr.contrast(RUN, delta=1e-5).row(tr.Poisson, r).epsilons,
     "compare": lambda r: str(tr.compare(RUN, delta=1e-5, relation=r, by=[tr.Certified(), tr.Renyi()])),

@@ -1,11 +1,15 @@
 """Poisson batches with a cap: both ends around real datasets, laws, and what every accountant says."""
 
+import copy
 import itertools
 import math
+import pickle
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 import pytest
@@ -386,3 +390,15 @@ def test_noise_that_is_not_gaussian_is_refused_with_what_is_known(mechanism: tr.
 def test_extreme_settings_get_ends_in_order(run: tr.Run, relation: tr.Relation) -> None:
     found = tr.epsilon(run, delta=1e-9, relation=relation)
     assert 0 <= found.lower <= found.upper < math.inf
+
+
+def test_a_cap_makes_another_kind_which_checkers_of_types_know_too() -> None:
+    capped = tr.Poisson(rate=0.01, at_most=150, population=10_000)
+    plain = tr.Poisson(rate=0.01)
+    assert_type(capped, tr.TruncatedPoisson)
+    assert_type(plain, tr.Poisson)
+    assert capped == tr.TruncatedPoisson(rate=0.01, at_most=150, population=10_000)
+    assert copy.deepcopy(plain) == plain == pickle.loads(pickle.dumps(plain)) == replace(plain)
+    for given in ({}, {"rate": 0.01, "at_most": 150}, {"rate": 0.01, "cap": 150}):
+        with pytest.raises(TypeError, match="argument"):
+            tr.Poisson(**given)

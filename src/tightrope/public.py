@@ -8,7 +8,8 @@ from tightrope.accountants.exact import Exact
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.renyi import Renyi
-from tightrope.answers.calibrate import Calibration, largest_batch, largest_rate, most_steps, smallest_noise
+from tightrope.answers.batches import fewest_batches, largest_batch
+from tightrope.answers.calibrate import Calibration, largest_rate, most_steps, smallest_noise
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
@@ -72,7 +73,7 @@ __all__ = [  # noqa: RUF022
     "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",
     "draws_needed", "PLAIN", "TILTED", "HOEFFDING", "CHERNOFF", "BETTING",
     "epsilon", "delta", "privacy_curve",
-    "smallest_noise", "most_steps", "largest_rate", "largest_batch",
+    "smallest_noise", "most_steps", "largest_rate", "largest_batch", "fewest_batches",
     "contrast", "compare", "sweep", "Grid",
     "private_size", "PrivateSize", "Ledger", "epsilon_if_shuffled",
     "support_matrix",

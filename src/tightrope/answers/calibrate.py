@@ -1,9 +1,8 @@
-"""From a target (epsilon, delta) to the noise, steps, rate or batch that just meets it."""
+"""From a target (epsilon, delta) to the noise, the steps or the rate that just meets it."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Generic
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
@@ -20,16 +19,14 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import Infeasible, InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
-from tightrope.numerics import check, html
+from tightrope.numerics import html
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.numerics.text import Flat
-from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import LEAST_NOISE, MOST_NOISE, Finite, Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step, check_steps
-from tightrope.setting.sampling import LEAST_RATE, EveryRecord, Poisson, Sampling, WithoutReplacement
-from tightrope.setting.training import Training, as_sampling_kind
-from tightrope.theorems.lookup import analyse
+from tightrope.setting.sampling import LEAST_RATE, Poisson, Sampling
+from tightrope.setting.training import Training
 from tightrope.theorems.worst_pairs import sum_moves_by
 
 
@@ -138,9 +135,9 @@ def smallest_noise(
     # what full batches would need, thinned by the sampling: a start that the search corrects
     spread = sampling.rate * math.sqrt(2 * count * math.log(1.25 / target.delta)) / max(target.epsilon, 1e-3)
     start = min(max(sum_moves_by(sampling, target.relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
-    found = _calibrate("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
+    found = find_best("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
     remedy = "Accept a larger {epsilon} or {delta}, or take fewer steps."
-    return _expect(found, target, f"{{noise_multiplier}} {MOST_NOISE:g}", remedy, limit=math.inf)
+    return expect(found, target, f"{{noise_multiplier}} {MOST_NOISE:g}", remedy, limit=math.inf)
 
 
 def most_steps(
@@ -165,7 +162,7 @@ def most_steps(
         raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling).")
     target = Target.check(epsilon, delta, relation, besides, by, progress)
     most = MOST_STEPS - dict(target.besides).get(step, 0)
-    found = _calibrate("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
+    found = find_best("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
     if found is None:
         return Calibration("steps", 0, 1, target, target.besides, target.curve(NOTHING))
     if found.beyond is None:
@@ -190,7 +187,8 @@ def largest_rate(
 ) -> Calibration[float]:
     """The largest Poisson sampling rate with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    It is 1 if every record may join every batch.
+    It is 1 if every record may join every batch. For balls in bins ask for `fewest_batches`, T: the rate
+    is 1 / T.
 
     >>> import tightrope as tr
     >>> noise = tr.Gaussian(noise_multiplier=0.8)
@@ -208,65 +206,8 @@ def largest_rate(
     if everybody is not None:
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
     least = ceil_fraction(LEAST_RATE)
-    found = _calibrate("rate", target, run, min(1.0, 10 / count), safest=least, riskiest=1.0)
-    return _expect(found, target, f"{{rate}} {least:g}", "Accept a larger {delta}.", limit=0.0)
-
-
-def largest_batch(
-    mechanism: Mechanism,
-    *,
-    population: int,
-    steps: int | None = None,
-    epochs: float | Fraction | None = None,
-    sampling: type[Poisson] | type[WithoutReplacement] | str = WithoutReplacement,
-    epsilon: float,
-    delta: float,
-    relation: Relation | str,
-    besides: Run | Step = NOTHING,
-    by: Certified = BY_DEFAULT,
-    progress: Progress | None = None,
-) -> Calibration[int]:
-    """The largest batch with which a run and `besides` are (epsilon, delta)-private.
-
-    The run takes `steps` steps, or those of `epochs` epochs: then a larger batch takes fewer, and as their
-    number is rounded up, some batch beyond one that misses may still meet the target. Batches are drawn
-    without replacement, or by Poisson sampling with so many records on average.
-
-    >>> import tightrope as tr
-    >>> target = {"epsilon": 2, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
-    >>> noise = tr.Gaussian(noise_multiplier=2)
-    >>> found = tr.largest_batch(noise, population=60_000, steps=10_000, **target)
-    >>> found.value, found.beyond
-    (197, 198)
-    >>> found = tr.largest_batch(noise, population=60_000, epochs=30, sampling=tr.Poisson, **target)
-    >>> found.value, found.run.steps
-    (1334, 1350)
-    """
-    size, kind = check.whole(least=1, population=population), as_sampling_kind(sampling)
-    if kind is EveryRecord:
-        remedy = "A full batch is as large as the dataset."
-        raise InvalidSetting("sampling", sampling, "be {Poisson} or {WithoutReplacement}", remedy)
-    if (steps is None) == (epochs is None):
-        remedy = "Pass how many steps are taken, or how many epochs."
-        raise InvalidSetting("steps", steps, "be stated, or {epochs}, and not both", remedy)
-    if steps is not None:
-        steps = check_steps(steps, least=1, remedy="Without steps every batch is fine.")
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
-
-    def run(batch: int) -> Run:
-        plan = Training(records=size, batch=batch, epochs=1 if epochs is None else epochs, sampling=kind)
-        return plan.step(mechanism) * (plan.steps if steps is None else steps)
-
-    largest = size
-    try:
-        analyse(run(size), target.relation, QUICK)
-    except NoTheorem:  # a batch that holds everybody has no room for a neighbour's record
-        largest = size - 1
-        if not largest:
-            raise
-    found = _calibrate("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
-    remedy = "Add noise, train for fewer steps, or accept a larger {epsilon} or {delta}."
-    return _expect(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
+    found = find_best("rate", target, run, min(1.0, 10 / count), safest=least, riskiest=1.0)
+    return expect(found, target, f"{{rate}} {least:g}", "Accept a larger {delta}.", limit=0.0)
 
 
 def _expand(sampling: Sampling | Training, steps: int | None) -> tuple[Sampling, int]:
@@ -282,15 +223,16 @@ def _expand(sampling: Sampling | Training, steps: int | None) -> tuple[Sampling,
     return sampling, steps
 
 
-def _expect(
+def expect(
     found: Calibration[V] | None, target: Target, safest: str, remedy: str, *, limit: float
 ) -> Calibration[V]:
+    """What was found, or the refusal of a target that even the safest value misses."""
     if found is None:
         raise Infeasible(f"{target.named} is out of reach: even {safest} misses it", remedy, limit=limit)
     return found
 
 
-def _calibrate(
+def find_best(
     parameter: str, target: Target, run: Callable[[V], Run], start: V, *, safest: V, riskiest: V
 ) -> Calibration[V] | None:
     """The best value, verified by a curve of its own; None if even the safest value misses the target."""

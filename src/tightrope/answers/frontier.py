@@ -100,7 +100,8 @@ class Frontier(Generic[V]):
         if value == self.safest:
             return None
         if self.whole:
-            return max(type(value)(value - 2**tries), self.safest)
+            moved = value - 2**tries if self.riskiest > self.safest else value + 2**tries
+            return type(value)(max(moved, self.safest) if moved < value else min(moved, self.safest))
         return self._move(value, -self.close / 4 * 2**tries, down=True)
 
     def between(self, safer: V, riskier: V) -> V | None:
@@ -117,11 +118,12 @@ class Frontier(Generic[V]):
         return math.log(other / value) if self.riskiest > self.safest else math.log(value / other)
 
     def _move(self, value: V, by: float, *, down: bool) -> V:
-        """`value` with e^by times its risk; whole numbers are rounded `down` or up."""
+        """`value` with e^by times its risk; whole numbers are rounded `down` to less risk, or up."""
         factor = math.exp(by if self.riskiest > self.safest else -by)
         # a product, so that twice the value leads to exactly twice the value
         new = min(max(value * factor, min(self.safest, self.riskiest)), max(self.safest, self.riskiest))
-        return type(value)((math.floor if down else math.ceil)(new) if self.whole else new)
+        rounded = math.floor if down == (self.riskiest > self.safest) else math.ceil
+        return type(value)(rounded(new) if self.whole else new)
 
     def _learn_slope(self, last: V, now: V) -> None:
         run = self._apart(last, now)

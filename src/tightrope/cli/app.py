@@ -9,7 +9,7 @@ from tightrope.cli.exits import ExitCode
 from tightrope.cli.refusals import Misused
 from tightrope.cli.slips import in_one_line
 from tightrope.cli.terminal import StandardOutput, say
-from tightrope.cli.vocabulary import find_missing, tell_missing, understand
+from tightrope.cli.vocabulary import find_missing, split_slips, tell_missing, understand
 
 _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
@@ -154,11 +154,22 @@ def build_app() -> App:
     return app
 
 
+def _tell_missing(words: list[str], missing: list[str]) -> str:
+    """What is missing; an option that was mistyped is the slip that it is."""
+    options = build_app()[words[0]].assemble_argument_collection()
+    slips, others = split_slips(words, missing, {name for option in options for name in option.names})
+    said = [
+        f"{typed} is not an option of tightrope {words[0]}: did you mean {meant}?"
+        for typed, meant in slips.items()
+    ]
+    return " ".join([*said, *([tell_missing(others)] if others else [])])
+
+
 def run(words: list[str]) -> int:
     """Parse the words, run the command they name and return its exit code. Refusals are exceptions."""
     understood, notes = understand(words)
     if missing := find_missing(understood):
-        raise Misused(tell_missing(missing))
+        raise Misused(_tell_missing(understood, missing))
     for note in notes:
         say(note)
     try:

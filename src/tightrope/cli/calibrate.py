@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from tightrope.accountants.certified import Certified
-from tightrope.answers.calibrate import largest_batch, largest_rate, most_steps, smallest_noise
+from tightrope.answers.batches import fewest_batches, largest_batch
+from tightrope.answers.calibrate import largest_rate, most_steps, smallest_noise
 from tightrope.answers.target import Target
 from tightrope.cli import options as opt
 from tightrope.cli import show
@@ -161,8 +162,17 @@ def _refuse_one_step(step: Step, target: Target) -> Infeasible:
 class RateOptions(opt.LengthOptions, opt.MechanismOptions):
     """Everything about a run but its rate."""
 
-    sampling: Annotated[Literal["poisson", "without-replacement"], opt.WhichSampling]
+    sampling: Annotated[Literal["poisson", "without-replacement", "balls-in-bins"], opt.WhichSampling]
     records: opt.Records = None
+
+    @property
+    def length(self) -> dict[str, Any]:
+        """How long the training is, said once."""
+        if self.epochs is None:
+            opt.require("a run", "for example --epochs 30 or --steps 10000", steps=self.stated_steps)
+        else:
+            opt.refuse_both_lengths(self.epochs, self.stated_steps)
+        return {"steps": self.stated_steps, "epochs": self.epochs}
 
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
@@ -181,8 +191,12 @@ class RateOptions(opt.LengthOptions, opt.MechanismOptions):
 
 def rate(question: RateOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> None:
     """Find the largest sampling rate, or batch, with which the run is (epsilon, delta)-private."""
-    by_rate = question.sampling == "poisson" and question.records is None and question.epochs is None
-    (_find_rate if by_rate else _find_batch)(question, target, form=form)
+    if question.records is None and question.sampling == "balls-in-bins":
+        _find_batches(question, target, form=form)
+    elif question.records is None and question.sampling == "poisson" and question.epochs is None:
+        _find_rate(question, target, form=form)
+    else:
+        _find_batch(question, target, form=form)
 
 
 def _find_rate(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
@@ -200,15 +214,10 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, form: Form) -> N
 def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
     of, example = f"--sampling {question.sampling}", "for example --records 60000"
     records = opt.require(of, example, records=question.records)
-    if question.epochs is not None:
-        stated = f"--epochs {write_number(question.epochs)}"
-        advice = "says how long the training is: leave out one of them"
-        opt.refuse(stated, advice, steps=question.stated_steps)
-    mechanism = question.stated_mechanism
-    on_average = " on average" if question.sampling == "poisson" else ""
+    length, mechanism = question.length, question.stated_mechanism
+    on_average = "" if question.sampling == "without-replacement" else " on average"
     words = f"the size of a batch{on_average} out of {records} records"
     asked = question.open("--batch", "largest batch", words, batch=None, population=records)
-    length: Any = {"steps": question.stated_steps, "epochs": question.epochs}
     drawn: Any = {"population": records, "sampling": question.sampling}
     with long_work() as work:
         typed = work.finish(
@@ -222,4 +231,20 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
     # a larger rate is less private
     more = f"{on_average} out of {records:,} records (rate {round_outwards(rate, show.DIGITS, up=False)})"
     print_calibration(typed, asked, work, more=more, also={"rate": rate}, form=form)
+    work.end()
+
+
+def _find_batches(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
+    length, mechanism = question.length, question.stated_mechanism
+    words = "the number of batches in a pass"
+    asked = question.open("--batches", "fewest batches", words, batches=None)
+    with long_work() as work:
+        typed = work.finish(
+            lambda: TypedValue.exact(
+                fewest_batches(mechanism, progress=work, **length, **target.asked),
+                steps_follow=question.epochs is not None,
+            ),
+            lambda quick: quick.in_short(asked.option),
+        )
+    print_calibration(typed, asked, work, also={"rate": 1 / typed.value}, form=form)
     work.end()

@@ -12,7 +12,7 @@ from tightrope.answers.target import Target
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
 from tightrope.cli.long_work import LongWork
-from tightrope.cli.sentences import tell_calibration, tell_worth
+from tightrope.cli.sentences import tell_calibration, tell_direction, tell_worth
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
@@ -105,11 +105,13 @@ class TypedValue(Generic[V]):
         """How far the best possible value can be from the number to type, in words."""
         if self.missing is None:
             return "It is the limit of what can be set: nothing beyond it could miss the target."
-        if isinstance(self.calibration.beyond, int) and self.calibration.beyond == self.calibration.value + 1:
+        beyond = self.calibration.beyond
+        if isinstance(beyond, int) and abs(beyond - self.calibration.value) == 1:
             if self.steps_follow:
+                more = "larger batch" if beyond > self.calibration.value else "smaller number"
                 return (
                     "The next one misses the target. Where steps follow from epochs they are rounded up, and "
-                    "some larger batch may meet it again."
+                    f"some {more} may meet it again."
                 )
             return "It is the best possible value: the next one misses the target."
         away = abs(float(self.missing) - self.value) / self.value if self.value else math.inf
@@ -149,7 +151,7 @@ def print_calibration(
     relation = ("relation", relation_in_words(target.relation))
     how = f"; answered with --effort {target.by.effort}" if len(effort) > 1 else ""
     page = show.open_page(
-        [said, tell_worth([typed.epsilon])],
+        [said, tell_direction(target.relation), tell_worth([typed.epsilon])],
         question=[*filter(None, [asked.training]), f"Run: {asked.short}{how}."],
         facts=[*asked.facts, relation, ("target", at.replace("epsilon", "epsilon at most")), *effort],
         why=form.why,

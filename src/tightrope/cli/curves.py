@@ -18,7 +18,7 @@ from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import MIXED, Misused
-from tightrope.cli.sentences import safe_number, tell, tell_why, tell_worth
+from tightrope.cli.sentences import safe_number, tell, tell_direction, tell_why, tell_worth
 from tightrope.cli.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -287,7 +287,7 @@ class AnsweredCurve:
         """Print a page; a table only where it says more than the sentence."""
         asked = self.question
         page = show.open_page(
-            [work.tell(self.sentence), tell_worth(self.answers)],
+            [work.tell(self.sentence), tell_direction(asked.relation), tell_worth(self.answers)],
             question=show.question_in_short(asked.stated, asked.relation, asked.by),
             facts=asked.facts(self.curve, self.answers),
             why=form.why,

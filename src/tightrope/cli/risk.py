@@ -11,7 +11,7 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import long_work
-from tightrope.cli.sentences import safe_number, short_ends, tell_attack, tell_worth
+from tightrope.cli.sentences import safe_number, short_ends, tell_attack, tell_direction, tell_worth
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
@@ -90,7 +90,7 @@ def risk(
         print_brief(map(safe_number, found.successes))
     else:
         page = show.open_page(
-            [said, tell_worth(found.successes)],
+            [said, tell_direction(neighbours), tell_worth(found.successes)],
             question=show.question_in_short(question, neighbours, by),
             facts=show.question_facts(question, neighbours, by),
             why=form.why,

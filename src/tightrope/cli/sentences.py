@@ -12,7 +12,7 @@ from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.renyi_curve import UpperBound
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.numerics.text import round_outwards, write_number
-from tightrope.setting.relation import SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.theorems.evidence import PROVED, Evidence
 
 if TYPE_CHECKING:  # which loads every accountant
@@ -149,6 +149,15 @@ def tell_worth(answers: "Iterable[Answer]") -> str:
     return " ".join([*said, *(f"This holds if {condition}." for condition in rests)])
 
 
+def tell_direction(relation: Relation) -> str:
+    """That add, or remove, is one direction only; nothing of the relations that have both.
+
+    >>> tell_direction(ADD)
+    'This is one direction only: add-or-remove bounds both.'
+    """
+    return "This is one direction only: add-or-remove bounds both." if relation in (ADD, REMOVE) else ""
+
+
 def tell_so_far(said: str) -> str:
     """An answer whose work was interrupted.
 
@@ -175,8 +184,11 @@ def tell_calibration(parameter: str, text: str, missing: str | None, target: str
         "rate": (f"A sampling rate of {value}", "is small"),
         "steps": (f"{value} steps", "are few") if text != "1" else ("1 step", "is few"),
         "batch": (f"Batches of {value}", "are small"),
+        "batches": (f"{value} batches in each pass", "are")
+        if text != "1"
+        else ("1 batch in each pass", "is"),
     }[parameter]
-    beyond_it = "no smaller one" if parameter == "noise_multiplier" else "no larger one"
+    beyond_it = {"noise_multiplier": "no smaller one", "batches": "no fewer"}.get(parameter, "no larger one")
     limit = f"{beyond} {verb.split()[0]} not" if beyond else f"{beyond_it} can be set"
     return f"{subject}{more} {verb} enough for {target} ({limit})"
 

@@ -19,7 +19,7 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
 from tightrope.cli.refusals import Misused
-from tightrope.cli.sentences import safe_number, short, tell, tell_worth
+from tightrope.cli.sentences import safe_number, short, tell, tell_direction, tell_worth
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import NoTheorem, NotPreciseEnough
 from tightrope.numerics.text import write_number
@@ -66,7 +66,7 @@ def show_shuffled(
         return
     run = f"{write_steps(count_shuffled_steps(plan))} of {mechanism_in_short(mechanism)}"
     page = show.open_page(
-        [said, _tell_way_out(plan, if_poisson, if_bins), tell_worth(found)],
+        [said, tell_direction(relation), _tell_way_out(plan, if_poisson, if_bins), tell_worth(found)],
         question=[_tell_epochs(plan) + _tell_larger(relation), f"Run: {run}."],
         facts=[
             ("mechanism", mechanism_in_words(mechanism)),

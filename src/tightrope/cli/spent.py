@@ -8,7 +8,7 @@ from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import LongWork, long_work
-from tightrope.cli.sentences import safe_number, tell, tell_worth
+from tightrope.cli.sentences import safe_number, tell, tell_direction, tell_worth
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.numerics.text import write_number
@@ -76,7 +76,7 @@ def _show(said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracke
         facts.append((f"{times:,} x", f"{noise}; {batches}"))
     facts.append(("relation", relation_in_words(kept.relation)))
     page = show.open_page(
-        [said, tell_worth(found)],
+        [said, tell_direction(kept.relation), tell_worth(found)],
         question=[f"Run: {run_in_words(kept.run, kept.relation)}."],
         facts=facts + show.effort_facts(kept.by, [(kept.run, kept.relation)]),
         why=form.why,

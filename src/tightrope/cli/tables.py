@@ -12,7 +12,7 @@ from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import long_work
 from tightrope.cli.refusals import WORDS, Misused
-from tightrope.cli.sentences import safe_number, tell, tell_worth
+from tightrope.cli.sentences import safe_number, tell, tell_direction, tell_worth
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -69,7 +69,7 @@ def compare(
         print_brief(map(safe_number, certain.epsilons))
     else:
         page = show.open_page(
-            [said, tell_worth(certain.epsilons)],
+            [said, tell_direction(neighbours), tell_worth(certain.epsilons)],
             question=show.question_in_short(question, neighbours, certified),
             facts=show.question_facts(question, neighbours, certified),
             why=form.why,

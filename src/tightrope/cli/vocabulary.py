@@ -5,7 +5,7 @@ quantity by it. A word close to one of ours is suggested only as the correction 
 would change the question.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 
 from tightrope.cli.refusals import Misused
@@ -263,6 +263,19 @@ def find_missing(words: list[str]) -> list[str]:
     return [option for option in needed if option not in given]
 
 
+def split_slips(
+    words: list[str], missing: list[str], known: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """What was typed for a missing option by a slip, and what is missing all the same.
+
+    >>> split_slips(["epsilon", "--dleta", "1e-6"], ["--relation", "--delta"], ["--delta", "--relation"])
+    ({'--dleta': '--delta'}, ['--relation'])
+    """
+    typed = [name for name, _ in _pair(words) if name.startswith("--") and name not in known]
+    slips = {name: meant for name in typed if (meant := find_slip(name, missing)) is not None}
+    return slips, [option for option in missing if option not in slips.values()]
+
+
 def _pair(words: list[str]) -> Iterator[tuple[str, str]]:
     """Every option with the word after it."""
     for place, word in enumerate(words):
@@ -282,7 +295,8 @@ def _find_missing_sampling(command: str, given: Mapping[str, str]) -> list[str]:
     sampling = given.get("--sampling", "")
     needed = ["--sampling"]
     if command == "rate":
-        needed += ["--records"] * (sampling == "without-replacement" or "--epochs" in given)
+        in_records = sampling == "without-replacement" or "--epochs" in given
+        needed += ["--records"] * (in_records and sampling != "balls-in-bins")
     else:
         needed += _find_missing_numbers(sampling, given)
     if command != "steps" and "--epochs" not in given:

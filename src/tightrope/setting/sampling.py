@@ -30,7 +30,7 @@ class EveryRecord:
         return Fraction(1)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False, init=False)
 class Poisson(GivenExactly):
     """Each record joins the batch independently with probability `rate`; batch sizes vary and may be 0.
 
@@ -47,7 +47,7 @@ class Poisson(GivenExactly):
     rate: float
     exact_rate: Fraction = field(init=False)
 
-    if TYPE_CHECKING:  # what dataclasses make, with the types it takes
+    if TYPE_CHECKING:  # no __init__ here: checkers would heed it in place of these
 
         @overload
         def __new__(cls, *, rate: float | Fraction) -> Self: ...
@@ -60,13 +60,15 @@ class Poisson(GivenExactly):
         def __new__(cls, **given: Any) -> Any:
             """Either of them."""
 
-        def __init__(self, *, rate: float | Fraction) -> None: ...
-
     else:
 
         def __new__(cls, **given):
             """A cap makes it another sampling, which nothing here mistakes for this one."""
             return object.__new__(cls) if given.keys() <= {"rate"} else TruncatedPoisson(**given)
+
+        def __init__(self, *, rate):
+            object.__setattr__(self, "rate", rate)
+            self.__post_init__()
 
     def __post_init__(self) -> None:
         self._keep("rate", self.rate, _check_rate(self.rate))

@@ -66,6 +66,10 @@ class Problems:
             raise problem
 
 
+# words of the command line, and what files call them
+_IN_FILES = {"noise": "noise_multiplier", "sigma": "noise_multiplier", "truth": "truth_probability"}
+
+
 @dataclass(frozen=True)
 class Table:
     """Keys with values. `where` is the place they were read from, which is printed before a key.
@@ -91,7 +95,8 @@ class Table:
         """Refuse every other key: a misspelt key is never ignored."""
         for key, value in self.entries.items():
             if key not in known:
-                near = get_close_matches(key, known, n=1)
+                meant = _IN_FILES.get(key, key)
+                near = [meant] if meant in known else get_close_matches(key, known, n=1)
                 advice = f"Did you mean {near[0]}?" if near else f"Known keys are {', '.join(known)}."
                 raise UnusableFile(
                     f"{self.where}{write_key(key)}", f"= {write_value(value)} is not a known key", advice

@@ -16,10 +16,12 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedRes
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.theorems.evidence import PROVED, Evidence
+from tightrope.theorems.other_batchings import REVEALED_BATCHES
 from tightrope.theorems.table import theorem
 from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
-OTHER_NOISE = (Laplace, RandomizedResponse, Finite)
+ANY_NOISE = (Gaussian, Laplace, RandomizedResponse, Finite)
 PARTICIPATION = "proofs/participation.md"
 MOST_SEPARATION = Fraction(5)  # of normals, in noise scales: beyond, ratios spread over too many lattices
 MOST_EXCHANGED = Fraction(7, 2)  # of the two normals of an exchanged record from the middle: likewise
@@ -34,54 +36,28 @@ def _one_pass(step: Step, relation: Relation) -> Allocation:
 
 
 @theorem(
-    mechanisms=(Gaussian,),
+    mechanisms=ANY_NOISE,
     sampling=BallsInBins,
     relation=REMOVE,
-    reference="the participation theorem: proof note; one dimension: Chua et al. 2024",
+    reference="the participation theorem: proof note; Gaussian, one dimension: Chua et al. 2024",
     proof=PARTICIPATION,
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0)",
 )
 def balls_in_bins_remove(step: Step) -> Pair:
-    """In a pass the removed record moved the sum of one batch by C, all alike: (mean of N(e_i), N(0))."""
+    """Any batch of a pass alike held the removed record: (mean over i of P in batch i, Q elsewhere; Q)."""
     return _one_pass(step, REMOVE)
 
 
 @theorem(
-    mechanisms=(Gaussian,),
+    mechanisms=ANY_NOISE,
     sampling=BallsInBins,
     relation=ADD,
-    reference="the participation theorem: proof note; one dimension: Chua et al. 2024",
+    reference="the participation theorem: proof note; Gaussian, one dimension: Chua et al. 2024",
     proof=PARTICIPATION,
     attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1)",
 )
 def balls_in_bins_add(step: Step) -> Pair:
-    """In a pass the added record moves the sum of one batch by C, all alike: (N(0), mean of N(e_i))."""
-    return _one_pass(step, ADD).reverse
-
-
-@theorem(
-    mechanisms=OTHER_NOISE,
-    sampling=BallsInBins,
-    relation=REMOVE,
-    reference="proof note",
-    proof=PARTICIPATION,
-    attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0)",
-)
-def balls_in_bins_remove_any_noise(step: Step) -> Pair:
-    """A pass is dominated by the mean, over its batches, of the pairs in which one batch held the record."""
-    return _one_pass(step, REMOVE)
-
-
-@theorem(
-    mechanisms=OTHER_NOISE,
-    sampling=BallsInBins,
-    relation=ADD,
-    reference="proof note",
-    proof=PARTICIPATION,
-    attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1)",
-)
-def balls_in_bins_add_any_noise(step: Step) -> Pair:
-    """A pass is dominated by the mean, over its batches, of the pairs in which one batch holds the record."""
+    """Any batch of a pass alike holds the added record: (Q; mean over i of P in batch i, Q elsewhere)."""
     return _one_pass(step, ADD).reverse
 
 
@@ -103,7 +79,7 @@ def balls_in_bins_substitute(step: Step) -> Pair:
 
 
 @theorem(
-    mechanisms=(Gaussian, *OTHER_NOISE),
+    mechanisms=ANY_NOISE,
     sampling=RandomAllocation,
     relation=REMOVE,
     reference="Feldman, Shenfeld 2025; proof note",
@@ -116,7 +92,7 @@ def random_allocation_remove(step: Step) -> Pair:
 
 
 @theorem(
-    mechanisms=(Gaussian, *OTHER_NOISE),
+    mechanisms=ANY_NOISE,
     sampling=RandomAllocation,
     relation=ADD,
     reference="Feldman, Shenfeld 2025; proof note",
@@ -136,6 +112,14 @@ def _several_of(step: Step, relation: Relation) -> Allocation:
     return Allocation(present, batches, batches, chosen=step.sampling.chosen)
 
 
+STARTED_PASS = Evidence(
+    "started_pass",
+    "The first r of T batches of a pass of balls in bins tell no more than one batch that the record joins "
+    "with probability r / T: which of the r it is can be drawn by anybody.",
+    PROVED,
+    "proof note",
+    PARTICIPATION,
+)
 Steps = tuple[tuple[Pair, int], ...]
 
 
@@ -149,11 +133,23 @@ def bound_passes(dominating: Pair, reached: Pair, times: int) -> tuple[Steps, St
         return above, above, ((reached, times),)
     whole, rest = divmod(times, dominating.batches)
     started, chosen = whole + bool(rest), dominating.chosen
-    told: Steps = ((_tell(dominating), started * chosen),)
     below: Steps = ((dominating, whole), (dominating.release(rest), 1))
+    told: Steps = ((_tell(dominating), whole), (_tell_part(dominating, rest), 1))
+    if chosen > 1:
+        told = ((_tell(dominating), whole * chosen + min(rest, chosen)),)
     if is_out_of_reach(dominating):
         return told, told, tuple((_soften(pair), n) for pair, n in below)
     return (below if chosen == 1 else tuple(_split(dominating, started))), told, below
+
+
+def why_told(dominating: Pair, times: int) -> tuple[Evidence, ...]:
+    """On what the bound of so many steps rests if batches are told; nothing unless they are passes."""
+    if not isinstance(dominating, Allocation):
+        return ()
+    whole, rest = divmod(times, dominating.batches)
+    if dominating.chosen > 1:
+        return (REVEALED_BATCHES,)
+    return (REVEALED_BATCHES,) * bool(whole) + (STARTED_PASS,) * bool(rest)
 
 
 def is_out_of_reach(dominating: Allocation) -> bool:
@@ -180,6 +176,25 @@ def _tell(dominating: Allocation) -> Pair:
     return step.reverse if dominating.is_reversed else step
 
 
+def _tell_part(dominating: Allocation, released: int) -> Pair:
+    """The first batches of a pass as one batch that the record joins as often as it is in one of them."""
+    rate = Fraction(released, dominating.batches)
+    if dominating.is_exchanged:
+        assert isinstance(dominating.step, ShiftPair)
+        law = replace(dominating.step.observed, exact_rate=rate)
+        return ShiftPair(law, law.mirrored)
+    pair = _join(dominating.step, rate)
+    return pair.reverse if dominating.is_reversed else pair
+
+
+def _join(step: Pair, rate: Fraction) -> Pair:
+    """One batch that the record joins with this probability."""
+    if isinstance(step, FinitePair):
+        return FinitePair(step.alternative.mixed_with(step.observed, rate), step.alternative)
+    assert isinstance(step, ShiftPair)
+    return ShiftPair(replace(step.observed, exact_rate=rate), step.alternative)
+
+
 def _split(dominating: Allocation, passes: int) -> Iterator[tuple[Pair, int]]:
     """One batch of each block: as many blocks as batches are chosen, as long as can be."""
     short, longer = divmod(dominating.batches, dominating.chosen)
@@ -196,8 +211,7 @@ def _soften(dominating: Pair) -> Pair:
         return dominating.soften(_most_separation(dominating))
     assert isinstance(dominating.step, FinitePair)
     rate = Fraction(min(dominating.chosen, dominating.released), dominating.batches)
-    first = dominating.step.alternative.mixed_with(dominating.step.observed, rate)
-    pair = FinitePair(first, dominating.step.alternative)
+    pair = _join(dominating.step, rate)
     return pair.reverse if dominating.is_reversed else pair
 
 

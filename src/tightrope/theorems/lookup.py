@@ -24,7 +24,7 @@ from tightrope.setting.sampling import (
     WithoutReplacement,
 )
 from tightrope.theorems import allocation, full_batch, poisson, truncated_poisson, without_replacement
-from tightrope.theorems.allocation import bound_passes, check_passes
+from tightrope.theorems.allocation import STARTED_PASS, Steps, bound_passes, check_passes, why_told
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -36,7 +36,7 @@ from tightrope.theorems.composition import (
     find_needed_branches,
 )
 from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.other_batchings import BATCHING_THEOREMS, REVEALED_BATCHES
+from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
@@ -72,9 +72,9 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
         datasets[ANY_NEIGHBOURS] = None
     bounds = [bound_passes(part.dominating, part.reached, part.times) for part in parts]
     above, told, below = (Schedule(step for bound in bounds for step in bound[side]) for side in range(3))
-    covers = [Cover((above,), (*because, *why))]
+    covers = [Cover((above,), (*because, *_why_told(parts, bounds), *why))]
     if told != above:  # looser, and certain at any delta
-        covers.append(Cover((told,), (*because, REVEALED_BATCHES, *why)))
+        covers.append(Cover((told,), (*because, *_why_told(parts), *why)))
     return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
 
 
@@ -83,8 +83,33 @@ def _split_passes(part: DominatedStep) -> list[DominatedStep]:
     if not isinstance(part.dominating, Allocation):
         return [part]
     above, told, below = bound_passes(part.dominating, part.reached, part.times)
-    bounded = [(told[0][0] if above == told else pair, pair, times) for pair, times in below if times]
-    return [replace(part, times=times, dominating=over, below=under) for over, under, times in bounded]
+    return [
+        replace(
+            part,
+            times=times,
+            dominating=over,
+            below=under,
+            also=why_told(part.dominating, covered) if above == told else (),
+        )
+        for (over, times), (under, _), covered in zip(above, below, _lengths(part), strict=True)
+        if times and covered
+    ]
+
+
+def _lengths(part: DominatedStep) -> tuple[int, int]:
+    """The steps of whole passes, and those of the pass that was only started."""
+    assert isinstance(part.dominating, Allocation)
+    rest = part.times % part.dominating.batches
+    return part.times - rest, rest
+
+
+def _why_told(
+    parts: list[DominatedStep], bounds: list[tuple[Steps, Steps, Steps]] | None = None
+) -> dict[Evidence, None]:
+    """On what parts rest if their batches are told; given bounds, only those that have no better one."""
+    if bounds is not None:
+        parts = [part for part, (above, told, _) in zip(parts, bounds, strict=True) if above == told]
+    return dict.fromkeys(why for part in parts for why in why_told(part.dominating, part.times))
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
@@ -230,6 +255,7 @@ def list_theorems() -> tuple[Evidence, ...]:
         CENTRAL_LIMIT,
         BIASED_DOWN,
         *BATCHING_THEOREMS,
+        STARTED_PASS,
         *REPEATED_RECORD_THEOREMS,
         *REFUTED_BELIEFS,
     )

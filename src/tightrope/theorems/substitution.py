@@ -54,6 +54,12 @@ class DominatedStep:
     evidence: Evidence
     attained_by: str
     below: Pair | None = None  # what these datasets reach, where it is not the dominating pair
+    also: tuple[Evidence, ...] = ()  # on what else the pair rests
+
+    @property
+    def because(self) -> tuple[Evidence, ...]:
+        """Everything the pair rests on."""
+        return self.evidence, *self.also
 
     @property
     def reached(self) -> Pair:
@@ -87,7 +93,7 @@ def is_exchange(parts: list[DominatedStep], branch: Relation) -> bool:
 def analyse_exchange(parts: list[DominatedStep], effort: Effort) -> Analysis:
     """Covers and witnesses of a run with an exchanged record and at least one batch of fixed size."""
     envelopes = Schedule((part.dominating, part.times) for part in parts)
-    because = dict.fromkeys(part.evidence for part in parts)
+    because = dict.fromkeys(why for part in parts for why in part.because)
     if envelopes.steps > 1:
         because[COMPOSITION] = None
     if effort is QUICK or envelopes.steps == 1:  # a single step's envelope is attained
@@ -105,7 +111,7 @@ def _cover_by_game(parts: list[DominatedStep]) -> Cover | None:
     if played is None:
         return None
     others = [part for part in parts if part is not played]
-    why = dict.fromkeys((GAME_COVER, *(part.evidence for part in others), COMPOSITION))
+    why = dict.fromkeys((GAME_COVER, *(why for part in others for why in part.because), COMPOSITION))
     return Cover((_game(played, [(part.dominating, part.times) for part in others]),), tuple(why))
 
 

@@ -73,11 +73,13 @@ def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
         )
     if sampling.exact_rate == 1:
         return _find_cycle(strategy, records, notes)
+    known = "no theorem here covers it"
+    if strategy.partition_type.name == "INDEPENDENT":
+        known = "no audit checks it; banded_run accounts for it, as one step for each cycle"
     reason = (
         f"This strategy assigns the {count(records, 'record')} to {groups} groups once and draws Poisson "
         f"batches at rate {sampling.rate:.10g} from one group after another: a record can come in every "
-        f"{_ordinal(groups)} batch only. That is not Poisson sampling from all records, and no theorem here "
-        "covers it"
+        f"{_ordinal(groups)} batch only. That is not Poisson sampling from all records, and {known}"
     )
     return _tell_uncovered(reason, records, notes)
 

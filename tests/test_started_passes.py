@@ -1,0 +1,73 @@
+"""A pass that was only started, of noise too small for the lattices of passes: what bounds it, and why."""
+
+import pytest
+
+import tightrope as tr
+from tightrope.setting.mechanism import Mechanism
+from tightrope.theorems.lookup import analyse
+
+SMALL: dict[str, Mechanism] = {
+    "gaussian": tr.Gaussian(noise_multiplier=0.15),
+    "laplace": tr.Laplace(noise_multiplier=0.03),
+    "finite": tr.Finite(observed=[0.5, 0.5, 0.0], alternative=[0.0, 0.5, 0.5]),
+}
+BATCHES, DELTA = 100, 1e-5
+OTHER = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=5, population=100))
+
+
+def passes(steps: int, mechanism: Mechanism = SMALL["gaussian"]) -> tr.Run:
+    return tr.Step(mechanism, tr.BallsInBins(batches=BATCHES)) * steps
+
+
+def reasons(run: tr.Run, relation: tr.Relation) -> set[str]:
+    return {theorem.name for theorem in tr.privacy_curve(run, relation=relation).because}
+
+
+@pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.SUBSTITUTE], ids=repr)
+@pytest.mark.parametrize("started", [1, 3, 99])
+def test_a_started_pass_costs_at_most_one_poisson_sample_at_the_rate_of_what_was_released(
+    started: int, relation: tr.Relation
+) -> None:
+    sample = tr.Step(SMALL["gaussian"], tr.Poisson(rate=started / BATCHES))
+    above = tr.epsilon(sample * 1, delta=DELTA, relation=relation)
+    found = tr.epsilon(passes(started), delta=DELTA, relation=relation)
+    assert found.upper <= above.upper * (1 + 1e-9)
+    if started == 1:  # of one batch nothing else is hidden
+        assert found.upper >= above.lower
+
+
+@pytest.mark.parametrize("kind", ["laplace", "finite"])
+@pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
+def test_so_it_is_with_any_noise(kind: str, relation: tr.Relation) -> None:
+    sample = tr.Step(SMALL[kind], tr.Poisson(rate=0.03))
+    above = tr.delta(sample * 1, epsilon=0.02, relation=relation)
+    found = tr.delta(passes(3, SMALL[kind]), epsilon=0.02, relation=relation)
+    assert found.upper <= above.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", [tr.REMOVE, tr.SUBSTITUTE], ids=repr)
+def test_what_is_told_is_named_among_the_reasons(relation: tr.Relation) -> None:
+    whole, started = "revealed_batches", "started_pass"
+    assert reasons(passes(BATCHES), relation) & {whole, started} == {whole}
+    assert reasons(passes(3), relation) & {whole, started} == {started}
+    assert reasons(passes(BATCHES + 3), relation) >= {whole, started}
+
+
+@pytest.mark.parametrize("effort", [tr.QUICK, tr.TIGHT], ids=str)
+def test_beside_batches_of_fixed_size_what_is_told_is_named_too(effort: tr.Effort) -> None:
+    (analysis,) = analyse(passes(BATCHES + 3) + OTHER, tr.SUBSTITUTE, effort)
+    for cover in analysis.covers:
+        assert {"revealed_batches", "started_pass"} <= {theorem.name for theorem in cover.because}
+
+
+def test_a_whole_pass_beside_a_batch_of_fixed_size_counts_once() -> None:
+    alone = tr.epsilon(passes(BATCHES), delta=DELTA, relation=tr.SUBSTITUTE)
+    beside = tr.epsilon(passes(BATCHES) + OTHER, delta=DELTA, relation=tr.SUBSTITUTE)
+    assert alone.upper <= beside.upper < 1.05 * alone.upper
+
+
+def test_of_several_batches_no_more_are_told_than_were_released() -> None:
+    step = tr.Step(SMALL["gaussian"], tr.RandomAllocation(batches=10, chosen=4))
+    full = tr.Step(SMALL["gaussian"], tr.EveryRecord())
+    found = tr.epsilon(step * 2, delta=DELTA, relation=tr.REMOVE)
+    assert found.upper <= tr.epsilon(full * 2, delta=DELTA, relation=tr.REMOVE).upper
