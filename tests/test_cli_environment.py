@@ -323,6 +323,7 @@ def test_an_interrupt_that_python_could_not_raise_comes_again() -> None:
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_a_library_is_loaded_ends_the_command_at_once() -> None:
     """Raised inside scipy's extension modules, one interrupt in some hundreds made them loop for ever."""
     # a library that goes on whatever is raised inside it, as half loaded C code may
