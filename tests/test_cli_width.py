@@ -10,8 +10,11 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,8 +125,31 @@ COMMANDS = {
         "holds if 4 assumptions hold that nobody checked, first that batches are drawn as declared",
     ),
 }
-each_command = pytest.mark.parametrize("name", COMMANDS)
+IN_ONE_PROCESS = pytest.mark.xdist_group("contrast")  # so that "once" is true
+NAMES = [pytest.param(name, marks=IN_ONE_PROCESS if name == "contrast" else ()) for name in COMMANDS]
+each_command = pytest.mark.parametrize("name", NAMES)
 CODES = {"audit": 3}
+KNOWN: dict[str, Any] = {}
+
+
+def once(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but one question is answered once; who watches the progress makes no other question."""
+
+    def remember(*asked: Any, **more: Any) -> Any:
+        key = repr((compute.__name__, asked, {name: more[name] for name in more if name != "progress"}))
+        if key not in KNOWN:
+            KNOWN[key] = compute(*asked, **more)
+        return KNOWN[key]
+
+    return remember
+
+
+@pytest.fixture(autouse=True)
+def contrasted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contrast takes seconds, and its forms and widths print the same rows: they are computed once."""
+    for module, name in (("answers", "contrast"), ("cli", "contrast_shuffle")):
+        home = import_module(f"tightrope.{module}.contrast")
+        monkeypatch.setattr(home, name, once(getattr(home, name)))
 
 
 @pytest.fixture
@@ -197,7 +223,7 @@ def test_brief_and_json_contradict_each_other_everywhere(shell: Shell, name: str
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "verify"])
+@pytest.mark.parametrize("name", [name for name in NAMES if "verify" not in name.values])
 def test_json_holds_the_sentence_too(shell: Shell, name: str, kept: Path) -> None:
     found = json.loads(printed(shell, f"{typed(name, kept)} --json", CODES.get(name, 0)))
     first = printed(shell, typed(name, kept), CODES.get(name, 0)).splitlines()[0]
@@ -257,7 +283,7 @@ def words_of(out: str) -> set[str]:
 
 @pytest.mark.parametrize("form", ["", " --why"], ids=["short", "why"])
 @pytest.mark.parametrize("width", [80, 40])
-@pytest.mark.parametrize("name", [*COMMANDS, "theorems"])
+@pytest.mark.parametrize("name", [*NAMES, "theorems"])
 def test_no_line_is_too_long_and_no_word_is_broken(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, name: str, width: int, form: str, kept: Path
 ) -> None:
@@ -316,7 +342,7 @@ def at_a_terminal(words: str, columns: int) -> str:
 def test_a_terminal_sees_what_columns_of_its_width_would_print_with_the_answer_in_bold(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    words = f"contrast {RUN} --delta 1e-6 1e-5"
+    words = "contrast --noise 2 --sampling poisson --rate 0.1 --steps 10 --delta 1e-6 1e-5"  # a quick one
     shown = at_a_terminal(words, width)
     assert shown.startswith("\x1b[1mIf batches are drawn")
     monkeypatch.setenv("COLUMNS", str(width))
