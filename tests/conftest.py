@@ -1,4 +1,4 @@
-"""What all tests share: reproducible hypothesis runs, command lines to type into, and Ctrl-C."""
+"""What all tests share: reproducible hypothesis runs, processes, command lines to type into, and Ctrl-C."""
 
 import shlex
 import signal
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 import reproduction.__main__
+from scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from shell import Shell
 from tightrope.cli.entry import main
 

@@ -125,9 +125,7 @@ COMMANDS = {
         "holds if 4 assumptions hold that nobody checked, first that batches are drawn as declared",
     ),
 }
-IN_ONE_PROCESS = pytest.mark.xdist_group("contrast")  # so that "once" is true
-NAMES = [pytest.param(name, marks=IN_ONE_PROCESS if name == "contrast" else ()) for name in COMMANDS]
-each_command = pytest.mark.parametrize("name", NAMES)
+each_command = pytest.mark.parametrize("name", COMMANDS)
 CODES = {"audit": 3}
 KNOWN: dict[str, Any] = {}
 
@@ -223,7 +221,7 @@ def test_brief_and_json_contradict_each_other_everywhere(shell: Shell, name: str
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "verify" not in name.values])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "verify"])
 def test_json_holds_the_sentence_too(shell: Shell, name: str, kept: Path) -> None:
     found = json.loads(printed(shell, f"{typed(name, kept)} --json", CODES.get(name, 0)))
     first = printed(shell, typed(name, kept), CODES.get(name, 0)).splitlines()[0]
@@ -283,7 +281,7 @@ def words_of(out: str) -> set[str]:
 
 @pytest.mark.parametrize("form", ["", " --why"], ids=["short", "why"])
 @pytest.mark.parametrize("width", [80, 40])
-@pytest.mark.parametrize("name", [*NAMES, "theorems"])
+@pytest.mark.parametrize("name", [*COMMANDS, "theorems"])
 def test_no_line_is_too_long_and_no_word_is_broken(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, name: str, width: int, form: str, kept: Path
 ) -> None:
