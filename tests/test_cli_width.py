@@ -10,11 +10,8 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
 from fnmatch import fnmatchcase
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -127,27 +124,7 @@ COMMANDS = {
 }
 each_command = pytest.mark.parametrize("name", COMMANDS)
 CODES = {"audit": 3}
-KNOWN: dict[str, Any] = {}
-
-
-def once(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but one question is answered once; who watches the progress makes no other question."""
-
-    def remember(*asked: Any, **more: Any) -> Any:
-        key = repr((compute.__name__, asked, {name: more[name] for name in more if name != "progress"}))
-        if key not in KNOWN:
-            KNOWN[key] = compute(*asked, **more)
-        return KNOWN[key]
-
-    return remember
-
-
-@pytest.fixture(autouse=True)
-def contrasted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A contrast takes seconds, and its forms and widths print the same rows: they are computed once."""
-    for module, name in (("answers", "contrast"), ("cli", "contrast_shuffle")):
-        home = import_module(f"tightrope.{module}.contrast")
-        monkeypatch.setattr(home, name, once(getattr(home, name)))
+pytestmark = pytest.mark.usefixtures("contrasted_once")
 
 
 @pytest.fixture

@@ -330,7 +330,7 @@ def test_a_picture_is_left_out_after_an_interrupt(capsys: pytest.CaptureFixture[
     "words",
     [
         f"curve {TRAINING} --epsilons 0.5 1",
-        f"compare {TRAINING} --delta 1e-5",
+        f"compare {TRAINING} --delta 1e-5 --draws 3000",
         "curve --runs RUNS --epsilons 0.5 1",
     ],
 )
