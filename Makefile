@@ -49,11 +49,12 @@ statements: $(VENV)/.installed-cli,statement ## set up, then render the examples
 
 training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 
+# One thread for each of two processes: more would wait for each other, a third longer where torch trains.
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 N ?= 2000
 SEED ?= 0
@@ -70,7 +71,7 @@ wheel: $(BIN)/python ## build the wheel, install it into an environment of its o
 	$(VENV)-wheel/bin/python -m pip --quiet --disable-pip-version-check install "$$(ls $(CURDIR)/dist/*.whl)[test]"
 	rm -rf $(VENV)-wheel/outside && mkdir $(VENV)-wheel/outside
 	cp -R tests reproduction fuzz examples benchmarks docs conftest.py pyproject.toml README.md CHANGELOG.md $(VENV)-wheel/outside
-	cd $(VENV)-wheel/outside && ../bin/python -m pytest -n 2 --dist loadgroup $(WHEEL_TESTS)
+	cd $(VENV)-wheel/outside && ../bin/python -m pytest -n 2 --dist loadfile $(WHEEL_TESTS)
 
 bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers side by side
 	@$(BIN)/python benchmarks/side_by_side.py

@@ -1,4 +1,4 @@
-"""The items of the paper, each made quickly once for all tests that look at it."""
+"""The items of the paper, each made quickly once for all tests that look at it, in one process."""
 
 import atexit
 import csv
@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from reproduction.paper.item import Item, Made, Making, load_items
 
-IN_ONE_PROCESS = pytest.mark.xdist_group("paper")  # so that "once" is true
 ITEMS = {item.name: item for item in load_items()}
 
 

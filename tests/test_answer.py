@@ -298,6 +298,7 @@ def test_a_row_keeps_what_an_answer_depends_on() -> None:
     )
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_tables_of_answers_become_data_frames() -> None:
     pd = pytest.importorskip("pandas")
     assert pd.Series([wide, tr.Bracket(3, 4)]).lt(1).tolist() == [True, False]
@@ -355,6 +356,7 @@ def filled_ledger() -> tr.Ledger:
     return ledger
 
 
+@pytest.mark.usefixtures("contrasted_once")
 @pytest.mark.parametrize("name", NOTEBOOK)
 def test_notebooks_show_small_pieces_of_sound_html_in_their_own_colours(name: str) -> None:
     from xml.etree import ElementTree

@@ -178,6 +178,7 @@ def test_curve_draws_and_says_so_on_standard_error(shell: Shell, tmp_path: Path)
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_contrast_shows_every_sampling_and_relation_with_its_theorem(shell: Shell) -> None:
     out = answered(shell, f"contrast {HEADLINE} --delta 1e-6 --why")
     parts = out.split("\n\n")
@@ -196,6 +197,7 @@ def test_contrast_shows_every_sampling_and_relation_with_its_theorem(shell: Shel
     assert not re.search("^relation", out, re.M)  # all are asked about
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_contrast_as_json(shell: Shell) -> None:
     found = loaded(shell, f"contrast {HEADLINE} --delta 1e-6 1e-5")
     rows = {(row["sampling"], row["relation"]): row for row in found["rows"]}

@@ -323,6 +323,7 @@ def test_an_interrupt_that_python_could_not_raise_comes_again() -> None:
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_a_library_is_loaded_ends_the_command_at_once() -> None:
     """Raised inside scipy's extension modules, one interrupt in some hundreds made them loop for ever."""
     # a library that goes on whatever is raised inside it, as half loaded C code may
@@ -454,7 +455,9 @@ def home(folder: Path) -> dict[str, str]:
         ("fish", ".config/fish/completions/tightrope.fish"),
     ],
 )
-def test_completion_is_one_new_file_and_nothing_else_is_touched(tmp_path: Path, name: str, file: str) -> None:
+def test_completion_is_one_new_file_and_nothing_else_is_touched(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
+) -> None:
     (tmp_path / ".bashrc").write_text("mine")
     done = process(f"--install-completion --shell {name}", env=home(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
@@ -462,8 +465,10 @@ def test_completion_is_one_new_file_and_nothing_else_is_touched(tmp_path: Path, 
     found = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {tmp_path / ".bashrc", tmp_path / file}
     assert (tmp_path / ".bashrc").read_text() == "mine"
-    shown = process(f"--install-completion --shell {name} --show", env=home(tmp_path / "none"))
-    assert shown.stdout == (tmp_path / file).read_text()
+    for variable, value in home(tmp_path / "none").items():
+        monkeypatch.setenv(variable, value)
+    _, shown, _ = shell(f"--install-completion --shell {name} --show")
+    assert shown == (tmp_path / file).read_text()
     assert not (tmp_path / "none").exists()
 
 
@@ -471,8 +476,8 @@ def test_completion_is_one_new_file_and_nothing_else_is_touched(tmp_path: Path, 
     ("typed", "completed"),
     [("eps", "epsilon"), ("epsilon --relation su", "substitute"), ("--inst", "--install-completion")],
 )
-def test_bash_completes_what_is_typed(typed: str, completed: str) -> None:
-    script = process("--install-completion --shell bash --show").stdout
+def test_bash_completes_what_is_typed(shell: Shell, typed: str, completed: str) -> None:
+    _, script, _ = shell("--install-completion --shell bash --show")
     words = f"tightrope {typed}".split()
     ask = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _tightrope; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=False)

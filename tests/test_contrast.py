@@ -16,10 +16,11 @@ from tightrope.report.words import spell
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
 POISSON, FIXED = (tr.Poisson, tr.ADD_OR_REMOVE), (tr.WithoutReplacement, tr.ADD_OR_REMOVE)
 TELLS_ALL = tr.RandomizedResponse(truth_probability=1)
+pytestmark = pytest.mark.usefixtures("contrasted_once")
 ANCHOR = "If batches are drawn without replacement, epsilon is 15.26, not 0.95."
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def table() -> Contrast:
     return tr.contrast(RUN, delta=[1e-6, 1e-5])
 

@@ -20,7 +20,7 @@ from tightrope.cli import long_work, sweep
 from tightrope.cli.forecast import Forecast
 from tightrope.curve.digits import ends
 from tightrope.engines.game.layout import COVER_SECONDS
-from tightrope.engines.game.substitution import GameQuestion
+from tightrope.engines.game.substitution import GameQuestion, _play_above, _play_below
 from tightrope.engines.watching import Rehearsal, Workload
 
 STEP = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=50, population=1000))
@@ -330,7 +330,7 @@ def test_a_picture_is_left_out_after_an_interrupt(capsys: pytest.CaptureFixture[
     "words",
     [
         f"curve {TRAINING} --epsilons 0.5 1",
-        f"compare {TRAINING} --delta 1e-5",
+        f"compare {TRAINING} --delta 1e-5 --draws 3000",
         "curve --runs RUNS --epsilons 0.5 1",
     ],
 )
@@ -446,8 +446,10 @@ def test_a_calibration_that_is_stopped_has_a_safe_value(games: int) -> None:
         def __call__(self, done: int, of: int) -> None:
             pass
 
+    for play in (_play_above, _play_below):
+        play.cache_clear()  # so that nothing was played before; the covers, which take longest, are kept
     target: Any = {"epsilon": 0.6, "delta": 1e-5, "relation": tr.SUBSTITUTE}
-    sampling = tr.WithoutReplacement(batch=1, population=30 + games)  # so that nothing was played before
+    sampling = tr.WithoutReplacement(batch=1, population=30)
     found = tr.smallest_noise(sampling, steps=5, by=TIGHT, progress=Impatient(), **target)
     quickly = tr.smallest_noise(sampling, steps=5, **target)
     assert found.interrupted or games  # few are enough where the first trial happens to decide

@@ -9,7 +9,7 @@ from subprocess import run
 
 import pytest
 
-from quick_paper import IN_ONE_PROCESS, ITEMS, quick
+from quick_paper import ITEMS, quick
 from reproduction.__main__ import plain_claim
 from reproduction.markdown import markdown_table
 from reproduction.paper.item import AGREES, CORRECTED, UNDECIDED, Item, Made, PaperClaim, PaperVerdict
@@ -18,7 +18,6 @@ from shell import Shell
 
 ROOT = Path(__file__).parent.parent
 Claims = list[dict[str, str]]
-pytestmark = IN_ONE_PROCESS
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 import tightrope as tr
-from quick_paper import IN_ONE_PROCESS, QuickItem, quick
+from quick_paper import QuickItem, quick
 from reproduction.paper import closing_conjecture, conjecture_12, dataset_size
 from reproduction.paper.closing_map import MapCell, percent
 from reproduction.paper.closing_picture import draw, inches
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, Making
 from reproduction.paper.pictures import save_picture
-
-pytestmark = IN_ONE_PROCESS
 
 
 def check(name: str) -> QuickItem:

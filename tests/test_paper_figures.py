@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 import tightrope as tr
-from quick_paper import IN_ONE_PROCESS, ITEMS, make_quickly, quick
+from quick_paper import ITEMS, make_quickly, quick
 from reproduction.paper import figure_2, figure_2_noise, figure_3, figure_3_splits, figure_4, figure_4_curves
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED
-
-pytestmark = IN_ONE_PROCESS
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])

@@ -9,7 +9,7 @@ import pytest
 
 import tightrope as tr
 from precise import laplace_step_delta, mp, mpf, two_step_delta
-from quick_paper import IN_ONE_PROCESS, make_quickly, quick
+from quick_paper import make_quickly, quick
 from reproduction.paper import figure_1_curves, randomized_response, table_1
 from reproduction.paper.exact_lines import ExactCurve, exceeds_somewhere, find_crossings, repeat
 from reproduction.paper.item import AGREES, CORRECTED, SHARPENED, UNDECIDED, UPPER_BOUND, Made, PaperClaim
@@ -19,7 +19,6 @@ from tightrope.engines.outcomes import exact_delta
 from tightrope.pairs.schedule import Schedule
 from tightrope.theorems.worst_pairs import step_laws
 
-pytestmark = IN_ONE_PROCESS
 STEP = LaplaceStep(shift=1.0, rate=0.5)
 
 

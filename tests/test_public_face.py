@@ -218,6 +218,7 @@ BY_NAME: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.usefixtures("contrasted_once")
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_question_takes_a_relation_by_name(name: str) -> None:
     ask = BY_NAME[name]
@@ -226,6 +227,7 @@ def test_every_question_takes_a_relation_by_name(name: str) -> None:
         ask("both")
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_a_row_of_no_sampling_is_refused_by_name() -> None:
     with pytest.raises(tr.InvalidSetting, match="one of Poisson, WithoutReplacement, BallsInBins, Every"):
         tr.contrast(RUN, delta=1e-5).row(STEP.sampling, "add")  # type: ignore[arg-type]

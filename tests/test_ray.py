@@ -15,7 +15,6 @@ from pieces import deadly_at_three, doubled, endless_from_five, my_process, refu
 from tightrope.sweeps.sweep import SweepProgress, WorkerDied, in_parallel, sweep
 
 ray = pytest.importorskip("ray", reason="ray is not installed: make training")
-pytestmark = pytest.mark.xdist_group("ray")  # starting Ray takes seconds
 
 GRID: dict[str, object] = {
     "ask": "epsilon",

@@ -95,6 +95,7 @@ def test_a_target_is_printed_as_it_was_set() -> None:
     assert "epsilon 1.23456789 at delta 1.23456789e-05" in str(found)
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_tables_and_statements_print_no_upper_end_too_small() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
     table = tr.contrast(run, delta=[1e-6, 1e-5])

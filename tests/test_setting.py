@@ -285,6 +285,7 @@ def test_contrast_asks_the_same_question_under_every_sampling_and_relation() -> 
     assert bins.run == gaussian(0.8, tr.BallsInBins(batches=1000), 10_000)
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_contrast_prints_upper_ends_rounded_up() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000)
     lines = str(tr.contrast(run, delta=1e-6)).splitlines()
