@@ -8,6 +8,11 @@ from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
+# how far the engines go
+MOST_SEPARATION = Fraction(5)  # of normals, in noise scales: beyond, ratios spread over too many lattices
+MOST_EXCHANGED = Fraction(7, 2)  # of the two normals of an exchanged record from the middle: likewise
+MOST_LOSS = Fraction(30)  # of other noise: likewise
+
 
 @dataclass(frozen=True)
 class Allocation(Pair):

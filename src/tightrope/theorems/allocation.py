@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tightrope.errors import NoTheorem
-from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.allocation import MOST_EXCHANGED, MOST_LOSS, MOST_SEPARATION, Allocation
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
@@ -23,9 +23,6 @@ from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
 ANY_NOISE = (Gaussian, Laplace, RandomizedResponse, Finite)
 PARTICIPATION = "proofs/participation.md"
-MOST_SEPARATION = Fraction(5)  # of normals, in noise scales: beyond, ratios spread over too many lattices
-MOST_EXCHANGED = Fraction(7, 2)  # of the two normals of an exchanged record from the middle: likewise
-MOST_LOSS = Fraction(30)  # of other noise: likewise
 
 
 def _one_pass(step: Step, relation: Relation) -> Allocation:

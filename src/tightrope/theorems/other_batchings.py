@@ -15,7 +15,7 @@ from scipy.special import gammaln, ndtri
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics.floats import UNIT_ROUNDOFF, floor_fraction, gamma, next_down
-from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.allocation import MOST_SEPARATION, Allocation
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
@@ -24,7 +24,6 @@ from tightrope.setting.mechanism import Finite, Gaussian, Laplace
 from tightrope.setting.relation import REMOVE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson
-from tightrope.theorems.allocation import MOST_SEPARATION
 from tightrope.theorems.evidence import PROVED, Evidence
 
 ROUNDED_DOWN = 1 - 2**-50  # root, quotient and products each round by at most 2^-53
