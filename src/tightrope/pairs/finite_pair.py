@@ -4,11 +4,21 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, cmp_to_key
 from itertools import accumulate
 
+import numpy as np
+
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import LOG_REL_ERROR, exact_log_ratio, next_down, next_up
+from tightrope.numerics.floats import (
+    LOG_REL_ERROR,
+    Floats,
+    exact_log_ratio,
+    next_down,
+    next_up,
+    share_denominator,
+    sum_fractions,
+)
 from tightrope.pairs.pair import Pair
 
 LEAST_APART = Fraction(1, 2**1000)
@@ -21,9 +31,17 @@ class FiniteSupport:
     masses: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        total = sum(self.masses)
+        total = sum_fractions(self.masses)
         if total != 1:  # the nearest floats to a distribution rarely sum to exactly 1
             object.__setattr__(self, "masses", tuple(mass / total for mass in self.masses))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple((mass.numerator, mass.denominator) for mass in self.masses))
+
+    def __hash__(self) -> int:
+        """Of the masses, once: a modular inverse for each is most of what a fraction's own hash takes."""
+        return self._hash
 
     def mixed_with(self, other: "FiniteSupport", rate: Fraction) -> "FiniteSupport":
         """(1 - rate) self + rate other."""
@@ -86,21 +104,25 @@ class FinitePair(Pair):
     @cached_property
     def levels(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """(P, Q) masses of outputs with a finite loss, merged where it is equal, in increasing order."""
-        merged = _merge((p, q) for p, q in self._outputs if p > 0 and q > 0)
-        return tuple(masses for _, masses in sorted(merged.items()))
+        return tuple(_merge((p, q) for p, q in self._outputs if p > 0 and q > 0))
 
     @cached_property
     def losses(self) -> tuple[float, ...]:
         """ln(P/Q) of each level, to relative accuracy; refused where no normal float tells it from 0."""
-        if any(0 < abs(p / q - 1) < LEAST_APART for p, q in self.levels):
+        if any(_is_too_close(p, q) for p, q in self.levels):
             what = "an output's two probabilities agree to all but 1e-300 of themselves, which no float tells"
             raise NotPreciseEnough(what, "Make them equal, or tell them further apart.")
         return tuple(exact_log_ratio(p, q) for p, q in self.levels)
 
     @cached_property
+    def log_masses(self) -> tuple[float, ...]:
+        """ln P of each level, to LOG_REL_ERROR."""
+        return tuple(exact_log_ratio(p, Fraction(1)) for p, _ in self.levels)
+
+    @cached_property
     def infinite_mass(self) -> Fraction:
         """P-probability of outputs that Q cannot produce."""
-        return sum((p for p, q in self._outputs if q == 0), Fraction(0))
+        return sum_fractions([p for p, q in self._outputs if q == 0])
 
     @cached_property
     def loss_range(self) -> tuple[float, float]:
@@ -123,20 +145,22 @@ class FinitePair(Pair):
 
         The losses are right to LOG_REL_ERROR, and two differences are rounded: what may be near is near.
         """
-        top = self.losses[-1]
-        near = Fraction(0)
-        for loss, mass in zip(reversed(self.losses), self._masses_from_top, strict=True):
-            error = 2 * LOG_REL_ERROR * (abs(top) + abs(loss) + gap)
-            if top - loss - gap > error:
-                break  # losses fall from here on, by more than their errors or to equal floats
-            near = mass
-        at_top = exact_log_ratio(self.levels[-1][0], Fraction(1))
-        return at_top * (1 + 2 * LOG_REL_ERROR), exact_log_ratio(near, Fraction(1)) * (1 - 2 * LOG_REL_ERROR)
+        top, falling = self.losses[-1], self._falling_losses
+        errors = 2 * LOG_REL_ERROR * (abs(top) + np.abs(falling) + gap)
+        # losses fall, by more than their errors or to equal floats: those from the first far one on are far
+        is_far = top - falling - gap > errors
+        near = self._masses_from_top[int(np.argmax(is_far)) - 1 if is_far.any() else -1]
+        return self.log_masses[-1] * (1 + 2 * LOG_REL_ERROR), near * (1 - 2 * LOG_REL_ERROR)
 
     @cached_property
-    def _masses_from_top(self) -> tuple[Fraction, ...]:
-        """P of the last level, of the last two, and so on; a search for epsilon asks for them many times."""
-        return tuple(accumulate(p for p, _ in reversed(self.levels)))
+    def _falling_losses(self) -> Floats:
+        return np.array(self.losses[::-1])
+
+    @cached_property
+    def _masses_from_top(self) -> tuple[float, ...]:
+        """ln P of the last level, of the last two, and so on; a search for epsilon asks for them often."""
+        masses, whole = share_denominator([p for p, _ in reversed(self.levels)])
+        return tuple(exact_log_ratio(Fraction(mass), Fraction(whole)) for mass in accumulate(masses))
 
     @property
     def loss_ceiling(self) -> tuple[float, float]:
@@ -150,18 +174,35 @@ class FinitePair(Pair):
     @cached_property
     def total_variation(self) -> float:
         """The sum of what P has more than Q, rounded up."""
-        return next_up(float(sum((p - q for p, q in self._outputs if p > q), Fraction(0))))
+        above = [(p, q) for p, q in self._outputs if p > q]
+        more = sum_fractions([p for p, _ in above]) - sum_fractions([q for _, q in above])
+        return next_up(float(more))
 
     @property
     def _outputs(self) -> tuple[tuple[Fraction, Fraction], ...]:
         return tuple(zip(self.observed.masses, self.alternative.masses, strict=True))
 
 
-def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> dict[Fraction | float, tuple[Fraction, Fraction]]:
-    """The (P, Q) masses of each likelihood ratio; infinity where Q has none."""
-    merged: dict[Fraction | float, tuple[Fraction, Fraction]] = {}
-    for p, q in outputs:
-        ratio = p / q if q else math.inf
-        more_p, more_q = merged.get(ratio, (Fraction(0), Fraction(0)))
-        merged[ratio] = p + more_p, q + more_q
+def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
+    """The (P, Q) masses of each likelihood ratio, in increasing order of it; infinity where Q has none."""
+    merged: list[tuple[Fraction, Fraction]] = []
+    for p, q in sorted(outputs, key=cmp_to_key(_compare_ratios)):
+        if merged and _compare_ratios(merged[-1], (p, q)) == 0:
+            more_p, more_q = merged.pop()
+            p, q = p + more_p, q + more_q
+        merged.append((p, q))
     return merged
+
+
+def _compare_ratios(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> int:
+    """-1, 0 or 1 as P/Q of one is below, at or above that of the other, in whole numbers."""
+    (p, q), (r, s) = one, other
+    left = p.numerator * q.denominator * r.denominator * s.numerator
+    right = p.denominator * q.numerator * r.numerator * s.denominator
+    return (left > right) - (left < right)
+
+
+def _is_too_close(p: Fraction, q: Fraction) -> bool:
+    """Whether they differ, by less than LEAST_APART of themselves."""
+    first, second = p.numerator * q.denominator, p.denominator * q.numerator
+    return 0 < abs(first - second) * LEAST_APART.denominator < second
