@@ -115,8 +115,11 @@ def exact_log_ratio(p: Fraction, q: Fraction) -> float:
 
     Where they agree to all but 1e-300 of themselves it is right to SMALLEST only.
     """
-    # whole numbers, not brought to lowest terms: their quotient is rounded once all the same
-    numerator, denominator = p.numerator * q.denominator, p.denominator * q.numerator
+    return log_quotient(p.numerator * q.denominator, p.denominator * q.numerator)
+
+
+def log_quotient(numerator: int, denominator: int) -> float:
+    """The same of two whole numbers, which need not be in lowest terms: their quotient is rounded once."""
     if denominator < 2 * numerator < 4 * denominator:
         return math.log1p((numerator - denominator) / denominator)
     # Take out a power of 2: the logarithms of huge numerators and denominators would cancel.

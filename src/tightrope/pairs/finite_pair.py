@@ -13,7 +13,7 @@ from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import (
     LOG_REL_ERROR,
     Floats,
-    exact_log_ratio,
+    log_quotient,
     next_down,
     next_up,
     share_denominator,
@@ -75,7 +75,8 @@ class FinitePair(Pair):
     @property
     def is_symmetric(self) -> bool:
         """Whether exchanging P and Q changes no divergence: the likelihood ratio's law is its own mirror."""
-        outputs = [(p, q) for p, q in self._outputs if p or q]
+        p_parts, whole_p, q_parts, whole_q = self._parts
+        outputs = [(p * whole_q, q * whole_p) for p, q in zip(p_parts, q_parts, strict=True) if p or q]
         return _merge(outputs) == _merge((q, p) for p, q in outputs)
 
     @property
@@ -104,25 +105,30 @@ class FinitePair(Pair):
     @cached_property
     def levels(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """(P, Q) masses of outputs with a finite loss, merged where it is equal, in increasing order."""
-        return tuple(_merge((p, q) for p, q in self._outputs if p > 0 and q > 0))
+        _, whole_p, _, whole_q = self._parts
+        return tuple((Fraction(p, whole_p), Fraction(q, whole_q)) for p, q in self._level_parts)
 
     @cached_property
     def losses(self) -> tuple[float, ...]:
         """ln(P/Q) of each level, to relative accuracy; refused where no normal float tells it from 0."""
-        if any(_is_too_close(p, q) for p, q in self.levels):
+        _, whole_p, _, whole_q = self._parts
+        ratios = [(p * whole_q, q * whole_p) for p, q in self._level_parts]
+        if any(0 < abs(p - q) * LEAST_APART.denominator < q for p, q in ratios):
             what = "an output's two probabilities agree to all but 1e-300 of themselves, which no float tells"
             raise NotPreciseEnough(what, "Make them equal, or tell them further apart.")
-        return tuple(exact_log_ratio(p, q) for p, q in self.levels)
+        return tuple(log_quotient(p, q) for p, q in ratios)
 
     @cached_property
     def log_masses(self) -> tuple[float, ...]:
         """ln P of each level, to LOG_REL_ERROR."""
-        return tuple(exact_log_ratio(p, Fraction(1)) for p, _ in self.levels)
+        _, whole_p, _, _ = self._parts
+        return tuple(log_quotient(p, whole_p) for p, _ in self._level_parts)
 
     @cached_property
     def infinite_mass(self) -> Fraction:
         """P-probability of outputs that Q cannot produce."""
-        return sum_fractions([p for p, q in self._outputs if q == 0])
+        p_parts, whole_p, q_parts, _ = self._parts
+        return Fraction(sum(p for p, q in zip(p_parts, q_parts, strict=True) if q == 0), whole_p)
 
     @cached_property
     def loss_range(self) -> tuple[float, float]:
@@ -159,8 +165,9 @@ class FinitePair(Pair):
     @cached_property
     def _masses_from_top(self) -> tuple[float, ...]:
         """ln P of the last level, of the last two, and so on; a search for epsilon asks for them often."""
-        masses, whole = share_denominator([p for p, _ in reversed(self.levels)])
-        return tuple(exact_log_ratio(Fraction(mass), Fraction(whole)) for mass in accumulate(masses))
+        _, whole_p, _, _ = self._parts
+        masses = accumulate(p for p, _ in reversed(self._level_parts))
+        return tuple(log_quotient(mass, whole_p) for mass in masses)
 
     @property
     def loss_ceiling(self) -> tuple[float, float]:
@@ -174,18 +181,30 @@ class FinitePair(Pair):
     @cached_property
     def total_variation(self) -> float:
         """The sum of what P has more than Q, rounded up."""
-        above = [(p, q) for p, q in self._outputs if p > q]
-        more = sum_fractions([p for p, _ in above]) - sum_fractions([q for _, q in above])
-        return next_up(float(more))
+        p_parts, whole_p, q_parts, whole_q = self._parts
+        outputs = zip(p_parts, q_parts, strict=True)
+        more = sum(max(p * whole_q - q * whole_p, 0) for p, q in outputs)
+        return next_up(more / (whole_p * whole_q))
+
+    @cached_property
+    def _parts(self) -> tuple[list[int], int, list[int], int]:
+        """The masses of P in whole numbers, how many make 1, and likewise those of Q."""
+        return *share_denominator(self.observed.masses), *share_denominator(self.alternative.masses)
+
+    @cached_property
+    def _level_parts(self) -> list[tuple[int, int]]:
+        """The levels in these."""
+        p_parts, _, q_parts, _ = self._parts
+        return _merge((p, q) for p, q in zip(p_parts, q_parts, strict=True) if p > 0 and q > 0)
 
     @property
     def _outputs(self) -> tuple[tuple[Fraction, Fraction], ...]:
         return tuple(zip(self.observed.masses, self.alternative.masses, strict=True))
 
 
-def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
+def _merge(outputs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The (P, Q) masses of each likelihood ratio, in increasing order of it; infinity where Q has none."""
-    merged: list[tuple[Fraction, Fraction]] = []
+    merged: list[tuple[int, int]] = []
     for p, q in sorted(outputs, key=cmp_to_key(_compare_ratios)):
         if merged and _compare_ratios(merged[-1], (p, q)) == 0:
             more_p, more_q = merged.pop()
@@ -194,15 +213,6 @@ def _merge(outputs: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction,
     return merged
 
 
-def _compare_ratios(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> int:
-    """-1, 0 or 1 as P/Q of one is below, at or above that of the other, in whole numbers."""
-    (p, q), (r, s) = one, other
-    left = p.numerator * q.denominator * r.denominator * s.numerator
-    right = p.denominator * q.numerator * r.numerator * s.denominator
-    return (left > right) - (left < right)
-
-
-def _is_too_close(p: Fraction, q: Fraction) -> bool:
-    """Whether they differ, by less than LEAST_APART of themselves."""
-    first, second = p.numerator * q.denominator, p.denominator * q.numerator
-    return 0 < abs(first - second) * LEAST_APART.denominator < second
+def _compare_ratios(one: tuple[int, int], other: tuple[int, int]) -> int:
+    """Negative, 0 or positive as P/Q of one is below, at or above that of the other."""
+    return one[0] * other[1] - other[0] * one[1]
