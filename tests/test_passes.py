@@ -6,15 +6,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from flint import arb, fmpz_poly
+from flint import arb, ctx, fmpz_poly
 
 import tightrope as tr
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.passes.cells import order_cells
+from tightrope.engines.passes.exchanged import Difference
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
 from tightrope.engines.passes.one_pass import bound_pass
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, make_laws
+from tightrope.engines.passes.smooth import BLOCK, spread_block
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
@@ -378,3 +380,35 @@ def test_beside_poisson_sampling_at_their_rate_bins_tell_less_of_a_removed_recor
         assert bins.lower > poisson.upper
     else:
         assert bins.upper < poisson.lower
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        NormalRatio(Fraction(1)),
+        NormalRatio(Fraction(5, 2)),
+        NormalRatio(Fraction(1, 20)),
+        Difference(Fraction(1), Fraction(3), weights=True),
+        Difference(Fraction(1, 5), Fraction(1), weights=False),
+    ],
+)
+def test_a_series_and_error_functions_give_each_point_the_same_mass(laws: NormalRatio | Difference) -> None:
+    bits, exponent, met = 100, -12, 0
+    with ctx.workprec(2 * bits):
+        for first in (-3000, -40, 40, 400, 3000, 4096, 9000):
+            found = spread_block(laws, exponent, first, bits) if first > 0 or laws.radius(-1.0) > 0 else None
+            if found is None:
+                continue
+            met += 1
+            step, points = arb(2) ** exponent, range(first, first + BLOCK + 1)
+            tails = [laws.tails(step * i) for i in points]
+            for law, masses in enumerate(found):
+                calls = [
+                    tail[law][1] - step * i * tail[law][0] for i, tail in zip(points, tails, strict=True)
+                ]
+                slopes = [(here - after) / step for here, after in pairwise(calls)]
+                seen = pairwise([tails[0][law][0], *slopes, tails[-1][law][0]])
+                for mass, (before, after) in zip(masses, seen, strict=True):
+                    assert mass.overlaps(before - after)
+                    assert mass.rad() < arb(2) ** (1 - bits)
+    assert met >= 2

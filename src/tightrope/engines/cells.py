@@ -119,7 +119,7 @@ def _(pair: ShiftPair, nodes: Floats) -> Cells:
 def _(pair: FinitePair, nodes: Floats) -> Cells:
     """Finite supports have nothing to merge: every level is its own cell."""
     losses = np.array(pair.losses)
-    log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
+    log_masses = np.array(pair.log_masses)
     enclosed = Enclosed.around(losses, LOG_REL_ERROR * np.abs(losses))
     low, high = enclosing_nodes(nodes, enclosed.low, enclosed.high)
     infinite = exact_log_ratio(pair.infinite_mass, Fraction(1)) if pair.infinite_mass else -math.inf

@@ -117,7 +117,7 @@ def _multisets(pair: Pair, times: int) -> tuple[Floats, Floats, Floats, Floats]:
     Each level takes some of the steps that are left, and an outcome with no steps left is done. So the work
     is proportional to the number of outcomes, whether there are many steps or many levels.
     """
-    log_p = [exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels]
+    log_p = list(pair.log_masses)
     if times == 1 or len(log_p) == 1:  # no orders to count: a single level may come any number of times
         logs, losses = times * np.array(log_p), times * np.array(pair.losses)
         return logs, losses, np.abs(logs), np.abs(losses)

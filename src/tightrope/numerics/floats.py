@@ -1,6 +1,7 @@
 """The unit roundoff, and logarithms of sums, differences and tails, accurate at 1e-300 and beyond."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -114,11 +115,28 @@ def exact_log_ratio(p: Fraction, q: Fraction) -> float:
 
     Where they agree to all but 1e-300 of themselves it is right to SMALLEST only.
     """
-    ratio = p / q
-    if Fraction(1, 2) < ratio < 2:
-        return math.log1p(float(ratio - 1))
+    return log_quotient(p.numerator * q.denominator, p.denominator * q.numerator)
+
+
+def log_quotient(numerator: int, denominator: int) -> float:
+    """The same of two whole numbers, which need not be in lowest terms: their quotient is rounded once."""
+    if denominator < 2 * numerator < 4 * denominator:
+        return math.log1p((numerator - denominator) / denominator)
     # Take out a power of 2: the logarithms of huge numerators and denominators would cancel.
-    power = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    power = numerator.bit_length() - denominator.bit_length()
     if abs(power) < 1000:
-        return math.log(float(ratio))
-    return math.log(float(ratio / Fraction(2) ** power)) + power * math.log(2)
+        return math.log(numerator / denominator)
+    shifted = (numerator, denominator << power) if power > 0 else (numerator << -power, denominator)
+    return math.log(shifted[0] / shifted[1]) + power * math.log(2)
+
+
+def share_denominator(numbers: Sequence[Fraction]) -> tuple[list[int], int]:
+    """Their numerators over the least denominator that they share, and that; whole numbers add up faster."""
+    whole = math.lcm(*(number.denominator for number in numbers))
+    return [number.numerator * (whole // number.denominator) for number in numbers], whole
+
+
+def sum_fractions(numbers: Sequence[Fraction]) -> Fraction:
+    """The exact sum."""
+    numerators, whole = share_denominator(numbers)
+    return Fraction(sum(numerators), whole)

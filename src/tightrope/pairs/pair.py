@@ -95,6 +95,11 @@ class Pair(ABC):
         """The loss of each level, to relative accuracy."""
         return ()
 
+    @property
+    def log_masses(self) -> tuple[float, ...]:
+        """ln P of each level, to relative accuracy."""
+        return ()
+
     # Normal noise
 
     @property

@@ -37,8 +37,11 @@ def _is_above(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] * other[1] > other[0] * one[1]
 
 
-def as_pair(p: Sequence[Fraction], q: Sequence[Fraction]) -> FinitePair:
-    """The finite pair with these masses, which sum to 1."""
-    if not (sum(p) == sum(q) == 1 and min(p) >= 0 <= min(q)):
+def as_pair(p: Sequence[int], whole_p: int, q: Sequence[int], whole_q: int) -> FinitePair:
+    """The finite pair with these masses, in units of which so many make 1."""
+    if not (sum(p) == whole_p and sum(q) == whole_q and min(p) >= 0 <= min(q)):
         raise Contradiction("masses that are no distribution")
-    return FinitePair(FiniteSupport(tuple(p)), FiniteSupport(tuple(q)))
+    observed, alternative = (
+        [Fraction(mass, whole) for mass in masses] for masses, whole in ((p, whole_p), (q, whole_q))
+    )
+    return FinitePair(FiniteSupport(tuple(observed)), FiniteSupport(tuple(alternative)))

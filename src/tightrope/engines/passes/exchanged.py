@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
 from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
 from tightrope.engines.passes.pass_laws import SumLaws, add_up, count_bits
-from tightrope.engines.passes.ratios import FURTHEST, GUARD, Tails, place_points, spread
+from tightrope.engines.passes.ratios import FURTHEST, GUARD, Spreading, Tailed, Tails
+from tightrope.engines.passes.smooth import Number, SmoothLaws
 from tightrope.numerics.balls import ball
 from tightrope.pairs.allocation import Allocation
 
@@ -26,7 +27,7 @@ KEPT_VALUES = 4096
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Tailed, SmoothLaws):
     """D = X - t X', X = exp(a z - a^2 / 2), X' = exp(-a z - a^2 / 2), z standard normal."""
 
     separation: Fraction
@@ -60,9 +61,25 @@ class Difference:
         return plain, by_x, by_other
 
     @property
-    def totals(self) -> tuple[arb, ...]:
-        """Every law has mass 1."""
-        return (arb(1),) * (3 if self.weights else 1)
+    def totals(self) -> Tails:
+        """0 is a place like any other."""
+        return self.tails(arb(0))
+
+    def densities(self, place: Number) -> tuple[Number, ...]:
+        """e^{-z^2 / 2} / (sqrt(2 pi) a (x + t x')) at x - t x' = place, times 1, x and x' = e^{-a^2} / x."""
+        a, t = ball(self.separation), ball(self.order)
+        product = (-a * a).exp()
+        root = (place * place + 4 * t * product).sqrt()
+        is_negative = (place.real if isinstance(place, acb) else place[0]) < 0
+        x = 2 * t * product / (root - place) if is_negative else (place + root) / 2
+        z = x.log() / a + a / 2
+        plain = (-z * z / 2).exp() / (root * a * (2 * arb.pi()).sqrt())
+        return (plain, plain * x, plain * product / x) if self.weights else (plain,)
+
+    def radius(self, place: float) -> float:
+        """Clear of the two places in the plane where x + t x' is 0, and so that z moves by 1 or so."""
+        a, t = float(self.separation), float(self.order)
+        return min(0.5, a) * math.hypot(place, 2 * math.sqrt(t) * math.exp(-a * a / 2))
 
     def excess(self, place: arb) -> arb:
         """E(D - place)_+."""
@@ -81,15 +98,20 @@ def make_laws(difference: Difference, exponent: int, bits: int, reach: int) -> t
             of_rung, is_top = exponent + RUNG_BITS * rung, rung == len(ends) - 1
             inner = ends[rung - 1] >> RUNG_BITS if rung else 0
             sides = [range(-last, -inner + 1), range(inner, last + 1)] if rung else [range(-last, last + 1)]
-            found: list[list[Part]] = []
-            for points in sides:
-                above = [difference.tails(place) for _, place in place_points(of_rung, points)]
-                is_last = is_top and points.stop == last + 1
-                totals = difference.totals if is_top and points.start == -last else None
-                found.append(spread(above, of_rung, points, bits, is_top=is_last, totals=totals))
+            found = [_spread(difference, of_rung, points, bits, last if is_top else None) for points in sides]
             parts.append([sum(both[1:], both[0]) for both in zip(*found, strict=True)])
     exponents = tuple(exponent + RUNG_BITS * rung for rung in range(len(ends)))
     return tuple(Ladder(exponents, tuple(rungs), bits) for rungs in zip(*parts, strict=True))
+
+
+def _spread(difference: Difference, exponent: int, points: range, bits: int, end: int | None) -> list[Part]:
+    """The laws between the first and the last point; what lies beyond an end of the ladder is moved to it."""
+    spreading = Spreading(difference, exponent, points, bits)
+    for point in (points[0], points[-1]):
+        if end == abs(point):
+            above = [mass for mass, _ in difference.tails(arb(2) ** exponent * point)]  # of laws of mass 1
+            spreading.add(point, above if point > 0 else [1 - mass for mass in above])
+    return spreading.parts()
 
 
 @lru_cache(maxsize=KEPT_VALUES)

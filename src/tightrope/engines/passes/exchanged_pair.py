@@ -9,6 +9,7 @@ from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.numerics.balls import ceil_float
+from tightrope.numerics.floats import share_denominator, sum_fractions
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 
@@ -39,8 +40,8 @@ def merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
     places = sorted({*by_x, *by_other})
     p, q = ([law.get(at, 0) + unseen * plain.get(at, 0) for at in places] for law in (by_x, by_other))
     whole = pair.batches << bits
-    merged = order_cells(p, q, whole, whole)
-    return as_pair([Fraction(p, whole) for p, _ in merged], [Fraction(q, whole) for _, q in merged])
+    p, q = map(list, zip(*order_cells(p, q, whole, whole), strict=True))
+    return as_pair(p, whole, q, whole)
 
 
 def _mean_loss(pair: Allocation) -> float:
@@ -78,7 +79,9 @@ def _hull(dots: list[tuple[Fraction, Fraction]]) -> FinitePair:
     slopes = [Fraction(-1), *(_slope(a, b) for a, b in pairwise(hull)), Fraction(0)]
     q = [after - before for before, after in pairwise(slopes)]
     p = [mass * t for mass, (t, _) in zip(q, hull, strict=True)]
-    return as_pair([*p, 1 - sum(p, Fraction(0))], [*q, Fraction(0)])
+    p_parts, whole_p = share_denominator([*p, 1 - sum_fractions(p)])
+    q_parts, whole_q = share_denominator([*q, Fraction(0)])
+    return as_pair(p_parts, whole_p, q_parts, whole_q)
 
 
 def _slope(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> Fraction:

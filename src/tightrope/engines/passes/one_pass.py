@@ -65,9 +65,9 @@ class _RatioAtoms:
         self.up, down = (1 << exponent, 1) if exponent >= 0 else (1, 1 << -exponent)
         self.more, self.whole = self.unseen * down, self.batches * down
 
-    def ratio(self, place: int) -> Fraction:
-        """dP/dQ at a place."""
-        return Fraction(place * self.up + self.more, self.whole)
+    def parts(self, place: int) -> int:
+        """dP/dQ at a place, of which `whole` make 1."""
+        return place * self.up + self.more
 
     def dominating(self) -> FinitePair:
         """Each atom spread onto the kept ones next to it; what rounding took is put where it loses most."""
@@ -83,12 +83,10 @@ class _RatioAtoms:
                 low, high = kept[at], kept[at + 1]
                 masses[at] += mass * (high - place) // (high - low)
                 masses[at + 1] += mass * (place - low) // (high - low)
-        q = [Fraction(mass, 1 << self.bits) for mass in masses]
-        p = [mass * self.ratio(place) for mass, place in zip(q, kept, strict=True)]
         # no ratio is smaller than that of batches that are not seen
-        missing = Fraction(1 - sum(q))
-        least = missing * Fraction(self.unseen, self.batches)
-        return as_pair([least, *p, 1 - least - sum(p)], [missing, *q, Fraction(0)])
+        missing, whole = (1 << self.bits) - sum(masses), self.whole << self.bits
+        p = [missing * self.more, *(mass * self.parts(at) for mass, at in zip(masses, kept, strict=True))]
+        return as_pair([*p, whole - sum(p)], whole, [missing, *masses, 0], 1 << self.bits)
 
     def dominated(self) -> FinitePair:
         """Atoms merged from each kept one on; what rounding took is put where it loses least."""
@@ -101,15 +99,14 @@ class _RatioAtoms:
         # P = (unseen Q + weighted) / batches, in units of 2^-bits / batches
         p = [self.unseen * one + other for one, other in zip(q, p, strict=True)]
         # what Q cannot produce is a cell of its own
-        whole = (self.batches << self.bits) * (1 - self.infinite)
-        cells = order_cells(p, q, math.ceil(whole), 1 << self.bits)
-        p_masses = [Fraction(mass, self.batches << self.bits) for mass, _ in cells]
-        q_masses = [Fraction(mass, 1 << self.bits) for _, mass in cells]
-        return as_pair([*p_masses, 1 - sum(p_masses, Fraction(0))], [*q_masses, Fraction(0)])
+        whole = self.batches << self.bits
+        finite = math.ceil(whole * (1 - self.infinite))
+        p, q = map(list, zip(*order_cells(p, q, finite, 1 << self.bits), strict=True))
+        return as_pair([*p, whole - finite], whole, [*q, 0], 1 << self.bits)
 
     def _choose(self) -> list[int]:
         """Places, among them the first and the last, whose losses are about so many deviations apart."""
-        ratios = np.array([float(self.ratio(place)) for place in self.places])
+        ratios = np.array([self.parts(place) / self.whole for place in self.places])
         masses = np.array([self.plain[place] / (1 << self.bits) for place in self.places])
         losses = np.log(np.maximum(ratios, np.min(ratios[ratios > 0], initial=1.0) / 2))
         centre = float(losses @ masses)

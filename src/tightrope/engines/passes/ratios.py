@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -11,6 +11,7 @@ from flint import arb, ctx, fmpz_poly
 from scipy.special import ndtri
 
 from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
+from tightrope.engines.passes.smooth import BLOCK, Number, SmoothLaws, spread_block
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
@@ -24,7 +25,20 @@ TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
 Tails = tuple[tuple[arb, arb], ...]
 
 
-class StepRatio(ABC):
+class Tailed(ABC):
+    """Laws of a number, by what they have above each place."""
+
+    @abstractmethod
+    def tails(self, place: arb) -> Tails:
+        """What each law has from this place on, which is not 0."""
+
+    @property
+    @abstractmethod
+    def totals(self) -> Tails:
+        """What each law has from 0 on."""
+
+
+class StepRatio(Tailed):
     """V = dP/dQ of one step. Under Q its law is the first of two, the second is the first weighted by V."""
 
     @property
@@ -45,18 +59,9 @@ class StepRatio(ABC):
     def weighted_quantile(self, mass: float) -> float:
         """The same in the weighted law; positive."""
 
-    @abstractmethod
-    def tails(self, place: arb) -> Tails:
-        """What both laws have from this place on, which is positive."""
-
-    @property
-    @abstractmethod
-    def totals(self) -> Tails:
-        """What both laws have in all."""
-
 
 @dataclass(frozen=True)
-class NormalRatio(StepRatio):
+class NormalRatio(StepRatio, SmoothLaws):
     """V = exp(a z - a^2 / 2), z standard normal, for normal noise that the record moves by `separation`."""
 
     separation: Fraction
@@ -93,6 +98,17 @@ class NormalRatio(StepRatio):
     def totals(self) -> Tails:
         """1, 1 and e^{a^2}."""
         return (arb(1), arb(1)), (arb(1), (ball(self.separation) ** 2).exp())
+
+    def densities(self, place: Number) -> tuple[Number, ...]:
+        """e^{-z^2 / 2} / (sqrt(2 pi) a v) at v = e^{a z - a^2 / 2}, and v times that."""
+        a = ball(self.separation)
+        z = place.log() / a + a / 2
+        weighted = (-z * z / 2).exp() / (a * (2 * arb.pi()).sqrt())
+        return weighted / place, weighted
+
+    def radius(self, place: float) -> float:
+        """Clear of 0, and so that z moves by about 1 at most."""
+        return place * min(0.5, float(self.separation))
 
 
 @dataclass(frozen=True)
@@ -216,9 +232,10 @@ def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Reach) -> tupl
     with ctx.workprec(bits + GUARD + first.bit_length()):  # what is divided by the step cancels
         start = first
         for of_rung, last in zip(exponents, ends, strict=True):
-            points, is_top = range(start, last + 1), of_rung == exponents[-1]
-            above = [ratio.tails(place) if i else ratio.totals for i, place in place_points(of_rung, points)]
-            parts.append(spread(above, of_rung, points, bits, is_top=is_top))
+            spreading = Spreading(ratio, of_rung, range(start, last + 1), bits)
+            if of_rung == exponents[-1]:
+                spreading.add(last, (mass for mass, _ in ratio.tails(arb(2) ** of_rung * last)))
+            parts.append(spreading.parts())
             start = last >> RUNG_BITS
     return tuple(Ladder(tuple(exponents), tuple(rungs), bits) for rungs in zip(*parts, strict=True))
 
@@ -228,38 +245,48 @@ def _round_down(steps: float) -> int:
     return math.floor(steps) >> RUNG_BITS << RUNG_BITS
 
 
-def place_points(exponent: int, points: range) -> Iterator[tuple[int, arb]]:
-    """Each point with its place."""
-    step = arb(2) ** exponent
-    return ((i, step * i) for i in points)
+class Spreading:
+    """Each law between the first and the last of some points, spread onto the points, the mean kept.
 
-
-def spread(
-    above: Sequence[Tails],
-    exponent: int,
-    points: range,
-    bits: int,
-    *,
-    is_top: bool = False,
-    totals: Sequence[arb] | None = None,
-) -> list[Part]:
-    """Each law between the first and the last point, spread onto the points, the mean kept.
-
-    `above` is what each law has from a point on. At the top what lies beyond is moved to the last point. What
-    lies before the first is left out, or moved to it if the laws' `totals` are given.
+    In blocks of series where it has a density, else by what it has above each point. Masses are rounded down.
     """
-    step, found = arb(2) ** exponent, []
-    for law in range(len(above[0])):
-        tails = [tails[law] for tails in above]
-        places = (place for _, place in place_points(exponent, points))
-        calls = [mean - place * mass for (mass, mean), place in zip(tails, places, strict=True)]
-        slopes = [(here - after) / step for here, after in pairwise(calls)]
-        beyond = arb(0) if is_top else tails[-1][0]
-        # P(V >= k) as the chord before a point sees it, less as the chord after it does
-        first = tails[0][0] if totals is None else totals[law]
-        masses = [before - after for before, after in pairwise([first, *slopes, beyond])]
-        found.append(Part(points.start, fmpz_poly([floor_mass(mass, bits) for mass in masses])).trim())
-    return found
+
+    def __init__(self, laws: "Tailed", exponent: int, points: range, bits: int) -> None:
+        self.laws, self.exponent, self.bits, self.start = laws, exponent, bits, points.start
+        self.masses = [[0] * len(points) for _ in laws.totals]
+        done, last = points.start, points[-1]
+        for first in range(last - (len(points) - 1) // BLOCK * BLOCK, last, BLOCK):
+            found = spread_block(laws, exponent, first, bits) if isinstance(laws, SmoothLaws) else None
+            if found is not None:
+                self._compare_tails(range(done, first + 1))
+                for at in range(BLOCK + 1):
+                    self.add(first + at, (masses[at] for masses in found))
+                done = first + BLOCK
+        self._compare_tails(range(done, last + 1))
+
+    def add(self, point: int, masses: Iterable[arb]) -> None:
+        """A mass of each law at a point, rounded down."""
+        for law, mass in zip(self.masses, masses, strict=True):
+            law[point - self.start] += floor_mass(mass, self.bits)
+
+    def parts(self) -> list[Part]:
+        """What each law has."""
+        return [Part(self.start, fmpz_poly(masses)).trim() for masses in self.masses]
+
+    def _compare_tails(self, points: range) -> None:
+        """P(V >= point) as the chord of E(V - .)_+ before it sees it, less as the chord after it does."""
+        if len(points) < 2:
+            return
+        step = arb(2) ** self.exponent
+        above = [self.laws.tails(step * i) if i else self.laws.totals for i in points]
+        by_law = []
+        for tails in zip(*above, strict=True):
+            calls = [mean - step * i * mass for (mass, mean), i in zip(tails, points, strict=True)]
+            slopes = [(here - after) / step for here, after in pairwise(calls)]
+            seen = pairwise([tails[0][0], *slopes, tails[-1][0]])
+            by_law.append([before - after for before, after in seen])
+        for i, masses in zip(points, zip(*by_law, strict=True), strict=True):
+            self.add(i, masses)
 
 
 def floor_mass(mass: arb, bits: int) -> int:

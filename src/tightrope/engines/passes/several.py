@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 
 from flint import arb, ctx, fmpz_poly
@@ -25,7 +24,7 @@ def reach_several(pair: Allocation, ratio: StepRatio) -> FinitePair:
     same. Of a pass that ends early nothing is taken to be seen, because the number of visits in it varies.
     """
     if pair.released < pair.batches:
-        return as_pair([Fraction(1)], [Fraction(1)])
+        return as_pair([1], 1, [1], 1)
     plain, weighted = _label(pair, ratio)
     others = pair.batches - pair.chosen
     p, q = _power(weighted, pair.chosen), _power(plain, pair.chosen)
@@ -36,9 +35,8 @@ def reach_several(pair: Allocation, ratio: StepRatio) -> FinitePair:
     places, whole = sorted({*p_masses, *q_masses}), 1 << BITS
     by_place = ([of.get(at, 0) for at in places] for of in (p_masses, q_masses))
     finite = math.ceil(whole * (1 - pair.step.infinite_mass) ** pair.chosen)  # what Q can produce too
-    cells = order_cells(next(by_place), next(by_place), finite, whole)
-    p_cells, q_cells = ([Fraction(cell[side], whole) for cell in cells] for side in (0, 1))
-    return as_pair([*p_cells, 1 - sum(p_cells, Fraction(0))], [*q_cells, Fraction(0)])
+    p_cells, q_cells = zip(*order_cells(next(by_place), next(by_place), finite, whole), strict=True)
+    return as_pair([*p_cells, whole - finite], whole, [*q_cells, 0], whole)
 
 
 def _label(pair: Allocation, ratio: StepRatio) -> tuple[Ladder, Ladder]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +20,7 @@ from tightrope.engines.transforms.transform import (
     plan,
     weigh,
 )
-from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import ShiftPair
@@ -56,7 +55,7 @@ class FiniteTransform(Transform):
     def __init__(self, pair: FinitePair) -> None:
         super().__init__()
         losses = np.array(pair.losses)
-        log_masses = np.array([exact_log_ratio(p, Fraction(1)) for p, _ in pair.levels])
+        log_masses = np.array(pair.log_masses)
         errors = (LOG_REL_ERROR * np.abs(logs) for logs in (losses, log_masses))
         self.atoms = BoundedNodes(losses, log_masses, *errors)
 
