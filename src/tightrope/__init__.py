@@ -15,7 +15,7 @@ __version__ = "0.8.0"
 _HOMES = {
     "setting.mechanism": "Gaussian Laplace RandomizedResponse Finite",
     "setting.sampling": "EveryRecord Poisson TruncatedPoisson WithoutReplacement BallsInBins "
-    "RandomAllocation",
+    "RandomAllocation Shuffled",
     "setting.run": "Step Run",
     "setting.training": "Training",
     "setting.banded": "banded_run",

@@ -46,6 +46,7 @@ from tightrope.setting.sampling import (
     EveryRecord,
     Poisson,
     RandomAllocation,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -66,7 +67,8 @@ else:
 # fmt: off
 __all__ = [  # noqa: RUF022
     "Gaussian", "Laplace", "RandomizedResponse", "Finite",
-    "EveryRecord", "Poisson", "TruncatedPoisson", "WithoutReplacement", "BallsInBins", "RandomAllocation",
+    "EveryRecord", "Poisson", "TruncatedPoisson", "WithoutReplacement", "BallsInBins",
+    "RandomAllocation", "Shuffled",
     "Step", "Run", "Training", "banded_run",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",

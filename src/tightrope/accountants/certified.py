@@ -11,17 +11,18 @@ from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ABOVE, ComposedCurve, Progress, Side
-from tightrope.engines.resolve import find_single_exchange, has_passes, resolve
+from tightrope.engines.resolve import find_single_pass, has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
-from tightrope.setting.sampling import BallsInBins, RandomAllocation, Sampling, TruncatedPoisson
+from tightrope.setting.sampling import BallsInBins, RandomAllocation, Sampling, Shuffled, TruncatedPoisson
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.table import Analysis
 
@@ -128,6 +129,10 @@ _GAPS_WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
         "be reached",
         "A larger {at_most} makes full batches rarer",
     ),
+    Shuffled: (
+        "what a shuffle hides is bounded from above, and below all other records are alike",
+        "",
+    ),
     BallsInBins: ("a pass is known between two finite pairs, and that is how close they are", ""),
 }
 BY_DEFAULT = Certified()  # the default of every answer
@@ -179,10 +184,15 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
 
 def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
-        single = find_single_exchange(schedule)
+        single = find_single_pass(schedule)
         if single is None:
             return compose(schedule, side)
-        from tightrope.engines.exchanged_pass import OneExchangedPass  # it loads flint
+        # both load flint
+        if isinstance(single, ShuffledEpoch):
+            from tightrope.engines.shuffled_curve import OneShuffledEpoch
+
+            return OneShuffledEpoch(single)
+        from tightrope.engines.exchanged_pass import OneExchangedPass
 
         return OneExchangedPass(single, side)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play

@@ -14,6 +14,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -62,6 +63,8 @@ def scheme_of(sampling: Sampling) -> Scheme:
             return Scheme.BALLS_IN_BINS
         case RandomAllocation():
             return Scheme.RANDOM_ALLOCATION
+        case Shuffled():
+            return Scheme.SHUFFLE
     assert_never(sampling)
 
 

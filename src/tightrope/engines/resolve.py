@@ -1,29 +1,42 @@
-"""Schedules with passes of random allocation, which are known only between finite pairs."""
+"""Schedules with passes or shuffled epochs, which are known only between finite pairs."""
 
-from tightrope.engines.face import Side
+from tightrope.engines.face import ABOVE, Side
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 
 def has_passes(schedule: Schedule) -> bool:
     """Whether its curve is known only between two."""
-    return any(isinstance(pair, Allocation) for pair, _ in schedule)
+    return any(isinstance(pair, Allocation | ShuffledEpoch) for pair, _ in schedule)
 
 
-def find_single_exchange(schedule: Schedule) -> Allocation | None:
-    """The pass with an exchanged record that is all of the schedule, whose curve can be told directly."""
+def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
+    """The pass or epoch with an exchanged record that is all of the schedule: its curve is told directly."""
     if schedule.steps != 1:
         return None
     ((pair, _),) = schedule
-    return pair if isinstance(pair, Allocation) and pair.is_exchanged else None
+    is_exchange = isinstance(pair, ShuffledEpoch) or (isinstance(pair, Allocation) and pair.is_exchanged)
+    return pair if isinstance(pair, Allocation | ShuffledEpoch) and is_exchange else None
 
 
 def resolve(schedule: Schedule, side: Side) -> Schedule:
     """The schedule with every pass as a finite pair on this side of it."""
     if not has_passes(schedule):
         return schedule
-    from tightrope.engines.passes.one_pass import bound_pass  # it loads flint: only passes need it
+    return Schedule((_resolve_pair(pair, side), times) for pair, times in schedule)
 
-    return Schedule(
-        (bound_pass(pair, side) if isinstance(pair, Allocation) else pair, times) for pair, times in schedule
-    )
+
+def _resolve_pair(pair: Pair, side: Side) -> Pair:
+    # passes load flint: only they need it
+    if isinstance(pair, Allocation):
+        from tightrope.engines.passes.one_pass import bound_pass
+
+        return bound_pass(pair, side)
+    if isinstance(pair, ShuffledEpoch):
+        from tightrope.engines.shuffles.epoch_pair import bound_epoch
+
+        assert side is ABOVE  # what it reaches is an allocation
+        return bound_epoch(pair)
+    return pair

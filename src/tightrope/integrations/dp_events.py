@@ -19,6 +19,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -318,7 +319,7 @@ def _sample(event: dp_event.DpEvent, sampling: Sampling) -> dp_event.DpEvent:
         case TruncatedPoisson(population=size, at_most=most) if type(event) is dp_event.GaussianDpEvent:
             rate, noise = _as_float(rate=sampling.exact_rate), event.noise_multiplier
             return dp_event.TruncatedSubsampledGaussianDpEvent(size, rate, most, noise)
-        case TruncatedPoisson() | BallsInBins() | RandomAllocation():
+        case TruncatedPoisson() | BallsInBins() | RandomAllocation() | Shuffled():
             remedy = "Account it here; events are for the samplings that both libraries know."
             raise InvalidSetting("sampling", sampling, "have an event of its own", remedy)
     assert_never(sampling)

@@ -15,6 +15,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -26,6 +27,7 @@ _KINDS: dict[type[Sampling], str] = {
     TruncatedPoisson: "truncated Poisson sampling",
     BallsInBins: "balls in bins",
     RandomAllocation: "random allocation",
+    Shuffled: "shuffled batches",
 }
 _CHANGES = {
     ADD: "add one record",
@@ -89,6 +91,12 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
         case RandomAllocation():
             taken = f"{sampling.chosen} of {sampling.batches} batches"
             return f"in each pass each record takes {taken} at random"
+        case Shuffled():
+            size = f" of {sampling.batch}" if sampling.batch else ""
+            last = f" (the last has {sampling.last})" if sampling.last != sampling.batch else ""
+            rest = f", {sampling.left_over} records in none of them" * bool(sampling.left_over)
+            cut = f"{sampling.batches} batches{size}{last}{rest}"
+            return f"in each epoch all records are shuffled and cut into {cut}"
     assert_never(sampling)
 
 
@@ -199,4 +207,7 @@ def _sampling_in_short(sampling: Sampling) -> str:
             return f"balls in bins, {sampling.batches:,} batches"
         case RandomAllocation():
             return f"random allocation, {sampling.chosen:,} of {sampling.batches:,} batches"
+        case Shuffled():
+            size = f" of {sampling.batch:,}" if sampling.batch else ""
+            return f"shuffled, {sampling.batches:,} batches{size}"
     assert_never(sampling)

@@ -205,6 +205,86 @@ class WithoutReplacement:
         return self.batch / self.population
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shuffled:
+    """In each epoch all records, in a fresh secret random order, are cut into `batches` batches.
+
+    Each step releases one batch, so `batches` steps are one epoch. n steps are n // batches whole epochs and
+    the first batches of one more; an epoch that was broken off before others counts as a whole one.
+
+    `batch` is how many records a batch holds, if that is known: larger ones hide more. The last batch may
+    hold fewer, `last`, and `left_over` records may be in no batch. Under ADD and REMOVE they are those of the
+    larger neighbour, and both neighbours have as many batches.
+
+    >>> Shuffled(batches=1000).rate
+    0.001
+    >>> Shuffled.cut(records=1000, batch=30)
+    Shuffled(batches=34, batch=30, last=10, left_over=0)
+    >>> Shuffled.cut(records=1000, batch=30, drop_last=True)
+    Shuffled(batches=33, batch=30, last=30, left_over=10)
+    """
+
+    spelling: ClassVar[str] = "shuffled"
+
+    batches: int
+    batch: int | None = None
+    last: int | None = None
+    left_over: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", _check_batches(self.batches))
+        remedy = "It is how many records every batch but the last one holds."
+        if self.batch is None:
+            for name, value in (("last", self.last), ("left_over", self.left_over)):
+                if value:
+                    raise InvalidSetting(name, value, "be left out where {batch} is not stated", remedy)
+            return
+        batch = check.whole(least=1, remedy=remedy, batch=self.batch)
+        if batch * self.batches > MOST_RECORDS:
+            raise InvalidSetting("batch", batch, f"make at most {MOST_RECORDS:g} records", remedy)
+        remedy = "It is how many records the last batch holds; leave it out if that is as many."
+        last = batch if self.last is None else check.whole(least=1, remedy=remedy, last=self.last)
+        if last > batch:
+            raise InvalidSetting("last", last, f"be at most {{batch={batch}}}", remedy)
+        remedy = "It is how many records of an epoch are in no batch."
+        left_over = check.whole(least=0, remedy=remedy, left_over=self.left_over)
+        if left_over and last < batch:
+            must = f"be 0 where the last batch has room for more ({{last={last}}})"
+            raise InvalidSetting("left_over", left_over, must, remedy)
+        for name, value in (("batch", batch), ("last", last), ("left_over", left_over)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def cut(cls, *, records: int, batch: int, drop_last: bool = False) -> Self:
+        """So many records, cut into batches of so many; the last one is smaller, or dropped."""
+        n = check.whole(least=1, remedy="Pass the size of the dataset.", records=records)
+        size = check.whole(least=1, remedy="Pass the number of records in a batch.", batch=batch)
+        if size > n:
+            must = f"be at most {{records={n}}}"
+            raise InvalidSetting("batch", size, must, "A batch cannot hold more records than there are.")
+        whole, rest = divmod(n, size)
+        if drop_last or not rest:
+            return cls(batches=whole, batch=size, left_over=rest)
+        return cls(batches=whole + 1, batch=size, last=rest)
+
+    @property
+    def records(self) -> int | None:
+        """How many there are, if the size of a batch is stated."""
+        if self.batch is None or self.last is None:
+            return None
+        return (self.batches - 1) * self.batch + self.last + self.left_over
+
+    @property
+    def exact_rate(self) -> Fraction:
+        """1 / batches: of an epoch, the part that is one step."""
+        return Fraction(1, self.batches)
+
+    @property
+    def rate(self) -> float:
+        """1 / batches, to the nearest float."""
+        return 1 / self.batches
+
+
 def _check_rate(rate: float | Fraction) -> float:
     remedy = "It is the probability that one record joins one batch: expected batch size / dataset size."
     checked, exact = check.probability(remedy=remedy, rate=rate), exactly(rate)
@@ -231,6 +311,8 @@ def _check_batches(batches: int) -> int:
     return checked
 
 
-Sampling = EveryRecord | Poisson | WithoutReplacement | TruncatedPoisson | BallsInBins | RandomAllocation
+Sampling = (
+    EveryRecord | Poisson | WithoutReplacement | TruncatedPoisson | BallsInBins | RandomAllocation | Shuffled
+)
 
 SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {kind.spelling: kind for kind in get_args(Sampling)}

@@ -17,6 +17,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -209,6 +210,8 @@ def tell_batches(plan: Training) -> str:
         case TruncatedPoisson(at_most=most):
             joins = f"each record joins a batch with probability {plan.batch}/{plan.records}"
             return f"{joins}, and a batch keeps at most {most:,}"
+        case Shuffled(batches=batches):
+            return f"each epoch is a fresh secret order of all records, cut into {batches:,} batches"
     assert_never(plan.sampling)
 
 

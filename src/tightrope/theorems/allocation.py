@@ -12,10 +12,11 @@ from tightrope.pairs.allocation import MOST_EXCHANGED, MOST_LOSS, MOST_SEPARATIO
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import BallsInBins, RandomAllocation, Shuffled
 from tightrope.theorems.evidence import PROVED, Evidence
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
 from tightrope.theorems.table import theorem
@@ -141,6 +142,8 @@ def bound_passes(dominating: Pair, reached: Pair, times: int) -> tuple[Steps, St
 
 def why_told(dominating: Pair, times: int) -> tuple[Evidence, ...]:
     """On what the bound of so many steps rests if batches are told; nothing unless they are passes."""
+    if isinstance(dominating, ShuffledEpoch):
+        return (REVEALED_BATCHES,)
     if not isinstance(dominating, Allocation):
         return ()
     whole, rest = divmod(times, dominating.batches)
@@ -214,9 +217,9 @@ def _soften(dominating: Pair) -> Pair:
 
 def check_passes(run: Run) -> None:
     """Refuse passes of which nobody can say which noise they had: a run counts steps, without their order."""
-    kinds: dict[BallsInBins | RandomAllocation, list[int]] = {}
+    kinds: dict[BallsInBins | RandomAllocation | Shuffled, list[int]] = {}
     for step, times in run:
-        if isinstance(step.sampling, BallsInBins | RandomAllocation):
+        if isinstance(step.sampling, BallsInBins | RandomAllocation | Shuffled):
             kinds.setdefault(step.sampling, []).append(times)
     for sampling, counts in kinds.items():
         if len(counts) > 1 and any(times % sampling.batches for times in counts):

@@ -10,7 +10,8 @@ from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
-from tightrope.setting.effort import Effort
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
+from tightrope.setting.effort import TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
@@ -23,7 +24,14 @@ from tightrope.setting.sampling import (
     TruncatedPoisson,
     WithoutReplacement,
 )
-from tightrope.theorems import allocation, full_batch, poisson, truncated_poisson, without_replacement
+from tightrope.theorems import (
+    allocation,
+    full_batch,
+    poisson,
+    shuffled,
+    truncated_poisson,
+    without_replacement,
+)
 from tightrope.theorems.allocation import STARTED_PASS, Steps, bound_passes, check_passes, why_told
 from tightrope.theorems.composition import (
     BIASED_DOWN,
@@ -38,6 +46,7 @@ from tightrope.theorems.composition import (
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
+from tightrope.theorems.shuffled import bound_epochs
 from tightrope.theorems.substitution import (
     ENVELOPE_ALONE,
     GAME_COVER,
@@ -49,7 +58,7 @@ from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Wit
 
 ANY_NEIGHBOURS = "any neighbours"
 # importing these fills the table
-_FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, allocation)
+_FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, allocation, shuffled)
 
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
@@ -62,7 +71,7 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     check_passes(run)
     parts = find_parts(run, branch)
     if is_exchange(parts, branch):
-        return analyse_exchange([one for part in parts for one in _split_passes(part)], effort)
+        return analyse_exchange([one for part in parts for one in _split_passes(part, effort)], effort)
     because = dict.fromkeys(part.evidence for part in parts)
     datasets = dict.fromkeys(part.attained_by for part in parts)
     if run.steps > 1:
@@ -70,7 +79,7 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     if not run:
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
-    bounds = [bound_passes(part.dominating, part.reached, part.times) for part in parts]
+    bounds = [_bound_steps(part, effort) for part in parts]
     above, told, below = (Schedule(step for bound in bounds for step in bound[side]) for side in range(3))
     covers = [Cover((above,), (*because, *_why_told(parts, bounds), *why))]
     if told != above:  # looser, and certain at any delta
@@ -78,11 +87,18 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
     return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
 
 
-def _split_passes(part: DominatedStep) -> list[DominatedStep]:
+def _bound_steps(part: DominatedStep, effort: Effort) -> tuple[Steps, Steps, Steps]:
+    """What bounds a kind of step, what does if batches are told, and what they reach."""
+    if isinstance(part.dominating, ShuffledEpoch):
+        return bound_epochs(part.dominating, part.times, is_thorough=effort is TIGHT)
+    return bound_passes(part.dominating, part.reached, part.times)
+
+
+def _split_passes(part: DominatedStep, effort: Effort) -> list[DominatedStep]:
     """The kind of step as passes, if it is one of them: each with what dominates it and what it reaches."""
-    if not isinstance(part.dominating, Allocation):
+    if not isinstance(part.dominating, Allocation | ShuffledEpoch):
         return [part]
-    above, told, below = bound_passes(part.dominating, part.reached, part.times)
+    above, told, below = _bound_steps(part, effort)
     return [
         replace(
             part,
@@ -98,7 +114,7 @@ def _split_passes(part: DominatedStep) -> list[DominatedStep]:
 
 def _lengths(part: DominatedStep) -> tuple[int, int]:
     """The steps of whole passes, and those of the pass that was only started."""
-    assert isinstance(part.dominating, Allocation)
+    assert isinstance(part.dominating, Allocation | ShuffledEpoch)
     rest = part.times % part.dominating.batches
     return part.times - rest, rest
 

@@ -16,6 +16,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -30,7 +31,7 @@ def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
     if relation is SUBSTITUTE:
         return 2
     match sampling:
-        case WithoutReplacement() | TruncatedPoisson():
+        case WithoutReplacement() | TruncatedPoisson() | Shuffled():
             return 2
         case EveryRecord() | Poisson() | BallsInBins() | RandomAllocation():
             return 1

@@ -34,6 +34,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -295,4 +296,6 @@ def _describe(run: Run) -> str:
             return f"balls in {batches:,} bins"
         case RandomAllocation(batches=batches, chosen=chosen):
             return f"{chosen:,} of {batches:,} batches for each record"
+        case Shuffled(batches=batches):
+            return f"shuffled epochs of {batches:,} batches"
     assert_never(sampling)

@@ -3,13 +3,12 @@
 import math
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
+from tightrope.engines.dots import connect_dots
 from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.numerics.balls import ceil_float
-from tightrope.numerics.floats import share_denominator, sum_fractions
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 
@@ -51,7 +50,7 @@ def _mean_loss(pair: Allocation) -> float:
 
 
 def _connect_dots(pair: Allocation) -> FinitePair:
-    """Chords of t -> H_t between orders t, and their mirror images; flat after the last."""
+    """Chords of t -> H_t between orders t."""
     scale = _mean_loss(pair)
     loss, step = 0.0, APART * scale
     dots: list[tuple[Fraction, Fraction]] = []
@@ -64,25 +63,4 @@ def _connect_dots(pair: Allocation) -> FinitePair:
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step
-    # H_{1/t} = 1 - 1/t + H_t / t
-    mirrored = [(1 / t, 1 - 1 / t + h / t) for t, h in reversed(dots[1:])]
-    return _hull([(Fraction(0), Fraction(1)), *mirrored, *dots])
-
-
-def _hull(dots: list[tuple[Fraction, Fraction]]) -> FinitePair:
-    """The pair whose curve is the largest convex one below the dots."""
-    hull: list[tuple[Fraction, Fraction]] = []
-    for t, h in dots:
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], (t, h)):
-            hull.pop()
-        hull.append((t, h))
-    slopes = [Fraction(-1), *(_slope(a, b) for a, b in pairwise(hull)), Fraction(0)]
-    q = [after - before for before, after in pairwise(slopes)]
-    p = [mass * t for mass, (t, _) in zip(q, hull, strict=True)]
-    p_parts, whole_p = share_denominator([*p, 1 - sum_fractions(p)])
-    q_parts, whole_q = share_denominator([*q, Fraction(0)])
-    return as_pair(p_parts, whole_p, q_parts, whole_q)
-
-
-def _slope(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> Fraction:
-    return (other[1] - one[1]) / (other[0] - one[0])
+    return connect_dots(dots)

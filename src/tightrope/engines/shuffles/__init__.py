@@ -1,0 +1,1 @@
+"""Epochs of shuffled batches, from above."""

@@ -1,0 +1,204 @@
+"""A linear bound on E(first + sum)_+ over all counts of levels: found by a program, certified by boxes.
+
+Any coefficients that bound it will do, so those of a linear program on some counts are taken, a little
+larger, and then every count is checked, in boxes. Of a box one of two things is shown. With counts as high as
+they go and the drift of those that are as low the value is still below the smallest linear one. Or the value
+and its slopes at one point, and what is left beyond them, are. theorems/proofs/shuffles.md, 5.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from tightrope.engines.shuffles.walks import Walks
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+
+SLACK = 0.05  # by which coefficients are larger than those of the program
+MOST_BOXES = 150_000
+MOST_ROUNDS = 20
+NEW_CUTS = 24
+LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
+EVERYWHERE = 0.005  # of the mean, that every count may have
+FRACTIONS = (*np.geomspace(0.002, 0.5, 14).tolist(), 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+PAIRED = (0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+
+
+@dataclass(frozen=True)
+class CountsProblem:
+    """E(first + sum)_+ for all counts of levels that add up to `walks.count`.
+
+    `growth` is how much less the mean of one difference is than 0, from above; `first` is in lattice steps.
+    """
+
+    walks: Walks
+    first: float
+    growth: float
+
+    def bound(self, shares: Floats) -> float:
+        """An upper bound on the mean over counts whose means are `shares` of them; infinite if none is found.
+
+        Shares may be too large, since no coefficient is negative.
+        """
+        tried = _list_counts(self.walks.count, len(shares))
+        values = self._evaluate(tried)
+        for _ in range(MOST_ROUNDS):
+            coefficients = _solve(tried, values, shares)
+            if coefficients is None:
+                return math.inf
+            coefficients *= 1 + SLACK
+            cuts = self._check(coefficients)
+            if cuts is None:
+                return math.inf
+            if not len(cuts):
+                return float(coefficients @ shares) * self.walks.count * (1 + 16 * UNIT_ROUNDOFF)
+            tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
+        return math.inf
+
+    def _evaluate(self, counts: Floats) -> Floats:
+        return self.walks.evaluate(counts, np.full(len(counts), self.first))
+
+    def _check(self, coefficients: Floats) -> Floats | None:
+        """Counts at which the linear function is too small, none if it never is, and None if unclear."""
+        count, levels = self.walks.count, len(coefficients)
+        boxes = Boxes(np.zeros((1, levels)), np.full((1, levels), float(count)), count)
+        seen = 0
+        while boxes.size:
+            seen += boxes.size
+            boxes = boxes.keep(~self._is_below_by_drift(boxes, coefficients))
+            if not boxes.size:
+                break
+            is_below, excess, middle = self._expand(boxes, coefficients)
+            if (excess > 0).any():
+                return middle[np.argsort(-excess)[: min(NEW_CUTS, int((excess > 0).sum()))]]
+            boxes = boxes.keep(~is_below)
+            if seen > MOST_BOXES or boxes.has_single:
+                return None
+            boxes = boxes.split(np.abs(self.walks.levels - 1) + 0.3)
+        return np.zeros((0, levels))
+
+    def _is_below_by_drift(self, boxes: "Boxes", coefficients: Floats) -> NDArray[np.bool_]:
+        """Whether counts as high as they go, with the drift of those as low, are below it."""
+        levels = range(len(coefficients))
+        high, low = boxes.fill(reversed(levels)), boxes.fill(levels)
+        least = (boxes.fill(np.argsort(coefficients)) @ coefficients) * (1 - 16 * UNIT_ROUNDOFF)
+        # counts are whole numbers, exactly; products and sums of levels round by a few units
+        drift = self.growth * ((high - low) @ self.walks.levels) * (1 + 16 * UNIT_ROUNDOFF)
+        offsets = self.first + np.ceil(drift / self.walks.spacing * (1 + 4 * UNIT_ROUNDOFF))
+        return np.asarray(self.walks.evaluate(high, offsets) <= least)
+
+    def _expand(self, boxes: "Boxes", coefficients: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Whether value, slopes and remainder are below it; by how much the value is not in the middle."""
+        levels = range(len(coefficients))
+        middle = (boxes.fill(reversed(levels)) + boxes.fill(levels)) / 2
+        radii = np.maximum(boxes.highest - middle, middle - boxes.lowest)
+        values, slopes, remainders = self.walks.expand(middle, radii, np.full(boxes.size, self.first))
+        linear, over = middle @ coefficients, coefficients - slopes
+        # the counts keep their sum
+        moves = Boxes(boxes.lowest - middle, boxes.highest - middle, 0)
+        margin = linear - values - remainders + moves.least(over)
+        rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
+        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Counts between `lowest` and `highest` of each level that add up to `total`."""
+
+    lowest: Floats
+    highest: Floats
+    total: float
+
+    @property
+    def size(self) -> int:
+        """How many boxes there are."""
+        return len(self.lowest)
+
+    @property
+    def has_single(self) -> bool:
+        """Whether one of them holds a single count."""
+        return bool((self.highest == self.lowest).all(axis=1).any())
+
+    def keep(self, which: NDArray[np.bool_]) -> "Boxes":
+        """Those of them."""
+        return Boxes(self.lowest[which], self.highest[which], self.total)
+
+    def fill(self, order: Iterable[int]) -> Floats:
+        """Of each box the counts that are largest in levels of this order, one after the other."""
+        found = self.lowest.copy()
+        left = self.total - found.sum(axis=1)
+        for level in order:
+            more = np.minimum(self.highest[:, level] - self.lowest[:, level], left)
+            found[:, level] += more
+            left = left - more
+        return found
+
+    def least(self, slopes: Floats) -> Floats:
+        """The least of linear functions, one for each box, over the counts in it."""
+        order = np.argsort(slopes, axis=1)
+        rows = np.arange(self.size)
+        left = self.total - self.lowest.sum(axis=1)
+        found = (self.lowest * slopes).sum(axis=1)
+        for level in order.T:
+            more = np.minimum((self.highest - self.lowest)[rows, level], left)
+            found += more * slopes[rows, level]
+            left = left - more
+        return np.asarray(found)
+
+    def split(self, weights: Floats) -> "Boxes":
+        """Each cut in two along its widest side, without what cannot add up to the total."""
+        others = self.lowest.sum(axis=1, keepdims=True) - self.lowest
+        highest = np.minimum(self.highest, self.total - others)
+        others = highest.sum(axis=1, keepdims=True) - highest
+        lowest = np.maximum(self.lowest, self.total - others)
+        at, rows = ((highest - lowest) * weights).argmax(axis=1), np.arange(self.size)
+        half = np.floor((lowest[rows, at] + highest[rows, at]) / 2)
+        below, above = highest.copy(), lowest.copy()
+        below[rows, at], above[rows, at] = half, half + 1
+        found = Boxes(np.concatenate([lowest, above]), np.concatenate([below, highest]), self.total)
+        fits = (found.lowest.sum(axis=1) <= self.total) & (found.highest.sum(axis=1) >= self.total)
+        return found.keep(fits & (found.lowest <= found.highest).all(axis=1))
+
+
+def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
+    """Coefficients that bound the values, and whose mean over `shares` is least; only tried, not certified.
+
+    Unknowns are what each level adds to the mean, and every row is told relative to its value: values of all
+    sizes matter alike.
+    """
+    total, scale = float(counts[0].sum()), float(values.max())
+    if not 0 < scale < math.inf:
+        return None
+    shares_of_rows = counts / total / shares
+    unit = float((values / shares_of_rows.max(axis=1)).max())  # no mean is smaller
+    rows = shares_of_rows / (np.maximum(values, LEAST_VALUE * unit) / unit)[:, None]
+    solved = linprog(np.ones(len(shares)), A_ub=-rows, b_ub=-np.ones(len(rows)), bounds=(0, None))
+    if not solved.success or solved.x is None:
+        return None
+    mean = float(solved.x.sum()) * unit
+    return (np.maximum(solved.x, 0.0) * unit / shares + EVERYWHERE * mean) / total
+
+
+def _list_counts(count: int, levels: int) -> Floats:
+    """Counts of one level, of two and of three together."""
+    found = [np.eye(levels)[level] for level in range(levels)]
+    for one in range(levels):
+        for other in range(one + 1, levels):
+            found += [_mix(levels, {one: 1 - f, other: f}) for f in FRACTIONS]
+            for third in range(other + 1, levels):
+                shares_of_two = ((f, g) for f in PAIRED for g in PAIRED if f + g < 1)
+                found += [_mix(levels, {one: 1 - f - g, other: f, third: g}) for f, g in shares_of_two]
+    shares = np.array(found)
+    counts = np.floor(shares * count)
+    counts[np.arange(len(counts)), shares.argmax(axis=1)] += count - counts.sum(axis=1)
+    return np.unique(counts, axis=0)
+
+
+def _mix(levels: int, shares: dict[int, float]) -> Floats:
+    found = np.zeros(levels)
+    for level, share in shares.items():
+        found[level] = share
+    return found

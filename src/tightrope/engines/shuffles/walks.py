@@ -1,0 +1,278 @@
+"""Sums of many worst differences, each times one of a few levels, on a lattice: E(offset + sum)_+ from above.
+
+The sum over the nodes of a contour is that of a wrapped lattice, and every wrapped term is positive: it is
+never below the exact value. So only rounding is charged, and the nodes that are left out.
+theorems/proofs/shuffles.md, 6.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.shuffles.worst_difference import Atoms
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
+from tightrope.numerics.fourier import fast_size, fft_rel_error
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
+
+Complexes = NDArray[np.complex128]
+
+WRAPPED = 45.0  # in units of 1 / tilt: what lies so far away counts e^45 times less
+BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
+LONGEST = 1 << 21  # a transform
+LARGEST_EXPONENT = 500.0  # of a tilted mass
+NEGLIGIBLE = -32.0  # ln of terms beside the largest: charged, not computed
+MOST_REL_ERROR = 1e-3  # of a term that is kept
+TILTS = 12
+FINE = 0.15  # the lattice's step, in deviations of one difference
+ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
+MOST_OFFSET = 1 << 24  # in steps of the lattice: products with a frequency are rounded
+OFFSET_REL_ERROR = 16 * UNIT_ROUNDOFF * MOST_OFFSET
+PAYOFF_REL_ERROR = 64 * UNIT_ROUNDOFF
+FARTHEST = 30.0  # how far, as an exponent, an expansion goes
+
+
+@dataclass(frozen=True)
+class Contour:
+    """Transforms of all levels at the nodes of one tilt that count.
+
+    `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them, and
+    `weights` those of the payoff. `rel_errors` of terms; `left_out` is what all other nodes can have, and
+    `scale_error` how far the common factor can be off, all for `count` summands.
+    """
+
+    tilt: float
+    tops: Floats
+    logs: Complexes
+    frequencies: Floats
+    weights: Complexes
+    rel_errors: Floats
+    left_out: float
+    scale_error: float
+
+
+class Walks:
+    """Laws of level * D* for several levels on one lattice, and sums of `count` of them in all."""
+
+    def __init__(
+        self,
+        atoms: Atoms,
+        levels: Sequence[float],
+        *,
+        spacing: float,
+        count: int,
+        tilts: Sequence[float] = (),
+    ) -> None:
+        self.levels, self.spacing, self.count = np.array(levels), spacing, count
+        laws = place_levels(atoms, levels, spacing)
+        made = (_transform(laws, tilt, count) for tilt in tilts or _list_tilts(laws, count, TILTS))
+        self.contours = [contour for contour in made if contour is not None]
+        if not self.contours:
+            raise EngineDeclines(f"sums of {count:,} differences are beyond the lattices")
+        self._tilts = np.array([contour.tilt for contour in self.contours])
+        self._tops = np.array([contour.tops for contour in self.contours])
+        self._log_weights = np.log(np.abs([contour.weights[0] for contour in self.contours]))
+
+    def evaluate(self, counts: Floats, offsets: Floats) -> Floats:
+        """Upper bounds on E(offset + sum)_+, each for a row of counts and an offset in lattice steps."""
+        found = np.full(len(counts), math.inf)
+        for block in self._share_out(counts, offsets, np.zeros(counts.shape)):
+            sizes = np.abs(block.terms) @ (np.abs(block.weights) * block.rel_errors)
+            found[block.rows] = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
+        return found * self.spacing
+
+    def expand(self, counts: Floats, radii: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
+        """Around counts: a value, its slopes, and what all else can add where each count moves by its radius.
+
+        The counts keep their sum, so that slopes matter up to a common number only.
+        """
+        values, slopes = np.full(len(counts), math.inf), np.zeros(counts.shape)
+        remainders = np.full(len(counts), math.inf)
+        for block in self._share_out(counts, offsets, radii):
+            logs, rows = block.centred_logs, block.rows
+            weighted = block.terms * block.weights
+            moved = radii[rows] @ np.abs(logs)
+            is_near = moved.max(axis=1) <= FARTHEST
+            moved = np.minimum(moved, FARTHEST)
+            # |e^x - 1 - x| <= |x|^2 e^|x| / 2; value, slopes and the rest carry the errors of terms
+            besides = np.exp(moved) * (moved**2 / 2 + (2 + moved) * block.rel_errors)
+            added = np.einsum("ij,ij->i", np.abs(weighted), besides) + block.left_out
+            values[rows] = block.scale * weighted.sum(axis=1).real
+            slopes[rows] = block.scale[:, None] * (weighted @ logs.T).real
+            remainders[rows] = np.where(is_near, block.scale * added, math.inf)
+        return values * self.spacing, slopes * self.spacing, remainders * self.spacing
+
+    def _share_out(self, counts: Floats, offsets: Floats, radii: Floats) -> Iterator["Block"]:
+        """Each row with the contour on which its terms are smallest, similar ones together."""
+        if not np.abs(offsets).max(initial=0.0) <= MOST_OFFSET:
+            raise ArithmeticError("an offset beyond those that are charged")
+        sizes = counts @ self._tops.T + offsets[:, None] * self._tilts + self._log_weights
+        best = sizes.argmin(axis=1)
+        for at, contour in enumerate(self.contours):
+            rows = np.flatnonzero(best == at)
+            rows = rows[np.argsort(counts[rows] @ self.levels)]
+            for block in np.array_split(rows, -(-len(rows) // ROWS_AT_ONCE)) if len(rows) else ():
+                yield _compute(contour, block, counts[block], offsets[block], radii[block], self.count)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Terms of some rows at the nodes that count for them; `left_out` is what the others can have.
+
+    `scale` are common factors, rounded up, and infinite where no float holds them.
+    """
+
+    rows: NDArray[np.intp]
+    scale: Floats
+    terms: Complexes
+    weights: Complexes
+    rel_errors: Floats
+    centred_logs: Complexes
+    left_out: float
+
+
+def _compute(
+    contour: Contour, rows: NDArray[np.intp], counts: Floats, offsets: Floats, radii: Floats, count: int
+) -> Block:
+    # every row has at least `least` of each level, and the rest decays no slower than the slowest level
+    least = counts.min(axis=0)
+    sizes = contour.logs.real
+    logs = contour.logs + contour.tops[:, None]
+    centred = logs - logs.mean(axis=0)  # any common number will do: counts keep their sum
+    most = least @ sizes + (count - least.sum()) * sizes.max(axis=0) + radii.max(axis=0) @ np.abs(centred)
+    log_weights = np.log(np.abs(contour.weights))
+    kept = most + log_weights > NEGLIGIBLE + log_weights[0]
+    kept[0] = True
+    rest = np.exp(np.minimum(most[~kept] + log_weights[~kept], FARTHEST))
+    nodes = contour.logs[:, kept]
+    with np.errstate(over="ignore"):
+        scale = np.exp(counts @ contour.tops + offsets * contour.tilt) * (1 + contour.scale_error)
+    return Block(
+        rows=rows,
+        scale=scale,
+        terms=np.exp(counts @ nodes + 1j * np.outer(offsets, contour.frequencies[kept])),
+        weights=contour.weights[kept],
+        rel_errors=contour.rel_errors[kept],
+        centred_logs=centred[:, kept],
+        left_out=1.01 * float(rest.sum())
+        + contour.left_out * math.exp(min(_spread(contour, radii), FARTHEST)),
+    )
+
+
+def _spread(contour: Contour, radii: Floats) -> float:
+    """How far, as an exponent, the common factor moves within the radii."""
+    return float((radii @ np.abs(contour.tops - contour.tops.mean())).max())
+
+
+Laws = list[tuple[NDArray[np.int64], Floats]]
+
+
+def expect(atoms: Atoms, levels: Sequence[float], counts: Sequence[int], offset: float) -> float:
+    """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them."""
+    deviation = math.sqrt(float(atoms.weights @ atoms.values**2))
+    spacing = FINE * deviation * max(map(abs, levels))
+    count, start = sum(counts), math.ceil(offset / spacing + 4 * UNIT_ROUNDOFF * abs(offset / spacing))
+    laws = place_levels(atoms, levels, spacing)
+    best, tilt = math.inf, 0.0
+    for tried in _list_tilts(laws, count, 2 * TILTS):
+        scales = (tried / spacing * level for level in levels)
+        logs = [math.log(float(atoms.weights @ np.exp(scale * atoms.values))) for scale in scales]
+        size = sum(n * log for n, log in zip(counts, logs, strict=True)) + tried * start - 2 * math.log(tried)
+        best, tilt = min((best, tilt), (size, tried))
+    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,))
+    return float(walks.evaluate(np.array([counts], dtype=float), np.array([float(start)]))[0])
+
+
+def place_levels(atoms: Atoms, levels: Sequence[float], spacing: float) -> Laws:
+    """The law of level * D* for every level."""
+    return [_place(atoms, level / spacing) for level in levels]
+
+
+def _list_tilts(laws: Laws, count: int, number: int) -> Sequence[float]:
+    """From sums that are hardly exceeded to those that never are."""
+    deviations = [math.sqrt(float(masses @ places**2.0)) for places, masses in laws]
+    furthest = max(float(places[-1]) for places, _ in laws)
+    most = min(
+        12 / (max(min(deviations), max(deviations) / 64) * math.sqrt(count)), LARGEST_EXPONENT / furthest
+    )
+    least = min(0.5 / (max(deviations) * math.sqrt(count)), 10 / furthest, most / 4)
+    return [float(tilt) for tilt in np.geomspace(least, most, number)]
+
+
+def _place(atoms: Atoms, scale: float) -> tuple[NDArray[np.int64], Floats]:
+    """Atoms times a scale, each spread on the two lattice points around it: places, and masses from above.
+
+    A product of two floats that are each rounded once is off by three units: places are raised by four.
+    """
+    order = slice(None) if scale >= 0 else slice(None, None, -1)
+    values, weights = atoms.values[order], atoms.weights[order]
+    moved = values * scale
+    moved += 4 * UNIT_ROUNDOFF * np.abs(moved)
+    low = np.floor(moved)
+    share = moved - low  # exactly
+    if low[-1] - low[0] > LONGEST:
+        raise EngineDeclines("differences spread over too many points")
+    first = int(low[0])
+    at = low.astype(np.int64) - first
+    size = int(at[-1]) + 2
+    masses = np.bincount(at, weights * (1 - share), size)
+    masses += np.bincount(at + 1, weights * share, size)
+    return first + np.arange(size, dtype=np.int64), np.asarray(masses * (1 + gamma(2 * len(at) + 4)))
+
+
+def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
+    """The contour of one tilt; None where it would be too long."""
+    furthest = max(int(places[-1]) for places, _ in laws)
+    least = max(WRAPPED / tilt + 64, BESIDE * furthest)
+    if least > LONGEST:
+        return None  # and another tilt will do
+    size = fast_size(math.ceil(least))
+    tops, ratios = [], []
+    for places, masses in laws:
+        tilted = masses * np.exp(tilt * places)
+        # a real transform has e^{-iwk}; the contour has e^{+iwk}
+        spectrum = np.conj(fft.rfft(np.bincount(places % size, tilted, size)))
+        tops.append(float(tilted.sum()))
+        ratios.append(spectrum / tops[-1])
+    ratio = np.array(ratios)
+    # each tilted mass is off by its exponent's rounding and the exponential's, sums by their roundings
+    longest = max(len(places) for places, _ in laws)
+    masses_rel_error = UNIT_ROUNDOFF * (LARGEST_EXPONENT + 8) + ELEMENTARY_REL_ERROR + 2 * gamma(longest)
+    rel_error = fft_rel_error(size) + 2 * masses_rel_error
+    if count * rel_error > MOST_REL_ERROR:
+        return None
+    frequencies = 2 * math.pi / size * np.arange(size // 2 + 1)
+    # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2); every node but the first and, if even, the last has a twin
+    weights = 0.25 / np.sinh((tilt + 1j * frequencies) / 2) ** 2 / size
+    weights[1:] *= 2
+    if size % 2 == 0:
+        weights[-1] /= 2
+    sizes = np.abs(ratio)
+    largest = sizes.max(axis=0) + rel_error
+    log_terms = count * np.log(largest) + np.log(np.abs(weights) / np.abs(weights[0]))
+    term_rel_errors = 1.01 * count * rel_error / np.maximum(sizes.min(axis=0), 1e-300)
+    kept = (log_terms > NEGLIGIBLE) & (term_rel_errors < MOST_REL_ERROR)
+    kept[0] = True
+    left_out = float(np.sum(np.abs(weights[~kept]) * np.exp(np.minimum(count * np.log(largest[~kept]), 0.0))))
+    logs = np.log(ratio[:, kept])
+    # ln of a ratio, its multiple by a count and the sum: a dozen roundings of sizes that count * |ln| bounds
+    exponents = count * np.abs(logs).max(axis=0)
+    rel_errors = 1.01 * (term_rel_errors[kept] + 16 * UNIT_ROUNDOFF * exponents + OFFSET_REL_ERROR)
+    rel_errors += PAYOFF_REL_ERROR + 2 * gamma(int(kept.sum()) + 8)
+    log_tops = np.log(tops)
+    scale_error = 1.01 * count * rel_error + 32 * UNIT_ROUNDOFF * (count * float(np.abs(log_tops).max()) + 8)
+    scale_error += OFFSET_REL_ERROR
+    return Contour(
+        tilt=tilt,
+        tops=log_tops,
+        logs=logs,
+        frequencies=frequencies[kept],
+        weights=weights[kept],
+        rel_errors=rel_errors,
+        left_out=1.01 * left_out,
+        scale_error=scale_error,
+    )

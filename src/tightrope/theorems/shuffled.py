@@ -1,0 +1,160 @@
+"""Shuffled batches: an epoch is what has a pair, and a run is epochs."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from tightrope.pairs.allocation import MOST_SEPARATION, Allocation
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
+from tightrope.setting.mechanism import Gaussian
+from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.run import Step
+from tightrope.setting.sampling import Shuffled
+from tightrope.theorems.table import theorem
+from tightrope.theorems.worst_pairs import sum_moves_by
+
+SHUFFLES = "proofs/shuffles.md"
+Steps = tuple[tuple[Pair, int], ...]
+
+
+def _epoch(step: Step, relation: Relation) -> ShuffledEpoch:
+    sampling, mechanism = step.sampling, step.mechanism
+    assert isinstance(sampling, Shuffled)
+    assert isinstance(mechanism, Gaussian)
+    batch = sampling.batch or 1
+    return ShuffledEpoch(
+        separation=sum_moves_by(sampling, relation) / mechanism.exact_noise_multiplier,
+        batches=sampling.batches,
+        released=sampling.batches,
+        batch=batch,
+        last=sampling.last or batch,
+        left_over=sampling.left_over,
+        is_exchanged=relation is SUBSTITUTE,
+    )
+
+
+def _reached_by_exchange(step: Step) -> Pair:
+    return _allocate(_epoch(step, SUBSTITUTE), from_above=False)
+
+
+@theorem(
+    mechanisms=(Gaussian,),
+    sampling=Shuffled,
+    relation=SUBSTITUTE,
+    reference="proof note",
+    proof=SHUFFLES,
+    attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1), by all sums",
+    reached=_reached_by_exchange,
+)
+def shuffled_substitute(step: Step) -> Pair:
+    """An epoch with an exchanged record is bounded by a walk of the worst differences of its batches."""
+    return _epoch(step, SUBSTITUTE)
+
+
+def _lacks_sizes(step: Step) -> str | None:
+    sampling = step.sampling
+    assert isinstance(sampling, Shuffled)
+    if sampling.batch is None:
+        return "{batch} is not stated, and a record that is added or removed moves others between batches"
+    if sampling.last == 1 and not sampling.left_over:
+        return "the last batch holds one record only, and without it there is a batch less"
+    return None
+
+
+@theorem(
+    mechanisms=(Gaussian,),
+    sampling=Shuffled,
+    relation=REMOVE,
+    reference="proof note",
+    proof=SHUFFLES,
+    attained_by="D = (-1, ..., -1, 1) and D' = (-1, ..., -1); at the last step of an epoch all are 1",
+    needs=_lacks_sizes,
+)
+def shuffled_remove(step: Step) -> Pair:
+    """An epoch is an allocation in which a sum moves by 2 C and, if no record is left over, a full batch."""
+    return _epoch(step, REMOVE)
+
+
+@theorem(
+    mechanisms=(Gaussian,),
+    sampling=Shuffled,
+    relation=ADD,
+    reference="proof note",
+    proof=SHUFFLES,
+    attained_by="D = (-1, ..., -1) and D' = (-1, ..., -1, 1); at the last step of an epoch all are 1",
+    needs=_lacks_sizes,
+)
+def shuffled_add(step: Step) -> Pair:
+    """The same, reversed."""
+    return _epoch(step, ADD).reverse
+
+
+def bound_epochs(epoch: ShuffledEpoch, times: int, *, is_thorough: bool) -> tuple[Steps, Steps, Steps]:
+    """So many steps of shuffled batches: what bounds them, what does if batches are told, what they reach."""
+    whole, rest = divmod(times, epoch.batches)
+    started = epoch.release(rest)
+    if epoch.is_exchanged:
+        thorough = replace(epoch, is_thorough=is_thorough)
+        above: Steps = ((thorough, whole), (thorough.release(rest), 1))
+        told: Steps = ((ShiftPair.of_normals(epoch.separation), whole + bool(rest)),)
+        below: Steps = (
+            (_allocate(epoch, from_above=False), whole),
+            (_allocate(started, from_above=False), 1),
+        )
+        return above, told, below
+    above, told, below = (
+        tuple((pair, times) for one, times in ((epoch, whole), (started, 1)) for pair in found(one))
+        for found in (_split_above, _tell, _split_below)
+    )
+    is_out_of_reach = epoch.separation > MOST_SEPARATION
+    return told if is_out_of_reach else above, told, below
+
+
+def _split_above(epoch: ShuffledEpoch) -> list[Pair]:
+    return _split(epoch, from_above=True)
+
+
+def _split_below(epoch: ShuffledEpoch) -> list[Pair]:
+    return _split(epoch, from_above=False)
+
+
+def _split(epoch: ShuffledEpoch, *, from_above: bool) -> list[Pair]:
+    """An allocation, and the last batch, which loses a record wherever the removed one was."""
+    if epoch.has_spare_place:
+        return [_allocate(epoch, from_above=from_above)]
+    return [_allocate(epoch.release(epoch.batches - 1), from_above=from_above), _last_batch(epoch)]
+
+
+def _tell(epoch: ShuffledEpoch) -> list[Pair]:
+    visit = ShiftPair.of_normals(epoch.separation)
+    visit = visit.reverse if epoch.is_reversed else visit
+    if epoch.has_spare_place:
+        return [visit] if epoch.released else []
+    return [_last_batch(epoch)] if epoch.batches == 1 else [visit, _last_batch(epoch)]
+
+
+def _last_batch(epoch: ShuffledEpoch) -> Pair:
+    pair = ShiftPair.of_normals(epoch.separation / 2)
+    return pair.reverse if epoch.is_reversed else pair
+
+
+def _allocate(epoch: ShuffledEpoch, *, from_above: bool) -> Pair:
+    """The batches that are seen, the record's sum moving by 2 C, each as likely as can be, or no more likely.
+
+    A smaller last batch is raised from above, and not looked at from below.
+    """
+    times = Fraction(epoch.records, epoch.batch)
+    whole = times.numerator // times.denominator
+    if from_above:
+        batches, seen = whole, min(epoch.released, whole)
+    else:
+        full = epoch.batches - (epoch.last < epoch.batch)
+        batches, seen = -(-times.numerator // times.denominator), min(epoch.released, full)
+    visit = ShiftPair.of_normals(epoch.separation)
+    found: Pair = visit
+    if batches > 1 or not seen:
+        found = Allocation(visit, batches, seen)
+        # with less noise no lattice holds the likelihood ratios; more noise tells less
+        found = found if from_above else found.soften(MOST_SEPARATION)
+    return found.reverse if epoch.is_reversed else found
