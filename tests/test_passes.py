@@ -391,3 +391,26 @@ def test_a_series_and_error_functions_give_each_point_the_same_mass(laws: Normal
                     assert mass.overlaps(before - after)
                     assert mass.rad() < arb(2) ** (1 - bits)
     assert met >= 2
+
+
+def test_what_is_answered_does_not_depend_on_what_was_asked_before() -> None:
+    run = bins(1.0, 20) * 40
+
+    def ask(accuracy: float) -> tr.Bracket:
+        return tr.epsilon(run, relation="remove", delta=1e-6, by=tr.Certified(accuracy=accuracy))
+
+    bound_pass.cache_clear()
+    usual, fine = ask(1e-3), ask(1e-4)
+    bound_pass.cache_clear()
+    assert (ask(1e-4), ask(1e-3)) == (fine, usual)
+
+
+def test_a_finer_accuracy_is_met_by_finer_lattices() -> None:
+    run = bins(1.0, 20) * 40
+    coarse, usual, fine = (
+        tr.epsilon(run, relation="remove", delta=1e-6, by=tr.Certified(accuracy=accuracy))
+        for accuracy in (4e-3, 1e-3, 1e-4)
+    )
+    assert fine.upper - fine.lower < (usual.upper - usual.lower) / 2 < (coarse.upper - coarse.lower) / 3
+    assert max(coarse.lower, usual.lower) <= fine.upper
+    assert fine.lower <= min(coarse.upper, usual.upper)

@@ -140,7 +140,7 @@ def _one_batch(difference: Difference, fine: int, count: int) -> SumLaws:
     deviation = (1 + t) * 2 * math.erf(a / math.sqrt(8))  # about E|D - 1 + t|
     exponent = math.floor(math.log2(deviation / fine))
     plain, *weighted = make_laws(
-        difference, exponent, count_bits(difference.largest, count) + BESIDES, OUTER * fine
+        difference, exponent, count_bits(difference.largest * count) + BESIDES, OUTER * fine
     )
     window = Reach(INNER * fine, OUTER * fine, is_two_sided=True)
     last = OUTER * fine * Fraction(2) ** plain.exponents[-1]

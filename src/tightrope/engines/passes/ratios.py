@@ -16,8 +16,8 @@ from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
 
-FURTHEST = 11.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-27
-GUARD = 96  # bits that balls carry beyond the masses, some of which cancel
+FURTHEST = 10.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-23
+GUARD = 64  # bits that balls carry beyond the masses, some of which cancel
 
 TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
 
