@@ -4,12 +4,15 @@ One batch out of T for each record in every epoch, Gaussian noise, ADD_OR_REMOVE
 upper end of epsilon. Each measurement has a process of its own on one thread and counts CPU seconds, after a
 warm-up on another question and without imports. Times depend on the machine: only ratios within one run are
 worth quoting, and nothing here is a test.
+
+With --reach Tightrope answers alone, random questions of the whole range that it is meant for.
 """
 
 import argparse
 import importlib.util
 import json
 import math
+import random
 import statistics
 import sys
 import time
@@ -25,6 +28,8 @@ DELTA = 1e-6
 NOISES, BATCHES, EPOCHS = (0.6, 0.8, 1.0, 2.0), (100, 1000, 10_000), (1, 10, 100)
 AS_IT_COMES = -1.0  # the peer's default: it stops once upper / lower <= 1.1
 NARROWER, FASTER = 20, 5  # the aims
+RANGE = {"noise": (0.3, 10.0), "batches": (2, 1e5), "epochs": (1, 1000), "delta": (1e-15, 0.1)}
+MEDIAN_AIM, WORST_AIM, WIDTH_AIM = 1.0, 10.0, 1e-3  # CPU seconds, and epsilon
 NAN = math.nan
 
 
@@ -35,10 +40,12 @@ class Allocation:
     noise: float
     batches: int
     epochs: int
+    delta: float = DELTA
 
     def __str__(self) -> str:
         plural = "s" * (self.epochs != 1)
-        return f"noise {self.noise:g}, {self.batches:,} batches, {self.epochs} epoch{plural}"
+        asked = f"noise {self.noise:g}, {self.batches:,} batches, {self.epochs} epoch{plural}"
+        return asked if self.delta == DELTA else f"{asked}, delta {self.delta:g}"
 
 
 WARM_UP = Allocation(1.5, 20, 2)
@@ -95,7 +102,7 @@ def ask_tightrope(asked: Allocation, repeats: int) -> Ends:
         start = time.process_time()
         step = tr.Step(tr.Gaussian(noise_multiplier=asked.noise), tr.BallsInBins(batches=asked.batches))
         run = step * (asked.batches * asked.epochs)
-        found = tr.epsilon(run, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+        found = tr.epsilon(run, delta=asked.delta, relation=tr.ADD_OR_REMOVE)
         return Ends(found.lower, found.upper, time.process_time() - start)
 
     return _median(ask, asked, repeats)
@@ -109,7 +116,7 @@ def ask_peer(asked: Allocation, accuracy: float, repeats: int) -> Ends:
     def ask(asked: Allocation) -> Ends:
         start = time.process_time()
         upper, lower = gaussian_allocation_epsilon_range(
-            delta=DELTA,
+            delta=asked.delta,
             sigma=asked.noise,
             num_steps=asked.batches,
             num_epochs=asked.epochs,
@@ -151,7 +158,56 @@ def measure(options: argparse.Namespace) -> list[Line]:
     return lines
 
 
+def draw(count: int, seed: int) -> list[Allocation]:
+    """Random questions: every quantity uniform on a logarithmic scale."""
+    source = random.Random(seed)
+    drawn = []
+    for _ in range(count):
+        noise, batches, epochs, delta = (
+            math.exp(source.uniform(math.log(low), math.log(high))) for low, high in RANGE.values()
+        )
+        drawn.append(Allocation(float(f"{noise:.3g}"), round(batches), round(epochs), float(f"{delta:.2g}")))
+    return drawn
+
+
+def reach(options: argparse.Namespace) -> list[tuple[Allocation, Ends]]:
+    """The answers to random questions."""
+    found = []
+    questions = draw(options.reach, options.seed)
+    for done, asked in enumerate(questions):
+        progress(done, len(questions), str(asked))
+        ends = in_own_process(ask_tightrope, asked, options.repeats, seconds=options.timeout)
+        found.append((asked, Ends(refusal=ends) if isinstance(ends, str) else ends))
+        if options.follow:
+            print(asked, *_ends(found[-1][1]), sep="  ", file=sys.stderr, flush=True)
+    progress(len(questions), len(questions), "")
+    return found
+
+
 # Showing it.
+
+
+def reached(answers: Sequence[tuple[Allocation, Ends]]) -> list[str]:
+    """How long the answers took and how wide they are, the worst of each by name."""
+    known = [(asked, ends) for asked, ends in answers if not ends.refusal]
+    if not known:
+        return ["No question was answered."]
+    times = sorted(ends.seconds for _, ends in known)
+    slowest, widest = max(known, key=lambda each: each[1].seconds), max(known, key=lambda each: each[1].width)
+    wide = [each for each in known if each[1].width > WIDTH_AIM]
+    relative = max(ends.width / ends.upper for _, ends in wide) if wide else 0.0
+    least = min((ends.upper for _, ends in wide), default=0.0)
+    late = times[min(math.ceil(0.99 * len(times)), len(times)) - 1]
+    return [
+        f"{len(known)} of {len(answers)} questions answered.",
+        f"CPU time: median {statistics.median(times):.2f} s (aim {MEDIAN_AIM:g}), 99 % within {late:.2f} s, "
+        f"slowest {times[-1]:.2f} s (aim {WORST_AIM:g}; {slowest[0]}).",
+        f"Width in epsilon: median {statistics.median(ends.width for _, ends in known):.1e}, widest "
+        f"{widest[1].width:.1e} (aim {WIDTH_AIM:g}) at epsilon {widest[1].upper:.4g} ({widest[0]}).",
+        f"Wider than {WIDTH_AIM:g}: {len(wide)} of {len(known)}"
+        + (f", at most {relative:.1e} of epsilon, which is {least:.4g} or more." if wide else "."),
+        *(f"No answer ({asked}): {ends.refusal}" for asked, ends in answers if ends.refusal),
+    ]
 
 
 def table(lines: Sequence[Line]) -> list[list[str]]:
@@ -220,6 +276,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=float,
         help="ask the peer for this width relative to epsilon (by default its own: 0.1)",
     )
+    parser.add_argument(
+        "--reach",
+        type=int,
+        metavar="N",
+        help="answer N random questions of the whole range, without the peer",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the questions of --reach (default 1)")
     parser.add_argument("--repeats", type=int, default=1, help="the median counts (default 1)")
     parser.add_argument(
         "--timeout", type=float, default=120.0, help="seconds for one measurement (default 120)"
@@ -231,6 +294,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.noises, options.batches = (0.8, 2.0), (100, 1000)
     if options.repeats < 1 or not options.timeout > 0:
         parser.error("--repeats and --timeout must be positive")
+    if options.reach is not None:
+        if options.reach < 1:
+            parser.error("--reach must be positive")
+        on_one_thread()
+        answers = reach(options)
+        print(f"tightrope {versions('tightrope')['tightrope']}; CPU time on one thread; seed {options.seed}")
+        print("\n".join(reached(answers)))
+        return 0
     if importlib.util.find_spec("PLD_accounting") is None:
         parser.error("PLD_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     on_one_thread()

@@ -16,7 +16,7 @@ from tightrope.engines.passes.exchanged import Difference
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
 from tightrope.engines.passes.one_pass import bound_pass
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, make_laws
-from tightrope.engines.passes.smooth import BLOCK, spread_block
+from tightrope.engines.passes.smooth import Number, SmoothLaws, spread_block
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
@@ -396,11 +396,12 @@ def test_a_series_and_error_functions_give_each_point_the_same_mass(laws: Normal
     bits, exponent, met = 100, -12, 0
     with ctx.workprec(2 * bits):
         for first in (-3000, -40, 40, 400, 3000, 4096, 9000):
-            found = spread_block(laws, exponent, first, bits) if first > 0 or laws.radius(-1.0) > 0 else None
+            points = range(first, first + 33)
+            found = spread_block(laws, exponent, points, bits) if first > 0 or laws.radius(-1.0) > 0 else None
             if found is None:
                 continue
             met += 1
-            step, points = arb(2) ** exponent, range(first, first + BLOCK + 1)
+            step = arb(2) ** exponent
             tails = [laws.tails(step * i) for i in points]
             for law, masses in enumerate(found):
                 calls = [
@@ -412,3 +413,46 @@ def test_a_series_and_error_functions_give_each_point_the_same_mass(laws: Normal
                     assert mass.overlaps(before - after)
                     assert mass.rad() < arb(2) ** (1 - bits)
     assert met >= 2
+
+
+def test_what_is_answered_does_not_depend_on_what_was_asked_before() -> None:
+    run = bins(1.0, 20) * 40
+
+    def ask(accuracy: float) -> tr.Bracket:
+        return tr.epsilon(run, relation="remove", delta=1e-6, by=tr.Certified(accuracy=accuracy))
+
+    bound_pass.cache_clear()
+    usual, fine = ask(1e-3), ask(1e-4)
+    bound_pass.cache_clear()
+    assert (ask(1e-4), ask(1e-3)) == (fine, usual)
+
+
+def test_a_finer_accuracy_is_met_by_finer_lattices() -> None:
+    run = bins(1.0, 20) * 40
+    coarse, usual, fine = (
+        tr.epsilon(run, relation="remove", delta=1e-6, by=tr.Certified(accuracy=accuracy))
+        for accuracy in (4e-3, 1e-3, 1e-4)
+    )
+    assert fine.upper - fine.lower < (usual.upper - usual.lower) / 2 < (coarse.upper - coarse.lower) / 3
+    assert max(coarse.lower, usual.lower) <= fine.upper
+    assert fine.lower <= min(coarse.upper, usual.upper)
+
+
+class Pole(SmoothLaws):
+    """1 / x, which is not analytic at 0, whatever `reach` says."""
+
+    def __init__(self, reach: float) -> None:
+        self.reach = reach
+
+    def densities(self, place: Number) -> tuple[Number, ...]:
+        return (1 / place,)
+
+    def radius(self, place: float) -> float:
+        return self.reach * place
+
+
+def test_a_circle_that_may_touch_a_pole_bounds_nothing() -> None:
+    points = range(64, 97)
+    with ctx.workprec(200):
+        assert spread_block(Pole(0.9), 0, points, 40) is None
+        assert spread_block(Pole(0.8), 0, points, 40) is not None

@@ -11,6 +11,7 @@ from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ABOVE, ComposedCurve, Progress, Side
+from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.resolve import find_single_pass, has_passes, resolve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -72,7 +73,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             is_one_curve = isinstance(schedule, Schedule) and not has_passes(schedule)
             key = schedule if is_one_curve else (schedule, side)
             if key not in compositions:
-                compositions[key] = _compose(schedule, side, progress)
+                compositions[key] = _compose(schedule, side, Mesh.of(self.accuracy), progress)
             return compositions[key]
 
         def reverse() -> PrivacyCurve:
@@ -182,11 +183,11 @@ def find_games(run: Run, relation: Relation) -> list[Game]:
     return [replace(game, others=resolve(game.others, ABOVE)) for game in games]
 
 
-def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -> ComposedCurve:
+def _compose(schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progress | None) -> ComposedCurve:
     if isinstance(schedule, Schedule):
         single = find_single_pass(schedule)
         if single is None:
-            return compose(schedule, side)
+            return compose(schedule, side, mesh)
         # both load flint
         if isinstance(single, ShuffledEpoch):
             from tightrope.engines.shuffled_curve import OneShuffledEpoch
@@ -197,5 +198,5 @@ def _compose(schedule: Schedule | Game, side: Side, progress: Progress | None) -
         return OneExchangedPass(single, side)
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
-    played = replace(schedule, others=resolve(schedule.others, side))
+    played = replace(schedule, others=resolve(schedule.others, side, mesh))
     return PlayedGame(played, progress, (side,))

@@ -7,6 +7,7 @@ from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour import ContourEngine
 from tightrope.engines.face import ABOVE, Engine, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
+from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.resolve import has_passes, resolve
 from tightrope.pairs.schedule import Schedule
 
@@ -77,7 +78,7 @@ TABLE = (
 )
 
 
-def compose(schedule: Schedule, side: Side = ABOVE) -> Composition:
-    """The curve of a schedule; where it holds passes, a curve on this side of it."""
+def compose(schedule: Schedule, side: Side = ABOVE, mesh: Mesh = USUAL) -> Composition:
+    """The curve of a schedule; where it holds passes, a curve on this side of it, as near as `mesh` says."""
     share = SHARE_BESIDE_PASSES if has_passes(schedule) else 1.0
-    return Composition(resolve(schedule, side), TABLE, share=share)
+    return Composition(resolve(schedule, side, mesh), TABLE, share=share)

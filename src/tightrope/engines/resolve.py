@@ -1,6 +1,7 @@
 """Schedules with passes or shuffled epochs, which are known only between finite pairs."""
 
 from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -21,19 +22,19 @@ def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
     return pair if isinstance(pair, Allocation | ShuffledEpoch) and is_exchange else None
 
 
-def resolve(schedule: Schedule, side: Side) -> Schedule:
-    """The schedule with every pass as a finite pair on this side of it."""
+def resolve(schedule: Schedule, side: Side, mesh: Mesh = USUAL) -> Schedule:
+    """The schedule with every pass as a finite pair on this side of it, which depends on nothing else."""
     if not has_passes(schedule):
         return schedule
-    return Schedule((_resolve_pair(pair, side), times) for pair, times in schedule)
+    return Schedule((_resolve_pair(pair, side, mesh), times) for pair, times in schedule)
 
 
-def _resolve_pair(pair: Pair, side: Side) -> Pair:
+def _resolve_pair(pair: Pair, side: Side, mesh: Mesh) -> Pair:
     # passes load flint: only they need it
     if isinstance(pair, Allocation):
         from tightrope.engines.passes.one_pass import bound_pass
 
-        return bound_pass(pair, side)
+        return bound_pass(pair, side, mesh)
     if isinstance(pair, ShuffledEpoch):
         from tightrope.engines.shuffles.epoch_pair import bound_epoch
 

@@ -19,6 +19,7 @@ from tightrope.engines.passes.pass_laws import SumLaws, add_up, count_bits
 from tightrope.engines.passes.ratios import FURTHEST, GUARD, Spreading, Tailed, Tails
 from tightrope.engines.passes.smooth import Number, SmoothLaws
 from tightrope.numerics.balls import ball
+from tightrope.numerics.floats import share_denominator
 from tightrope.pairs.allocation import Allocation
 
 BESIDES = 48  # bits: what rounding takes is charged at the largest number
@@ -79,7 +80,7 @@ class Difference(Tailed, SmoothLaws):
     def radius(self, place: float) -> float:
         """Clear of the two places in the plane where x + t x' is 0, and so that z moves by 1 or so."""
         a, t = float(self.separation), float(self.order)
-        return min(0.5, a) * math.hypot(place, 2 * math.sqrt(t) * math.exp(-a * a / 2))
+        return min(0.6, a) * math.hypot(place, 2 * math.sqrt(t) * math.exp(-a * a / 2))
 
     def excess(self, place: arb) -> arb:
         """E(D - place)_+."""
@@ -140,7 +141,7 @@ def _one_batch(difference: Difference, fine: int, count: int) -> SumLaws:
     deviation = (1 + t) * 2 * math.erf(a / math.sqrt(8))  # about E|D - 1 + t|
     exponent = math.floor(math.log2(deviation / fine))
     plain, *weighted = make_laws(
-        difference, exponent, count_bits(difference.largest, count) + BESIDES, OUTER * fine
+        difference, exponent, count_bits(difference.largest * count) + BESIDES, OUTER * fine
     )
     window = Reach(INNER * fine, OUTER * fine, is_two_sided=True)
     last = OUTER * fine * Fraction(2) ** plain.exponents[-1]
@@ -155,12 +156,13 @@ def _above(laws: SumLaws, pair: Allocation, difference: Difference, last: Fracti
     """The mean of what is positive, what rounding took at its furthest, and what lies beyond the cut."""
     step, unit = Fraction(2) ** laws.plain.exponents[0], Fraction(1, 1 << laws.plain.bits)
     unseen = (pair.batches - pair.released) * (1 - difference.order)
-    total, kept = Fraction(0), 0
+    (up, more), whole = share_denominator([step, unseen])
+    total = kept = 0
     for place, mass in laws.plain.atoms():
         kept += mass
-        total += mass * max(place * step + unseen, Fraction(0))
+        total += mass * max(place * up + more, 0)
     furthest = max(laws.highest + unseen, Fraction(0))
-    found = ball(total * unit + (1 - kept * unit) * furthest)
+    found = ball(Fraction(total, whole) * unit + (1 - kept * unit) * furthest)
     return (found + pair.released * difference.excess(ball(last))) / pair.batches
 
 

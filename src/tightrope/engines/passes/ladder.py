@@ -15,7 +15,7 @@ from flint import fmpz_poly
 
 from tightrope.numerics.floats import Floats
 
-RUNG_BITS = 3  # a rung is so many powers of 2 coarser than the one below
+RUNG_BITS = 2  # a rung is so many powers of 2 coarser than the one below
 STRIDE = 8  # of all masses, one in so many tells how wide a law is
 
 
@@ -133,7 +133,8 @@ class Ladder:
         for exponent, part in zip(self.exponents, self.parts, strict=True):
             if part:
                 step = 1 << (exponent - self.exponents[0])
-                masses.append(np.array([float(mass >> 24) for mass in part.masses.coeffs()[::STRIDE]]))
+                some = (part.masses[i] for i in range(0, part.masses.length(), STRIDE))
+                masses.append(np.array([float(mass >> 24) for mass in some]))
                 start, apart = float(part.start * step - centre), float(STRIDE * step)
                 places.append(start + apart * np.arange(len(masses[-1])))
         return np.concatenate(places), np.concatenate(masses)

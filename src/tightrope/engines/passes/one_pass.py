@@ -10,6 +10,7 @@ import numpy as np
 from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
+from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.passes.pass_laws import SumLaws, counts_small, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
 from tightrope.engines.passes.several import reach_several
@@ -19,12 +20,12 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
 KEPT_PASSES = 32
-SPACING = 0.008  # of the losses that are kept, in mean deviations of the loss of a pass
+SPACING = 0.006  # of the losses that are kept, in mean deviations of the loss of a pass
 FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
 
 
 @lru_cache(maxsize=KEPT_PASSES)
-def bound_pass(pair: Allocation, side: Side) -> FinitePair:
+def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
     if pair.is_exchanged:
         return bound_exchanged_pass(pair, side)
@@ -32,16 +33,16 @@ def bound_pass(pair: Allocation, side: Side) -> FinitePair:
         assert side is BELOW  # from above it is split
         found = reach_several(pair, _ratio_of(pair.step))
         return found.reverse if pair.is_reversed else found
-    keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released)
-    laws = _sum_laws(pair.step, pair.released, keeps_small)
-    atoms = _RatioAtoms(laws, pair)
+    keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released, mesh)
+    laws = _sum_laws(pair.step, pair.released, keeps_small, mesh)
+    atoms = _RatioAtoms(laws, pair, SPACING / mesh.fineness)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
     return found.reverse if pair.is_reversed else found
 
 
 @lru_cache(maxsize=KEPT_PASSES)
-def _sum_laws(step: Pair, count: int, keeps_small: bool) -> SumLaws:
-    return sum_ratios(_ratio_of(step), count, keeps_small=keeps_small)
+def _sum_laws(step: Pair, count: int, keeps_small: bool, mesh: Mesh) -> SumLaws:
+    return sum_ratios(_ratio_of(step), count, mesh, keeps_small=keeps_small)
 
 
 def _ratio_of(step: Pair) -> StepRatio:
@@ -55,7 +56,8 @@ def _ratio_of(step: Pair) -> StepRatio:
 class _RatioAtoms:
     """Of dP/dQ = (unseen + sum) / batches: its laws under Q and P; places in steps, masses in 2^-bits."""
 
-    def __init__(self, laws: SumLaws, of: Allocation) -> None:
+    def __init__(self, laws: SumLaws, of: Allocation, spacing: float) -> None:
+        self.spacing = spacing  # of the losses that are kept, in mean deviations
         self.batches, self.unseen, self.bits = of.batches, of.batches - of.released, laws.plain.bits
         self.infinite = of.step.infinite_mass * Fraction(of.released, of.batches)  # of P
         self.plain, self.weighted = collect(laws.plain.atoms()), collect(laws.weighted[0].atoms())
@@ -113,7 +115,7 @@ class _RatioAtoms:
         deviation = float(np.abs(losses - centre) @ masses)
         chosen, last = [self.places[0]], float(losses[0])
         for place, loss in zip(self.places[1:-1], losses[1:-1].tolist(), strict=True):
-            if loss - last >= SPACING * max(deviation, abs(loss - centre) / FAR):
+            if loss - last >= self.spacing * max(deviation, abs(loss - centre) / FAR):
                 chosen.append(place)
                 last = loss
         return chosen if len(self.places) == 1 else [*chosen, self.places[-1]]

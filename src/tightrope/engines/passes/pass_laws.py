@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tightrope.engines.passes.ladder import Ladder, Reach
+from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.passes.ratios import StepRatio, make_laws
 
-FINE = 120  # steps of the lowest rung, at least, in the mean deviation of a sum
+FINE = 80  # steps of the lowest rung, at least, in the mean deviation of a sum
+FEW_BITS = 7  # of how many numbers are added up; rounding as often as more have takes finer steps
+TAILED, LIGHTEST = 0.75, 1.5  # the deviation of a ratio below which steps are finer, up to so many times
 RARE = 0.01  # the mass of those sums, under P, that may be told less closely than
 SMALL = 32  # steps of the lowest rung
 RAREST, SMALLEST = 1e-20, 256  # likewise under Q, where small sums are what tells most
-WINDOW = Reach(6144, 2048)  # of a sum: the lowest rung holds what is usual, from its least value on
-FIRST_WINDOW = Reach(2048, 2048)  # of one ratio, whose larger values a coarser rung tells well enough
-SPARE_BITS = 80  # of a mass, beyond those of the largest ratio
+USUAL_SUMS = 51  # deviations that the lowest rung holds of a sum, from its least value on
+FIRST_STEPS = 768  # of a rung of one ratio, whose larger values a coarser rung tells well enough
+OTHER_STEPS = 768  # of the higher rungs of a sum
+SPARE_BITS = 88  # of a mass, beyond those of the largest ratio or of the count
 
 
 @dataclass(frozen=True)
@@ -80,31 +84,44 @@ def add_up(one: SumLaws, count: int, is_fine: Callable[[SumLaws], bool]) -> SumL
     return found
 
 
-def sum_ratios(ratio: StepRatio, count: int, *, keeps_small: bool) -> SumLaws:
+def sum_ratios(ratio: StepRatio, count: int, mesh: Mesh, *, keeps_small: bool) -> SumLaws:
     """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, however rare."""
-    step = _usual_step(ratio)
+    fine, small, smallest = _fine(ratio, count, mesh), mesh.scale(SMALL), mesh.scale(SMALLEST)
+    step = _usual_step(ratio, count, mesh)
     if keeps_small:
-        step = min(step, _smallest_sum(ratio, count) / SMALLEST or step)
+        step = min(step, _smallest_sum(ratio, count) / smallest or step)
     exponent = math.floor(math.log2(step))
-    plain, *weighted = make_laws(ratio, exponent, count_bits(ratio.largest, count), FIRST_WINDOW)
+    first = mesh.scale(FIRST_STEPS)
+    # what rounding takes of one number it takes of the sum, whose mean is the count
+    bits = count_bits(max(ratio.largest, count))
+    plain, *weighted = make_laws(ratio, exponent, bits, Reach(first, first))
 
     def is_fine(laws: SumLaws) -> bool:
-        if keeps_small and laws.plain.lowest < 2 * SMALLEST:
+        if keeps_small and laws.plain.lowest < 2 * smallest:
             return False
-        if laws.weighted[0].quantile(RARE) < 2 * SMALL:
+        if laws.weighted[0].quantile(RARE) * math.sqrt(count / laws.count) < 2 * small:
             return False
-        return laws.plain.deviation(laws.centre) >= 2 * FINE
+        return laws.plain.deviation(laws.centre) >= 2 * fine
 
-    return add_up(SumLaws(1, plain, tuple(weighted), WINDOW), count, is_fine)
+    window = Reach(USUAL_SUMS * fine, mesh.scale(OTHER_STEPS))
+    return add_up(SumLaws(1, plain, tuple(weighted), window), count, is_fine)
 
 
-def counts_small(ratio: StepRatio, count: int) -> bool:
+def counts_small(ratio: StepRatio, count: int, mesh: Mesh) -> bool:
     """Whether small sums, where they tell most, need finer lattices than others do."""
-    return _smallest_sum(ratio, count) < SMALLEST * _usual_step(ratio)
+    return _smallest_sum(ratio, count) < mesh.scale(SMALLEST) * _usual_step(ratio, count, mesh)
 
 
-def _usual_step(ratio: StepRatio) -> float:
-    return min(ratio.deviation / FINE, ratio.weighted_quantile(RARE) / SMALL or ratio.deviation)
+def _fine(ratio: StepRatio, count: int, mesh: Mesh) -> int:
+    """Steps in a deviation. What doublings round adds up; light tails, with few rungs, are quick to add."""
+    light = min(max(math.sqrt(TAILED / ratio.deviation), 1.0), LIGHTEST)
+    return mesh.scale(FINE * light * math.sqrt(max(count.bit_length() / FEW_BITS, 1)))
+
+
+def _usual_step(ratio: StepRatio, count: int, mesh: Mesh) -> float:
+    """Of the first lattice. What `count` of its roundings move a sum by grows with the root of the count."""
+    small = ratio.weighted_quantile(RARE) * math.sqrt(count) / mesh.scale(SMALL)
+    return min(ratio.deviation / _fine(ratio, count, mesh), small or ratio.deviation)
 
 
 def _smallest_sum(ratio: StepRatio, count: int) -> float:
@@ -112,6 +129,6 @@ def _smallest_sum(ratio: StepRatio, count: int) -> float:
     return ratio.quantile(RAREST ** (1 / count))
 
 
-def count_bits(largest: float, count: int) -> int:
-    """How many bits masses need where numbers are so large, and so many of them are added up."""
-    return 16 * math.ceil((SPARE_BITS + math.log2(max(largest, 1)) + math.log2(count)) / 16)
+def count_bits(furthest: float) -> int:
+    """How many bits masses need where what is lost of one is lost of a number as large as this."""
+    return 8 * math.ceil((SPARE_BITS + math.log2(max(furthest, 1))) / 8)

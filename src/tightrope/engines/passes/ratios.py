@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -11,13 +11,13 @@ from flint import arb, ctx, fmpz_poly
 from scipy.special import ndtri
 
 from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
-from tightrope.engines.passes.smooth import BLOCK, Number, SmoothLaws, spread_block
+from tightrope.engines.passes.smooth import LEAST_HALF, MOST_HALF, Number, SmoothLaws, spread_block
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
 
-FURTHEST = 11.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-27
-GUARD = 96  # bits that balls carry beyond the masses, some of which cancel
+FURTHEST = 10.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-23
+GUARD = 64  # bits that balls carry beyond the masses, some of which cancel
 
 TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
 
@@ -255,14 +255,27 @@ class Spreading:
         self.laws, self.exponent, self.bits, self.start = laws, exponent, bits, points.start
         self.masses = [[0] * len(points) for _ in laws.totals]
         done, last = points.start, points[-1]
-        for first in range(last - (len(points) - 1) // BLOCK * BLOCK, last, BLOCK):
-            found = spread_block(laws, exponent, first, bits) if isinstance(laws, SmoothLaws) else None
-            if found is not None:
-                self._compare_tails(range(done, first + 1))
-                for at in range(BLOCK + 1):
-                    self.add(first + at, (masses[at] for masses in found))
-                done = first + BLOCK
+        for block, found in self._find_blocks(points):
+            self._compare_tails(range(done, block.start + 1))
+            for i, masses in zip(block, zip(*found, strict=True), strict=True):
+                self.add(i, masses)
+            done = block[-1]
         self._compare_tails(range(done, last + 1))
+
+    def _find_blocks(self, points: range) -> Iterator[tuple[range, list[list[arb]]]]:
+        """Blocks of points in order, with what the laws have there; the largest that a series is good for."""
+        if not isinstance(self.laws, SmoothLaws):
+            return
+        width = 2 * MOST_HALF
+        waiting = [range(i - width, i + 1) for i in range(points[-1], points.start + width - 1, -width)]
+        while waiting:
+            block = waiting.pop()
+            found = spread_block(self.laws, self.exponent, block, self.bits)
+            if found is not None:
+                yield block, found
+            elif len(block) // 4 >= LEAST_HALF:
+                middle = len(block) // 2
+                waiting += [block[middle:], block[: middle + 1]]
 
     def add(self, point: int, masses: Iterable[arb]) -> None:
         """A mass of each law at a point, rounded down."""

@@ -10,19 +10,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
 from flint import acb, arb, arb_mat, arb_series, ctx
 
-from tightrope.numerics.balls import ball
-
-HALF = 16  # steps from the middle of a block to its ends
-BLOCK = 2 * HALF  # steps from its first point to its last
-LEAST_RADIUS = 4 * HALF  # steps of the circle around the middle
-MOST_TERMS = 64
+MOST_HALF, LEAST_HALF = 16, 8  # steps from the middle of a block to its ends
+LEAST_TURNS = 4  # how many times as far from the middle, at least, the circle is
+MOST_TERMS = 72
+ARCS, ARC_ROOM = 8, 0.2  # pi / 16 is less
+SHARED_TERMS = 4  # numbers of terms are multiples of this, so that blocks share what does not depend on f
 SPARE_TERM_BITS = 16  # by which the terms left out are below a unit of mass
 
 Number = TypeVar("Number", arb_series, acb)
@@ -40,31 +38,50 @@ class SmoothLaws(ABC):
         """Of a circle around a place inside of which the densities are analytic, and not much larger."""
 
 
-def spread_block(laws: SmoothLaws, exponent: int, first: int, bits: int) -> list[list[arb]] | None:
-    """The masses, law by law, of the 2 HALF + 1 points of a block; None where the series is no shortcut."""
-    step, middle = arb(2) ** exponent, first + HALF
-    place = step * middle
+def spread_block(laws: SmoothLaws, exponent: int, points: range, bits: int) -> list[list[arb]] | None:
+    """The masses, law by law, of an odd number of points; None where the series is no shortcut."""
+    half = len(points) // 2
+    step = arb(2) ** exponent
+    place = step * points[half]
     steps = math.floor(laws.radius(float(place)) / 2.0**exponent)  # of the circle
-    if steps < LEAST_RADIUS:
+    if steps < LEAST_TURNS * half:
         return None
-    # a square that holds the circle: no density is larger on it than `most`
-    side = arb(0, 1) * (step * steps)
-    most = [abs(density).upper() for density in laws.densities(acb(place + side, side))]
+    most = _bound_densities(laws, place, step * steps)
+    if most is None:
+        return None
     sizes = [float(size * step) for size in most]
-    if not all(0 <= size < math.inf for size in sizes):
+    if math.inf in sizes:
         return None
     wanted = bits + SPARE_TERM_BITS + math.log2(max(*sizes, 2.0**-bits))
-    terms = math.ceil(max(wanted, 1.0) / math.log2(steps / HALF))
+    terms = SHARED_TERMS * math.ceil(max(wanted, 1.0) / math.log2(steps / half) / SHARED_TERMS)
     if terms > MOST_TERMS:
         return None
     with _terms(terms):
-        series = laws.densities(arb_series([place, step * HALF]))
+        series = laws.densities(arb_series([place, step * half]))
         rows = [[density[k] for k in range(terms)] for density in series]
-    shrinks = arb(HALF) / steps
+    shrinks = arb(half) / steps
     for row, size in zip(rows, most, strict=True):
         row[0] += arb(0, 1) * (size * shrinks**terms / (1 - shrinks))
-    found = arb_mat(rows) * _hats(terms, ctx.prec) * step
-    return [[found[law, at] for at in range(BLOCK + 1)] for law in range(len(rows))]
+    found = (arb_mat(rows) * _hats(terms, half, ctx.prec) * step).entries()
+    return [found[i : i + len(points)] for i in range(0, len(found), len(points))]
+
+
+def _bound_densities(laws: SmoothLaws, place: arb, radius: arb) -> list[arb] | None:
+    """What each density is at most in size inside a circle: what it is on it; None where that is no number.
+
+    What it is below the line mirrors what it is above.
+    """
+    on_arcs = [laws.densities(acb(place) + radius * arc) for arc in _arcs()]
+    if not all(density.is_finite() for densities in on_arcs for density in densities):
+        return None  # an arc may touch where a density ends, and no comparison would tell
+    return [max(abs(density).upper() for density in densities) for densities in zip(*on_arcs, strict=True)]
+
+
+@lru_cache(maxsize=1)
+def _arcs() -> tuple[acb, ...]:
+    """Squares that cover the upper half of the circle around 0 of radius 1: arcs are no longer."""
+    angles = [(i + 0.5) * math.pi / ARCS for i in range(ARCS)]
+    return tuple(acb(arb(math.cos(at), ARC_ROOM), arb(math.sin(at), ARC_ROOM)) for at in angles)
 
 
 @contextmanager
@@ -78,15 +95,15 @@ def _terms(count: int) -> Iterator[None]:
         ctx.cap = before
 
 
-@lru_cache(maxsize=2 * MOST_TERMS)
-def _hats(terms: int, precision: int) -> arb_mat:
-    """The integrals of (v / HALF)^k, k < terms, times the hat of each v in -HALF, ..., HALF, cut to those."""
+@lru_cache(maxsize=4 * MOST_TERMS // SHARED_TERMS)
+def _hats(terms: int, half: int, precision: int) -> arb_mat:
+    """The integrals of (v / half)^k, k < terms, times the hat of each v in -half, ..., half, cut to those."""
     rows = []
     for k in range(terms):
         # differences of slopes of v^{k+2}, whose second derivative is (k+1) (k+2) v^k; tangents at the ends
-        powers = [v ** (k + 2) for v in range(-HALF, HALF + 1)]
+        powers = [v ** (k + 2) for v in range(-half, half + 1)]
         chords = [after - before for before, after in pairwise(powers)]
-        slopes = [(k + 2) * (-HALF) ** (k + 1), *chords, (k + 2) * HALF ** (k + 1)]
-        whole = (k + 1) * (k + 2) * HALF**k
-        rows.append([ball(Fraction(after - before, whole)) for before, after in pairwise(slopes)])
+        slopes = [(k + 2) * (-half) ** (k + 1), *chords, (k + 2) * half ** (k + 1)]
+        whole = arb((k + 1) * (k + 2) * half**k)
+        rows.append([arb(after - before) / whole for before, after in pairwise(slopes)])
     return arb_mat(rows)
