@@ -65,6 +65,11 @@ class Ends:
         """Between the ends, in epsilon."""
         return self.upper - self.lower
 
+    @property
+    def relative_width(self) -> float:
+        """The same relative to epsilon, which may be 0 for certain."""
+        return self.width / self.upper if self.upper else 0.0
+
 
 @dataclass(frozen=True)
 class Line:
@@ -195,7 +200,7 @@ def reached(answers: Sequence[tuple[Allocation, Ends]]) -> list[str]:
     times = sorted(ends.seconds for _, ends in known)
     slowest, widest = max(known, key=lambda each: each[1].seconds), max(known, key=lambda each: each[1].width)
     wide = [each for each in known if each[1].width > WIDTH_AIM]
-    relative = max(ends.width / ends.upper for _, ends in wide) if wide else 0.0
+    relative = max(ends.relative_width for _, ends in wide) if wide else 0.0
     least = min((ends.upper for _, ends in wide), default=0.0)
     late = times[min(math.ceil(0.99 * len(times)), len(times)) - 1]
     return [
@@ -226,7 +231,7 @@ def _ends(ends: Ends) -> list[str]:
     if ends.refusal:
         return [ends.refusal if len(ends.refusal) < 25 else "no answer", "-", "-"]
     between = str(tr.Bracket(ends.lower, ends.upper)) if ends.lower <= ends.upper else "ends cross"
-    return [between, f"{ends.width / ends.upper:.1e}", milliseconds(ends.seconds)]
+    return [between, f"{ends.relative_width:.1e}", milliseconds(ends.seconds)]
 
 
 def _number(value: float, form: str) -> str:

@@ -456,3 +456,9 @@ def test_a_circle_that_may_touch_a_pole_bounds_nothing() -> None:
     with ctx.workprec(200):
         assert spread_block(Pole(0.9), 0, points, 40) is None
         assert spread_block(Pole(0.8), 0, points, 40) is not None
+
+
+def test_passes_that_no_engine_composes_to_their_share_of_the_width_are_composed_to_all_of_it() -> None:
+    found = tr.epsilon(bins(0.501, 4773) * (3 * 4773), relation="remove", delta=7.3e-6)
+    assert 2.28403 < found.upper < 2.2842
+    assert 2.2838 < found.lower < 2.28407

@@ -119,7 +119,13 @@ class Composition:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
-        accuracy *= self.share
+        if self.share < 1:  # less than the whole width is better, not needed
+            with suppress(NotPreciseEnough):
+                return self._enclose_epsilon(delta, self.share * accuracy)
+        return self._enclose_epsilon(delta, accuracy)
+
+    def _enclose_epsilon(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """The same, or NotPreciseEnough; what was found is kept."""
         key = (delta, accuracy)
         if key not in self._epsilons:
             try:
