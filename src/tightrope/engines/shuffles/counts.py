@@ -3,7 +3,7 @@
 Any coefficients that bound it will do, so those of a linear program on some counts are taken, a little
 larger, and then every count is checked, in boxes. Of a box one of two things is shown. With counts as high as
 they go and the drift of those that are as low the value is still below the smallest linear one. Or the value
-and its slopes at one point, and what is left beyond them, are. theorems/proofs/shuffles.md, 5.
+and its slopes at one point, and what is left beyond them, are. theorems/proofs/shuffles.md, Computing.
 """
 
 import math
@@ -85,9 +85,10 @@ class CountsProblem:
         levels = range(len(coefficients))
         high, low = boxes.fill(reversed(levels)), boxes.fill(levels)
         least = (boxes.fill(np.argsort(coefficients)) @ coefficients) * (1 - 16 * UNIT_ROUNDOFF)
-        # counts are whole numbers, exactly; products and sums of levels round by a few units
-        drift = self.growth * ((high - low) @ self.walks.levels) * (1 + 16 * UNIT_ROUNDOFF)
-        offsets = self.first + np.ceil(drift / self.walks.spacing * (1 + 4 * UNIT_ROUNDOFF))
+        # counts are whole numbers, exactly; products and sums of levels, which cancel, round by a few units
+        apart = high - low
+        moved = apart @ self.walks.levels + 16 * UNIT_ROUNDOFF * (np.abs(apart) @ self.walks.levels)
+        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
         return np.asarray(self.walks.evaluate(high, offsets) <= least)
 
     def _expand(self, boxes: "Boxes", coefficients: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:

@@ -13,7 +13,7 @@ from tightrope.engines.shuffles.any_batches import bound_any_batches
 from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.worst_difference import WorstDifference
-from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction
+from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
@@ -36,7 +36,9 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
     worst = WorstDifference(epoch.separation, order)
     told = worst.positive_part  # no amplification
     yield told
-    if epoch.separation > MOST_SEPARATION or epoch.batches < 2:
+    has_levels = epoch.separation <= MOST_WITH_LEVELS
+    is_hidden = epoch.has_spare_place or (epoch.batches > 1 and (has_levels or epoch.batch >= SMALLEST_LARGE))
+    if epoch.separation > MOST_SEPARATION or not is_hidden:
         return
     try:
         spare = bound_spare_place(worst, Fraction(epoch.records, epoch.batch), epoch.released, told)
@@ -50,7 +52,7 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
         found = _refine(partial(bound_large_batches, epoch, worst), spare, told)
         yield found
     is_loose = epoch.is_thorough or found > LOOSE * spare
-    if is_loose and epoch.separation <= MOST_WITH_LEVELS:
+    if is_loose and has_levels:
         yield _bound_columns(epoch, worst, spare)
 
 
@@ -87,5 +89,6 @@ def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, 
     for _ in range(2):  # the second time what is cut off is a small part of it
         atoms = worst.spread(CUT * CUT * found)
         value = expect(atoms, (1.0,), (released,), offset)
-        found = min(found, (value + released * atoms.beyond) / float(batches) * (1 + 16 * UNIT_ROUNDOFF))
+        mean = (value + released * atoms.beyond) / float(batches) * (1 + 16 * UNIT_ROUNDOFF)
+        found = min(found, next_up(mean))  # also where it underflows
     return found
