@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-SLACK = 0.05  # by which coefficients are larger than those of the program
-MOST_BOXES = 150_000
+SLACKS = (0.05, 0.15, 0.4)  # by which coefficients are larger than those of the program: then boxes are fewer
+MOST_BOXES = 80_000
 MOST_ROUNDS = 20
 NEW_CUTS = 24
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
@@ -45,14 +45,19 @@ class CountsProblem:
         """
         tried = _list_counts(self.walks.count, len(shares))
         values = self._evaluate(tried)
+        slacks = iter(SLACKS)
+        slack = next(slacks)
         for _ in range(MOST_ROUNDS):
             coefficients = _solve(tried, values, shares)
             if coefficients is None:
-                return math.inf
-            coefficients *= 1 + SLACK
+                break
+            coefficients *= 1 + slack
             cuts = self._check(coefficients)
             if cuts is None:
-                return math.inf
+                slack = next(slacks, math.inf)
+                if slack == math.inf:
+                    break
+                continue
             if not len(cuts):
                 return float(coefficients @ shares) * self.walks.count * (1 + 16 * UNIT_ROUNDOFF)
             tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
