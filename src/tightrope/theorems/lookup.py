@@ -21,6 +21,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -159,7 +160,8 @@ def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
     if isinstance(sampling, RandomAllocation) and sampling.chosen == 1:
         sampling = BallsInBins(batches=sampling.batches)
     alone = isinstance(sampling, Poisson | BallsInBins | RandomAllocation)  # none stands aside for another
-    if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE):
+    leaves_out = isinstance(sampling, Shuffled) and sampling.left_over > 0
+    if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE) and not leaves_out:
         return EveryRecord()
     return sampling
 

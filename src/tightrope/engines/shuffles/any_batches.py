@@ -20,6 +20,7 @@ from tightrope.engines.shuffles.weights import (
 from tightrope.engines.shuffles.worst_difference import WorstDifference
 
 ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
+LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
 
 
 def bound_any_batches(batches: int, worst: WorstDifference, levels: int, allowed: float) -> float:
@@ -27,8 +28,9 @@ def bound_any_batches(batches: int, worst: WorstDifference, levels: int, allowed
     others = batches - 1
     above, below = worst.positive_part, worst.negative_part
     first = find_cut(lambda beta: first_excess(worst, beta) <= allowed * batches)
-    highest = 1 + find_cut(lambda over: weight_excess(worst, 1 + over) * above <= allowed)
-    lowest = 1 / (1 + find_cut(lambda under: weight_shortfall(worst, 1 / (1 + under)) * below <= allowed))
+    over = find_cut(lambda over: weight_excess(worst, 1 + over) * above <= allowed)
+    under = find_cut(lambda under: weight_shortfall(worst, 1 / (1 + under)) * below <= allowed)
+    highest, lowest = 1 + max(over, LEAST_CUT), 1 / (1 + max(under, LEAST_CUT))
     atoms = worst.spread(allowed)
     placed = np.geomspace(lowest, highest, levels)
     shares = spread_weight(worst, placed.tolist())

@@ -3,7 +3,7 @@
 Any coefficients that bound it will do, so those of a linear program on some counts are taken, a little
 larger, and then every count is checked, in boxes. Of a box one of two things is shown. With counts as high as
 they go and the drift of those that are as low the value is still below the smallest linear one. Or the value
-and its slopes at one point, and what is left beyond them, are. theorems/proofs/shuffles.md, 5.
+and its slopes at one point, and what is left beyond them, are. theorems/proofs/shuffles.md, Computing.
 """
 
 import math
@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-SLACK = 0.05  # by which coefficients are larger than those of the program
-MOST_BOXES = 150_000
+SLACKS = (0.05, 0.15, 0.4)  # by which coefficients are larger than those of the program: then boxes are fewer
+MOST_BOXES = 80_000
 MOST_ROUNDS = 20
 NEW_CUTS = 24
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
@@ -45,14 +45,19 @@ class CountsProblem:
         """
         tried = _list_counts(self.walks.count, len(shares))
         values = self._evaluate(tried)
+        slacks = iter(SLACKS)
+        slack = next(slacks)
         for _ in range(MOST_ROUNDS):
             coefficients = _solve(tried, values, shares)
             if coefficients is None:
-                return math.inf
-            coefficients *= 1 + SLACK
+                break
+            coefficients *= 1 + slack
             cuts = self._check(coefficients)
             if cuts is None:
-                return math.inf
+                slack = next(slacks, math.inf)
+                if slack == math.inf:
+                    break
+                continue
             if not len(cuts):
                 return float(coefficients @ shares) * self.walks.count * (1 + 16 * UNIT_ROUNDOFF)
             tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
@@ -85,9 +90,10 @@ class CountsProblem:
         levels = range(len(coefficients))
         high, low = boxes.fill(reversed(levels)), boxes.fill(levels)
         least = (boxes.fill(np.argsort(coefficients)) @ coefficients) * (1 - 16 * UNIT_ROUNDOFF)
-        # counts are whole numbers, exactly; products and sums of levels round by a few units
-        drift = self.growth * ((high - low) @ self.walks.levels) * (1 + 16 * UNIT_ROUNDOFF)
-        offsets = self.first + np.ceil(drift / self.walks.spacing * (1 + 4 * UNIT_ROUNDOFF))
+        # counts are whole numbers, exactly; products and sums of levels, which cancel, round by a few units
+        apart = high - low
+        moved = apart @ self.walks.levels + 16 * UNIT_ROUNDOFF * (np.abs(apart) @ self.walks.levels)
+        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
         return np.asarray(self.walks.evaluate(high, offsets) <= least)
 
     def _expand(self, boxes: "Boxes", coefficients: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:

@@ -99,8 +99,9 @@ class LargeBatches:
         others, more = self.epoch.batches - 1, (self.epoch.records - self.epoch.batch) / self.epoch.batch
         excess, apart = float(self.worst.order - 1), self._apart(weight)
         high, low = weight + apart, weight - apart
-        drift = [-more * weight, high * upper, low * (others - upper)]
-        offset = self.first + excess * math.fsum(drift) + excess * 2.0**-40 * math.fsum(map(abs, drift))
+        parts = [self.first, -excess * more * weight, excess * high * upper, excess * low * (others - upper)]
+        # products are off by a few units of themselves, also where they cancel
+        offset = math.fsum([*parts, *(2.0**-40 * abs(part) for part in parts)])
         if upper == others:
             return expect(self.atoms, (high,), (others,), offset)
         return expect(self.atoms, (high, low), (upper, others - upper), offset)

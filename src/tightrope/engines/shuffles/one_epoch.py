@@ -4,6 +4,7 @@ The least of what theorems/proofs/shuffles.md proves: that nothing is gained; wh
 1; where batches are large, theorem 2; whatever they hold, theorem 3.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -13,7 +14,7 @@ from tightrope.engines.shuffles.any_batches import bound_any_batches
 from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.worst_difference import WorstDifference
-from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction
+from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
@@ -22,7 +23,8 @@ SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell
 MOST_SEPARATION = Fraction(2)  # of opposite records: beyond, differences spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
-GUESS, CLOSE = 4, 8  # times what a spare place would give, and how far from it a guess still serves
+CLOSE = 8  # how far from what is found a guess of it still serves
+GUESS = 4  # times what a spare place would give: about what large batches give
 KEPT = 4096
 
 
@@ -36,7 +38,9 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
     worst = WorstDifference(epoch.separation, order)
     told = worst.positive_part  # no amplification
     yield told
-    if epoch.separation > MOST_SEPARATION or epoch.batches < 2:
+    has_levels = epoch.separation <= MOST_WITH_LEVELS
+    is_hidden = epoch.has_spare_place or (epoch.batches > 1 and (has_levels or epoch.batch >= SMALLEST_LARGE))
+    if epoch.separation > MOST_SEPARATION or not is_hidden:
         return
     try:
         spare = bound_spare_place(worst, Fraction(epoch.records, epoch.batch), epoch.released, told)
@@ -47,36 +51,37 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
         return
     found = told
     if epoch.batch >= SMALLEST_LARGE:
-        found = _refine(partial(bound_large_batches, epoch, worst), spare, told)
+        found = _refine(partial(bound_large_batches, epoch, worst), min(GUESS * spare, told), told)
         yield found
     is_loose = epoch.is_thorough or found > LOOSE * spare
-    if is_loose and epoch.separation <= MOST_WITH_LEVELS:
+    if is_loose and has_levels:
         yield _bound_columns(epoch, worst, spare)
 
 
 def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -> float:
     """Theorem 3: the columns of full height, and the others, which have a place less."""
-    levels = THOROUGH_LEVELS if epoch.is_thorough else LEVELS
     columns = [(epoch.batches, Fraction(epoch.batches * epoch.last, epoch.records))]
     if epoch.last < epoch.batch:  # the other columns have a place less
         columns.append((epoch.batches - 1, 1 - columns[0][1]))
     found = 0.0
     for batches, share in columns:
-        bound = partial(bound_any_batches, batches, worst, levels)
-        value = _refine(bound, spare, worst.positive_part)
+        told = worst.positive_part
+        value = _refine(partial(bound_any_batches, batches, worst, LEVELS), math.sqrt(spare * told), told)
+        if epoch.is_thorough:
+            guess = math.cbrt(spare * value * value)
+            value = _refine(partial(bound_any_batches, batches, worst, THOROUGH_LEVELS), guess, value)
         found += value * ceil_fraction(share) * (1 + 4 * UNIT_ROUNDOFF)
     return found
 
 
-def _refine(bound: Callable[[float], float], spare: float, told: float) -> float:
+def _refine(bound: Callable[[float], float], guess: float, known: float) -> float:
     """The bound where what is cut off is a small part of it: of a guess, or else of what was found so."""
-    target = min(GUESS * spare, told)
     try:
-        found = min(bound(CUT * target), told)
-        if not target / CLOSE < found < target * CLOSE:
+        found = min(known, bound(CUT * guess))
+        if not guess / CLOSE < found < guess * CLOSE:
             found = min(found, bound(CUT * found))
     except (EngineDeclines, ArithmeticError):
-        return told
+        return known
     return found
 
 
@@ -87,5 +92,6 @@ def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, 
     for _ in range(2):  # the second time what is cut off is a small part of it
         atoms = worst.spread(CUT * CUT * found)
         value = expect(atoms, (1.0,), (released,), offset)
-        found = min(found, (value + released * atoms.beyond) / float(batches) * (1 + 16 * UNIT_ROUNDOFF))
+        mean = (value + released * atoms.beyond) / float(batches) * (1 + 16 * UNIT_ROUNDOFF)
+        found = min(found, next_up(mean))  # also where it underflows
     return found

@@ -2,7 +2,7 @@
 
 The sum over the nodes of a contour is that of a wrapped lattice, and every wrapped term is positive: it is
 never below the exact value. So only rounding is charged, and the nodes that are left out.
-theorems/proofs/shuffles.md, 6.
+theorems/proofs/shuffles.md, Computing.
 """
 
 import math
@@ -28,12 +28,21 @@ LARGEST_EXPONENT = 500.0  # of a tilted mass
 NEGLIGIBLE = -32.0  # ln of terms beside the largest: charged, not computed
 MOST_REL_ERROR = 1e-3  # of a term that is kept
 TILTS = 12
+ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
 FINE = 0.15  # the lattice's step, in deviations of one difference
 ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
 MOST_OFFSET = 1 << 24  # in steps of the lattice: products with a frequency are rounded
+# A frequency is at most pi and off by 2.4 units, its product with an offset and the sum of an exponent by one
+# each, relative to themselves: 4.4 pi < 16.
 OFFSET_REL_ERROR = 16 * UNIT_ROUNDOFF * MOST_OFFSET
+# a node's rounding moves 1 / sinh^2 by at most 5 units; sinh, square, quotient and exponentials are off by
+# a few units each
 PAYOFF_REL_ERROR = 64 * UNIT_ROUNDOFF
 FARTHEST = 30.0  # how far, as an exponent, an expansion goes
+# Transforms at the tilt itself are larger: then masses e^-500 times the largest, of which neither rounding
+# nor underflow is charged, have less than e^-260 of it.
+LEAST_TOP = 1e-100
+UNDERFLOW = 2.0**-1000  # more than an exponential loses that is no normal float
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class Contour:
 
     `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them, and
     `weights` those of the payoff. `rel_errors` of terms; `left_out` is what all other nodes can have, and
-    `scale_error` how far the common factor can be off, all for `count` summands.
+    `scale_rel_error` how far the common factor can be off, all for `count` summands.
     """
 
     tilt: float
@@ -52,7 +61,7 @@ class Contour:
     weights: Complexes
     rel_errors: Floats
     left_out: float
-    scale_error: float
+    scale_rel_error: float
 
 
 class Walks:
@@ -82,7 +91,9 @@ class Walks:
         found = np.full(len(counts), math.inf)
         for block in self._share_out(counts, offsets, np.zeros(counts.shape)):
             sizes = np.abs(block.terms) @ (np.abs(block.weights) * block.rel_errors)
-            found[block.rows] = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
+            with np.errstate(invalid="ignore"):
+                sums = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
+            found[block.rows] = np.where(sums > 0, sums, math.inf)  # an infinite scale times 0 tells nothing
         return found * self.spacing
 
     def expand(self, counts: Floats, radii: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
@@ -98,8 +109,10 @@ class Walks:
             moved = radii[rows] @ np.abs(logs)
             is_near = moved.max(axis=1) <= FARTHEST
             moved = np.minimum(moved, FARTHEST)
-            # |e^x - 1 - x| <= |x|^2 e^|x| / 2; value, slopes and the rest carry the errors of terms
-            besides = np.exp(moved) * (moved**2 / 2 + (2 + moved) * block.rel_errors)
+            # |e^x - 1 - x| <= |x|^2 e^|x| / 2. The value, the slopes and the term that they stand for each
+            # carry the errors of terms. The logarithms of slopes are centred, in a few roundings.
+            centred = np.outer(radii[rows].sum(axis=1), block.log_abs_errors)
+            besides = np.exp(moved) * (moved**2 / 2 + (2 + moved) * block.rel_errors + centred) * ROUNDED_UP
             added = np.einsum("ij,ij->i", np.abs(weighted), besides) + block.left_out
             values[rows] = block.scale * weighted.sum(axis=1).real
             slopes[rows] = block.scale[:, None] * (weighted @ logs.T).real
@@ -107,13 +120,15 @@ class Walks:
         return values * self.spacing, slopes * self.spacing, remainders * self.spacing
 
     def _share_out(self, counts: Floats, offsets: Floats, radii: Floats) -> Iterator["Block"]:
-        """Each row with the contour on which its terms are smallest, similar ones together."""
-        if not np.abs(offsets).max(initial=0.0) <= MOST_OFFSET:
-            raise ArithmeticError("an offset beyond those that are charged")
+        """Each row with the contour on which its terms are smallest, similar ones together.
+
+        Rows whose offsets are beyond those that are charged are left out.
+        """
+        is_charged = np.abs(offsets) <= MOST_OFFSET
         sizes = counts @ self._tops.T + offsets[:, None] * self._tilts + self._log_weights
         best = sizes.argmin(axis=1)
         for at, contour in enumerate(self.contours):
-            rows = np.flatnonzero(best == at)
+            rows = np.flatnonzero((best == at) & is_charged)
             rows = rows[np.argsort(counts[rows] @ self.levels)]
             for block in np.array_split(rows, -(-len(rows) // ROWS_AT_ONCE)) if len(rows) else ():
                 yield _compute(contour, block, counts[block], offsets[block], radii[block], self.count)
@@ -123,7 +138,8 @@ class Walks:
 class Block:
     """Terms of some rows at the nodes that count for them; `left_out` is what the others can have.
 
-    `scale` are common factors, rounded up, and infinite where no float holds them.
+    `scale` are common factors, rounded up, and infinite where no float holds them. `log_abs_errors` are those
+    of `centred_logs`.
     """
 
     rows: NDArray[np.intp]
@@ -132,6 +148,7 @@ class Block:
     weights: Complexes
     rel_errors: Floats
     centred_logs: Complexes
+    log_abs_errors: Floats
     left_out: float
 
 
@@ -147,10 +164,12 @@ def _compute(
     log_weights = np.log(np.abs(contour.weights))
     kept = most + log_weights > NEGLIGIBLE + log_weights[0]
     kept[0] = True
-    rest = np.exp(np.minimum(most[~kept] + log_weights[~kept], FARTHEST))
+    rest = np.exp(most[~kept] + log_weights[~kept]) * (1 + contour.rel_errors[~kept])
     nodes = contour.logs[:, kept]
     with np.errstate(over="ignore"):
-        scale = np.exp(counts @ contour.tops + offsets * contour.tilt) * (1 + contour.scale_error)
+        scale = np.exp(counts @ contour.tops + offsets * contour.tilt) * (1 + contour.scale_rel_error)
+    scale += UNDERFLOW
+    largest = np.abs(nodes).max(axis=0) + float(np.abs(contour.tops).max())
     return Block(
         rows=rows,
         scale=scale,
@@ -158,6 +177,7 @@ def _compute(
         weights=contour.weights[kept],
         rel_errors=contour.rel_errors[kept],
         centred_logs=centred[:, kept],
+        log_abs_errors=2 * gamma(len(least) + 4) * largest,
         left_out=1.01 * float(rest.sum())
         + contour.left_out * math.exp(min(_spread(contour, radii), FARTHEST)),
     )
@@ -213,7 +233,7 @@ def _place(atoms: Atoms, scale: float) -> tuple[NDArray[np.int64], Floats]:
     moved = values * scale
     moved += 4 * UNIT_ROUNDOFF * np.abs(moved)
     low = np.floor(moved)
-    share = moved - low  # exactly
+    share = moved - low  # exactly, but between -1/2 and 0, where it is at least 1/2 and rounded once
     if low[-1] - low[0] > LONGEST:
         raise EngineDeclines("differences spread over too many points")
     first = int(low[0])
@@ -238,8 +258,11 @@ def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
         spectrum = np.conj(fft.rfft(np.bincount(places % size, tilted, size)))
         tops.append(float(tilted.sum()))
         ratios.append(spectrum / tops[-1])
+    if min(tops) < LEAST_TOP:
+        return None
     ratio = np.array(ratios)
-    # each tilted mass is off by its exponent's rounding and the exponential's, sums by their roundings
+    # A tilted mass is off by its exponent's rounding, the exponential's and that of their product, sums by
+    # their roundings. So are the transform and the top by which it is divided.
     longest = max(len(places) for places, _ in laws)
     masses_rel_error = UNIT_ROUNDOFF * (LARGEST_EXPONENT + 8) + ELEMENTARY_REL_ERROR + 2 * gamma(longest)
     rel_error = fft_rel_error(size) + 2 * masses_rel_error
@@ -259,13 +282,14 @@ def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
     kept[0] = True
     left_out = float(np.sum(np.abs(weights[~kept]) * np.exp(np.minimum(count * np.log(largest[~kept]), 0.0))))
     logs = np.log(ratio[:, kept])
-    # ln of a ratio, its multiple by a count and the sum: a dozen roundings of sizes that count * |ln| bounds
-    exponents = count * np.abs(logs).max(axis=0)
+    # ln of a ratio is off by a few units of itself or of 1, its multiples and their sum by a unit for each level
+    exponents = count * (np.abs(logs).max(axis=0) + 1)
     rel_errors = 1.01 * (term_rel_errors[kept] + 16 * UNIT_ROUNDOFF * exponents + OFFSET_REL_ERROR)
     rel_errors += PAYOFF_REL_ERROR + 2 * gamma(int(kept.sum()) + 8)
     log_tops = np.log(tops)
-    scale_error = 1.01 * count * rel_error + 32 * UNIT_ROUNDOFF * (count * float(np.abs(log_tops).max()) + 8)
-    scale_error += OFFSET_REL_ERROR
+    # the same of the common factor, whose offset is multiplied by the tilt
+    largest_exponent = count * (float(np.abs(log_tops).max()) + 1) + MOST_OFFSET * tilt + 8
+    scale_rel_error = math.expm1(1.01 * count * rel_error + 32 * UNIT_ROUNDOFF * largest_exponent)
     return Contour(
         tilt=tilt,
         tops=log_tops,
@@ -274,5 +298,5 @@ def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
         weights=weights[kept],
         rel_errors=rel_errors,
         left_out=1.01 * left_out,
-        scale_error=scale_error,
+        scale_rel_error=scale_rel_error,
     )

@@ -3,7 +3,7 @@
 Of a batch whose sum holds one of the records x, x' and c, let X and Y be the likelihood ratios of N(x) and
 N(x') to N(c). For order >= 1 no law of D = X - order Y is above that of D* in convex order, which is
 L - order where that is positive, 1 - order L where that is negative, and else 0, L being the mean-one
-lognormal of two opposite records: theorems/proofs/shuffles.md, 3.
+lognormal of two opposite records: theorems/proofs/shuffles.md, lemma 1 there.
 """
 
 import math
