@@ -31,7 +31,9 @@ def show_shuffled(
     if form.brief:
         print_brief(map(safe_number, found))
         return
-    said = f"{tell('epsilon', 'delta', deltas, found)}: {assumed_in_words([asked.stated_sampling], relation)}."
+    said = (
+        f"{tell('epsilon', 'delta', deltas, found)}: {assumed_in_words([asked.stated_sampling], relation)}."
+    )
     poisson, if_poisson = _draw_instead(asked, relation, deltas, by, Poisson)
     _, if_bins = _draw_instead(asked, relation, deltas, by, BallsInBins)
     if form.json:

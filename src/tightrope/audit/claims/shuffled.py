@@ -4,15 +4,16 @@ from dataclasses import replace
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.drawn import DrawnClaim
+from tightrope.audit.claims.epochs import may_tell_more
 from tightrope.audit.claims.prove import prove_claim
+from tightrope.audit.claims.reach import ReachedEpsilon, reach_shuffle
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.errors import NoTheorem
 from tightrope.numerics import check
-from tightrope.pairs.allocation import MOST_SEPARATION
-from tightrope.setting.mechanism import Gaussian, Mechanism
+from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
-from tightrope.setting.run import Run, Step
+from tightrope.setting.run import Step
 from tightrope.setting.sampling import Shuffled
 from tightrope.setting.training import Training, check_plan, count_steps
 from tightrope.theorems.other_batchings import ALLOCATION_AT_HALF_NOISE, LARGEST_SUM
@@ -57,15 +58,22 @@ def epsilon_if_shuffled(
     run = Step(step.mechanism, shuffle(plan)) * count_shuffled_steps(plan)
     asked = check.open_probability(delta=delta)
     neighbours, certifies = as_relation(relation), check_certified(by)
+    claim = DrawnClaim(
+        run=run,
+        finding=declare_shuffle(plan),
+        delta=asked,
+        relation=neighbours,
+        by=certifies,
+        epochs=-(-run.steps // shuffle(plan).batches),
+        planned=True,
+    )
     try:
         found = certifies.curve(run, neighbours).epsilon(asked)
     except NoTheorem:
-        return _bound_unamplified(plan, run, asked, neighbours, certifies)
-    if neighbours is not SUBSTITUTE or not _softens(step):
+        return _bound_unamplified(claim)
+    if neighbours is not SUBSTITUTE or not may_tell_more(shuffle(plan), claim.largest_noise):
         return found
-    largest = _bound_unamplified(plan, run, asked, neighbours, certifies)
-    # with so little noise the sampling's own lower end is that of more noise
-    return largest if largest.lower > found.lower and largest.upper <= found.upper else found
+    return _raise_lower_end(found, reach_shuffle(claim), certifies.accuracy)
 
 
 def shuffle(plan: Training) -> Shuffled:
@@ -80,24 +88,23 @@ def shuffle(plan: Training) -> Shuffled:
     return Shuffled.cut(records=plan.records, batch=plan.batch)
 
 
-def _softens(step: Step) -> bool:
-    return isinstance(step.mechanism, Gaussian) and step.mechanism.exact_noise_multiplier * MOST_SEPARATION < 2
+def _raise_lower_end(found: Bracket, reached: ReachedEpsilon, accuracy: float) -> Bracket:
+    """The bracket with the lower end that fixed datasets reach, where that is larger."""
+    if not found.lower < reached.epsilon <= found.upper:
+        return found
+    raised = replace(found, lower=reached.epsilon)
+    decision, gap = found.decided_by, found.gap
+    if decision is not None:
+        decision = replace(decision, reached_by=REACHED_BY[reached.because[0]])
+    if gap is not None:
+        apart = raised.relative_width
+        gap = replace(gap, relative_width=apart) if apart > accuracy else None
+    return replace(raised, decided_by=decision, gap=gap)
 
 
-def _bound_unamplified(
-    plan: Training, run: Run, delta: float, relation: Relation, by: Certified
-) -> Bracket:
+def _bound_unamplified(claim: DrawnClaim) -> Bracket:
     """What is proved if nothing is gained by the shuffle."""
-    claim = DrawnClaim(
-        run=run,
-        finding=declare_shuffle(plan),
-        delta=delta,
-        relation=relation,
-        by=by,
-        epochs=-(-run.steps // shuffle(plan).batches),
-        planned=True,
-    )
-    bound = prove_claim(claim)
+    bound, by = prove_claim(claim), claim.by
     below = [theorem for theorem in bound.because if theorem in REACHED_BY]
     because = tuple(theorem for theorem in bound.because if theorem not in REACHED_BY)
     apart = bound.epsilon.relative_width
