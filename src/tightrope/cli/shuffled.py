@@ -125,9 +125,8 @@ def _tell_way_out(poisson: Run, if_poisson: Sequence[Bracket], if_bins: Sequence
     """What the same epochs cost if batches are drawn as other theorems want them."""
     told = []
     if if_poisson:
-        told.append(
-            f"drawn by Poisson sampling, in {write_steps(poisson.steps)}, they cost at most {_uppers(if_poisson)}"
-        )
+        drawn = f"drawn by Poisson sampling, in {write_steps(poisson.steps)}"
+        told.append(f"{drawn}, they cost at most {_uppers(if_poisson)}")
     if if_bins:
         told.append(f"with balls in bins, as many batches as now, at most {_uppers(if_bins)}")
     said = "; ".join(told)

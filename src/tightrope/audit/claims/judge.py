@@ -238,6 +238,8 @@ def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     found = finding.sampling if (finding.copies or 1) == 1 else None
     if isinstance(claimed, Shuffled):
         # a recording may begin within an epoch, and does not tell how a neighbour would be cut
+        if isinstance(found, Shuffled):
+            return is_cut_alike(claimed, found)
         cut = None if finding.how is How.WATCHED else finding.shuffled
         is_one_slot = relation is SUBSTITUTE or finding.removal_changes_one_slot
         return cut is not None and is_one_slot and is_cut_alike(claimed, cut)
