@@ -21,7 +21,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve, UpperBound
 from tightrope.curve.simulated_curve import Estimate, SimulatedCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
+from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough, StopWork
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align, write_number
 from tightrope.setting.relation import Relation, as_relation
@@ -50,7 +50,7 @@ class ComparisonRow:
     by: AnyAccountant
     theorem: str
     epsilons: tuple[Answer, ...]
-    refusal: NotPreciseEnough | None = None
+    refusal: NotPreciseEnough | NoTheorem | None = None
 
     @property
     def name(self) -> str:
@@ -159,7 +159,11 @@ def compare(
                 _refuse_few_draws(accountant)
             curves[accountant] = privacy_curve(run, relation=relation, by=accountant, progress=progress)
             rows.extend(_rows(accountant, curves[accountant], deltas))
-        except NotPreciseEnough as refusal:  # where there is no theorem, no accountant has an answer
+        except NotPreciseEnough as refusal:
+            rows.append(ComparisonRow(accountant, "", (), refusal))
+        except NoTheorem as refusal:
+            if not curves:  # then no accountant has an answer
+                raise
             rows.append(ComparisonRow(accountant, "", (), refusal))
     return Comparison(f"{run!r} under {relation.name}", deltas, tuple(rows), curves)
 

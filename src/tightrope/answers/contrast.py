@@ -35,6 +35,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -49,6 +50,7 @@ _SAMPLED: dict[type[Sampling], str] = {
     TruncatedPoisson: "batches are Poisson sampled and capped",
     BallsInBins: "each record takes one batch of each pass",
     RandomAllocation: "each record takes several batches of each pass",
+    Shuffled: "batches are cut from a fresh shuffle of each epoch",
 }
 _NOTE = (
     "Certified upper ends of epsilon, rounded up (and how many times the claimed one); "

@@ -20,7 +20,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.given import exactly
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import BallsInBins, Poisson, RandomAllocation
+from tightrope.setting.sampling import BallsInBins, EveryRecord, Poisson, RandomAllocation, Shuffled
 from tightrope.theorems.lookup import analyse
 
 NOTHING = Run()
@@ -160,15 +160,20 @@ class Target:
 
 
 def _without_passes(run: Run) -> Run:
-    """The run with steps of the same rate in place of passes, whose pairs take as long as an answer."""
-    return Run(
-        tuple(
-            (Step(step.mechanism, Poisson(rate=step.sampling.exact_rate)), times)
-            if isinstance(step.sampling, BallsInBins | RandomAllocation)
-            else (step, times)
-            for step, times in run
-        )
-    )
+    """The run with steps of the same rate in place of passes, whose pairs take as long as an answer.
+
+    Shuffled batches hide less than that: an epoch is one full batch here.
+    """
+    return Run(tuple(_without_pass(step, times) for step, times in run))
+
+
+def _without_pass(step: Step, times: int) -> tuple[Step, int]:
+    sampling = step.sampling
+    if isinstance(sampling, Shuffled):
+        return Step(step.mechanism, EveryRecord()), -(-times // sampling.batches)
+    if isinstance(sampling, BallsInBins | RandomAllocation):
+        return Step(step.mechanism, Poisson(rate=sampling.exact_rate)), times
+    return step, times
 
 
 def _is_within(found: Bracket, most: float) -> bool:

@@ -148,6 +148,28 @@ class Finding:
     tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def shuffled(self) -> Shuffled | None:
+        """The epochs of a shuffle as a sampling, where each is known to be cut so and from a new order.
+
+        >>> known = {"records": 100, "batch": 30, "epoch": 4, "full": 3, "reshuffles": True}
+        >>> Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="Shuffled.", **known).shuffled
+        Shuffled(batches=4, batch=30, last=10, left_over=0)
+        """
+        records, batch, batches, full = self.records, self.batch, self.epoch, self.full
+        is_fresh = self.scheme is Scheme.SHUFFLE and self.reshuffles is True
+        if not (is_fresh and records and batch and batches and full is not None):
+            return None
+        last = min(records - (batches - 1) * batch, batch)
+        if self.times != 1 or (self.copies or 1) > 1 or last < 1:
+            return None
+        if not batches - 1 <= full <= min(batches, records // batch):
+            return None  # nor has any dataset numbers beyond, which can only have been declared
+        left_over = max(records - batches * batch, 0)
+        if left_over and full < batches and self.how is How.INSPECTED:
+            return None  # a smaller last batch beside records in none
+        return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)
+
     def __str__(self) -> str:
         notes = (f"Note: {note}" for note in self.notes)
         return "\n  ".join([self.sentence, *map(str, self.tests), *notes])

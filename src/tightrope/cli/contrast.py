@@ -10,17 +10,18 @@ from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
 from tightrope.cli.long_work import LongWork, long_work
 from tightrope.cli.refusals import WORDS
+from tightrope.cli.samplings import name_kind
 from tightrope.cli.sentences import short
-from tightrope.cli.shuffled import SHUFFLED, contrast_shuffle
+from tightrope.cli.shuffled import contrast_shuffle
 from tightrope.cli.terminal import Page
 from tightrope.numerics.text import write_number
 from tightrope.report.words import spell
 from tightrope.setting.relation import ADD, ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, as_relation
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, EveryRecord
+from tightrope.setting.sampling import EveryRecord, Shuffled
 from tightrope.theorems.evidence import Evidence
 
 ClaimedSampling = Annotated[
-    opt.SamplingName | None,
+    opt.AnySampling | None,
     opt.about("The sampling to compare with; by default that of --sampling.", opt.ANSWER),
 ]
 ClaimedRelation = Annotated[opt.RelationName, opt.about("The relation to compare with.", opt.ANSWER)]
@@ -36,8 +37,8 @@ def contrast(
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
-    run = question.run  # refuses what is no sampling
-    claimed = SAMPLING_SPELLINGS[claimed_sampling or question.sampling], as_relation(claimed_relation)
+    run = question.run
+    claimed = name_kind(claimed_sampling or question.sampling), as_relation(claimed_relation)
     by = question.certified(effort)
     with long_work() as work:
         asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
@@ -163,9 +164,9 @@ def _uppers(row: contrasting.ContrastRow, order: Sequence[int]) -> list[str]:
     if row.refusal is not None:
         return ["refused"] * len(order)
     uppers = [short(row.epsilons[i].upper, up=True) for i in order]
-    if row.sampling is not SHUFFLED:
+    if row.sampling is not Shuffled:
         return uppers
-    lowers = (short(row.epsilons[i].lower, up=False) for i in order)  # far below: no theorem amplifies
+    lowers = (short(row.epsilons[i].lower, up=False) for i in order)  # perhaps far below
     return [f"{upper} (at least {lower})" for upper, lower in zip(uppers, lowers, strict=True)]
 
 

@@ -102,12 +102,13 @@ def epsilon(
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
-    if question.sampling == opt.SHUFFLE:
+    by = who.by(question.accuracy)
+    if question.sampling in opt.SHUFFLES and isinstance(by, Certified):
         from tightrope.cli.shuffled import show_shuffled
 
-        show_shuffled(question, as_relation(relation), delta, who, form=form)
+        show_shuffled(question, as_relation(relation), delta, by, form=form)
         return
-    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    asked = CurveQuestion(question, as_relation(relation), by)
     _answer(asked, "epsilon", delta, form=form)
 
 

@@ -15,7 +15,7 @@ from tightrope.accountants.names import find_accountant
 from tightrope.cli.numbers import read_exactly, read_number, read_numbers, read_points, read_whole
 from tightrope.cli.refusals import Misused
 from tightrope.cli.samplings import RATED_IN_RECORDS, read_sampling
-from tightrope.cli.samplings import SHUFFLE as SHUFFLE
+from tightrope.cli.samplings import SHUFFLES as SHUFFLES
 from tightrope.cli.samplings import refuse as refuse
 from tightrope.cli.samplings import require as require
 from tightrope.engines.draws.tilts import Drawing
@@ -69,7 +69,7 @@ SamplingName = Literal[
     "truncated-poisson",
     "every-record",
 ]
-AnySampling = Literal[SamplingName, "shuffle"]
+AnySampling = Literal[SamplingName, "shuffle", "shuffled"]
 RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
 WhichRelation = Annotated[
     RelationName, about("Which datasets count as neighbours. There is no default.", QUESTION, "--relation")
@@ -138,15 +138,19 @@ class SamplingOptions:
         about("For poisson, in place of records and batch: the probability that a record joins."),
     ] = None
     batches: Annotated[
-        MaybeWhole, about("For balls-in-bins, in place of records and batch: the batches of one pass.")
+        MaybeWhole,
+        about("For balls-in-bins and shuffle, in place of records and batch: the batches of one pass."),
     ] = None
+    drop_last: Annotated[
+        bool, flag("For shuffle: leave out the records of a smaller last batch.", QUESTION, "--drop-last")
+    ] = False
     chosen: Annotated[MaybeWhole, about("For random-allocation: how many of them a record takes.")] = None
     at_most: Annotated[MaybeWhole, about("For truncated-poisson: records that a batch keeps.")] = None
 
     @property
     def stated_sampling(self) -> Sampling:
         """The sampling, given exactly its own options."""
-        names = ("records", "batch", "rate", "batches", "chosen", "at_most")
+        names = ("records", "batch", "rate", "batches", "chosen", "at_most", "drop_last")
         return read_sampling(self.sampling, {name: getattr(self, name) for name in names})
 
     @property

@@ -6,11 +6,13 @@ from typing import Any, TypeVar
 
 from tightrope.cli.refusals import Misused
 from tightrope.setting.sampling import (
+    SAMPLING_SPELLINGS,
     BallsInBins,
     EveryRecord,
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -18,13 +20,8 @@ from tightrope.setting.sampling import (
 T = TypeVar("T")
 Options = Mapping[str, Any]  # the value of each option, None where it was not typed
 
-SHUFFLE = "shuffle"
+SHUFFLES = ("shuffle", "shuffled")  # as people call it, and as it is printed
 RATED_IN_RECORDS = ("poisson", "truncated-poisson", "balls-in-bins")
-NOT_SHUFFLED = (
-    "--sampling shuffle: no step of a shuffle is drawn by itself, so this question has no certified answer. "
-    "tightrope epsilon --sampling shuffle prints the bounds that are proved; to be accounted tightly, draw "
-    "batches by poisson or balls-in-bins, as docs/training.md shows, and ask with that --sampling"
-)
 _DRAWN_SINGLY = (
     "draws each batch by itself: say how long the training is by --steps or --epochs, and how large a batch "
     "is by --batch, or choose --sampling balls-in-bins"
@@ -36,8 +33,6 @@ _EXAMPLE = "for example --records 60000 --batch 256"
 def read_sampling(sampling: str, given: Options) -> Sampling:
     """The sampling of this name, or a refusal that names the option."""
     of = f"--sampling {sampling}"
-    if sampling == SHUFFLE:
-        raise Misused(NOT_SHUFFLED)
     _refuse_those_of_others(sampling, of, given)
     match sampling:
         case "without-replacement":
@@ -57,12 +52,43 @@ def read_sampling(sampling: str, given: Options) -> Sampling:
             refuse(of, "is stated by --batches and --chosen: leave it out", batch=given["batch"])
             chosen = require(of, "for example --batches 1000 --chosen 5", chosen=given["chosen"])
             return RandomAllocation(batches=_read_batches(of, given), chosen=chosen)
+        case "shuffle" | "shuffled":
+            return _read_shuffle(of, given)
     return EveryRecord()
+
+
+def name_kind(sampling: str) -> type[Sampling]:
+    """The kind of sampling that the command line calls so.
+
+    >>> name_kind("shuffle").__name__
+    'Shuffled'
+    """
+    return Shuffled if sampling in SHUFFLES else SAMPLING_SPELLINGS[sampling]
+
+
+def _read_shuffle(of: str, given: Options) -> Shuffled:
+    """So many batches in an epoch, or as many as batches of this size are cut from so many records."""
+    drops = bool(given["drop_last"])
+    if given["batches"] is not None:
+        advice = "has as many batches as --batches says: leave out one of them"
+        refuse(of, advice, records=given["records"])
+        refuse(of, advice, drop_last=True if drops else None)
+        return Shuffled(batches=given["batches"], batch=given["batch"])
+    batch, records = _read_batch(of, given)
+    if batch > records:
+        raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
+    if drops and not records % batch:
+        raise Misused(
+            f"--drop-last drops nothing: {records} records are {records // batch} whole batches of {batch}. "
+            "Leave it out where records are exchanged; with a record fewer a whole batch would be missing, "
+            "and no theorem compares such neighbours"
+        )
+    return Shuffled.cut(records=records, batch=batch, drop_last=drops)
 
 
 def _refuse_those_of_others(sampling: str, of: str, given: Options) -> None:
     """Refuse options that only another sampling takes."""
-    allocates = sampling in ("balls-in-bins", "random-allocation")
+    allocates = sampling in ("balls-in-bins", "random-allocation", *SHUFFLES)
     if not allocates:
         refuse(of, _DRAWN_SINGLY, batches=given["batches"])
     if sampling != "random-allocation":
@@ -71,6 +97,11 @@ def _refuse_those_of_others(sampling: str, of: str, given: Options) -> None:
     if sampling != "truncated-poisson":
         advice = "has no such cap: leave it out, or choose --sampling truncated-poisson"
         refuse(of, advice, at_most=given["at_most"])
+    if sampling not in SHUFFLES:
+        drops = True if given["drop_last"] else None
+        refuse(of, "cuts no last batch: leave it out, or choose --sampling shuffle", drop_last=drops)
+    else:
+        refuse(of, "cuts batches of one size: use --records and --batch", rate=given["rate"])
     if allocates:
         refuse(of, "lets records choose among batches: use --batches", rate=given["rate"])
     if sampling == "without-replacement":
@@ -130,8 +161,8 @@ def refuse(of: str, remedy: str, **options: object) -> None:
     """Refuse options that must not be there."""
     for name, value in options.items():
         if value is not None:
-            text = f"{value:.12g}" if isinstance(value, float) else f"{value}"
-            raise Misused(f"--{_kebab(name)} {text} contradicts {of}, which {remedy}")
+            text = f" {value:.12g}" if isinstance(value, float) else "" if value is True else f" {value}"
+            raise Misused(f"--{_kebab(name)}{text} contradicts {of}, which {remedy}")
 
 
 def _kebab(name: str) -> str:

@@ -96,7 +96,6 @@ _SAMPLINGS = {
     "truncated": "truncated-poisson",
     "poisson-truncated": "truncated-poisson",
     "capped-poisson": "truncated-poisson",
-    "shuffled": "shuffle",
     "shuffling": "shuffle",
     "full": "every-record",
     "full-batch": "every-record",
@@ -308,8 +307,10 @@ def _find_missing_numbers(sampling: str, given: Mapping[str, str]) -> list[str]:
     """What a sampling is stated by: the rate or the batches, or records and the batch that make them."""
     in_batches = "--batch" in given
     match sampling:
-        case "without-replacement" | "shuffle":
+        case "without-replacement":
             return ["--records", "--batch"]
+        case "shuffle" | "shuffled":
+            return [] if "--batches" in given else ["--records", "--batch"]
         case "poisson":
             in_records = (in_batches or "--records" in given) and "--rate" not in given
             return ["--records", "--batch"] if in_records else ["--rate"]

@@ -5,10 +5,12 @@ from functools import singledispatch
 
 from scipy import special
 
+from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 LARGEST_MU = 1e6  # beyond, the limit says nothing that a float could hold
 
@@ -50,6 +52,15 @@ def _allocation_share(pair: Allocation) -> float:
     if pair.step.gaussian_separation is not None:
         square = math.expm1(min(pair.step.gaussian_separation**2, 700.0))
     return square * pair.released / pair.batches**2
+
+
+@_share.register
+def _shuffled_share(pair: ShuffledEpoch) -> float:
+    """Nobody knows the worst law of an epoch, so that it has no variance."""
+    raise NoTheorem(
+        "shuffled batches with an exchanged record have no known limit",
+        "Ask {Certified}, which bounds them from above and from below.",
+    )
 
 
 @_share.register

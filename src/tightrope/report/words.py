@@ -96,7 +96,10 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
             last = f" (the last has {sampling.last})" if sampling.last != sampling.batch else ""
             rest = f", {sampling.left_over} records in none of them" * bool(sampling.left_over)
             cut = f"{sampling.batches} batches{size}{last}{rest}"
-            return f"in each epoch all records are shuffled and cut into {cut}"
+            counted = "; under add and remove the larger neighbour is counted, both have as many batches"
+            counted += ", and no sum is divided by the size of a smaller last batch"
+            shuffled = f"in each epoch all records are shuffled and cut into {cut}"
+            return f"{shuffled}{counted * (relation is not SUBSTITUTE)}"
     assert_never(sampling)
 
 

@@ -14,11 +14,12 @@ from tightrope.setting.sampling import (
     BallsInBins,
     Poisson,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
 from tightrope.setting.tables import Table, place_refusals
-from tightrope.setting.training import SHUFFLES, Training, as_sampling_kind, as_typed, count_steps
+from tightrope.setting.training import SHUFFLES, Training, as_typed, count_steps
 
 _EXAMPLES = {
     "noise_multiplier": "0.8",
@@ -32,12 +33,14 @@ _EXAMPLES = {
     "at_most": "80",
     "batches": "1000",
     "chosen": "5",
+    "last": "20",
+    "left_over": "10",
     "steps": "10000",
     "epochs": "10",
 }
 _SHORT = {"noise": "noise_multiplier", "truth": "truth_probability"}  # as the command line says it
 _OWN_NAMES = {"records": "population"}
-_IN_RECORDS = (Poisson, WithoutReplacement, BallsInBins)  # which records and batch say all about
+_IN_RECORDS = (Poisson, WithoutReplacement, BallsInBins, Shuffled)  # which records and batch say all about
 PART_KEYS = ("mechanism", "sampling", *_EXAMPLES, *_SHORT)
 
 
@@ -64,9 +67,6 @@ def part_of(table: Table) -> Run:
     table.keep_to(PART_KEYS)
     table = _spell_out(table)
     mechanism = table.choice("mechanism", MECHANISM_SPELLINGS)
-    with place_refusals(table.where):
-        if table.entries.get("sampling") in SHUFFLES:
-            as_sampling_kind(table.entries["sampling"])  # says why that is no sampling
     sampling = table.choice("sampling", SAMPLING_SPELLINGS)
     takes = {
         f"mechanism {spell(mechanism)}": given_names(mechanism),
@@ -93,6 +93,8 @@ def sampling_keys(sampling: type[Sampling], stated: Collection[str]) -> tuple[st
     ('rate', 'at_most', 'records')
     """
     own = given_names(sampling)
+    if sampling is Shuffled:
+        return _shuffled_keys(stated)
     in_records = "records" in stated or ("batch" in stated and "batch" not in own)
     if sampling is TruncatedPoisson:
         if in_records and "rate" not in stated:
@@ -101,6 +103,13 @@ def sampling_keys(sampling: type[Sampling], stated: Collection[str]) -> tuple[st
     if not in_records or sampling not in _IN_RECORDS or {"rate", "batches"} & {*own} & {*stated}:
         return own
     return "records", "batch"
+
+
+def _shuffled_keys(stated: Collection[str]) -> tuple[str, ...]:
+    """Records and batch, or the batches and what else is stated about them."""
+    if "batches" not in stated and ("records" in stated or "batch" in stated):
+        return "records", "batch"
+    return "batches", *(key for key in ("batch", "last", "left_over") if key in stated)
 
 
 def length_key(stated: Collection[str]) -> str:
@@ -117,6 +126,8 @@ def _spell_out(table: Table) -> Table:
             raise UnusableFile(f"{table.where}{short}", problem, "Leave out one of them.")
         if short in entries:
             entries[name] = entries.pop(short)
+    if entries.get("sampling") in SHUFFLES:
+        entries["sampling"] = Shuffled.spelling
     return Table(entries, table.where)
 
 

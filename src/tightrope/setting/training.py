@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tightrope.errors import InvalidSetting, NoTheorem
+from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.run import MOST_STEPS, Run, Step
@@ -22,16 +22,18 @@ from tightrope.setting.sampling import (
     WithoutReplacement,
 )
 
-SHUFFLES = ("shuffle", "shuffled", "shuffling")
+SHUFFLES = ("shuffle", "shuffling")  # as people call it, besides the printed name
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Training:
     """`epochs` passes over `records` records in batches of `batch`, or about so many where sizes vary.
 
-    `sampling` says how batches are drawn: `Poisson`, `WithoutReplacement`, `BallsInBins` or `EveryRecord`, or
-    the printed name of one. It then holds the sampling itself, whose rate batch / records is exact; bins are
-    records / batch, rounded up. `steps` is epochs / rate, rounded up. For full batches leave out `batch`.
+    `sampling` says how batches are drawn: `Poisson`, `WithoutReplacement`, `BallsInBins`, `Shuffled` or
+    `EveryRecord`, or the printed name of one. It then holds the sampling itself, whose rate batch / records
+    is exact; bins and shuffled batches are records / batch, rounded up. A shuffle whose last batch is dropped
+    is passed itself: `Shuffled.cut(records=, batch=, drop_last=True)`. `steps` is epochs / rate, rounded up.
+    For full batches leave out `batch`.
 
     >>> plan = Training(records=60_000, batch=256, epochs=30, sampling=Poisson)
     >>> plan.sampling, plan.steps
@@ -118,7 +120,8 @@ class Training:
         epochs = int(exact) if exact.denominator == 1 else self.epochs
         batch = "" if isinstance(self.sampling, EveryRecord) else f"batch={self.batch}, "
         kind = type(self.sampling).__name__
-        if isinstance(self.sampling, TruncatedPoisson):  # whose cap does not follow from the rest
+        dropped = isinstance(self.sampling, Shuffled) and self.sampling.left_over
+        if isinstance(self.sampling, TruncatedPoisson) or dropped:  # what does not follow from the rest
             kind = repr(self.sampling)
         return f"Training(records={self.records}, {batch}epochs={epochs!r}, sampling={kind})"
 
@@ -134,12 +137,7 @@ def check_plan(plan: object) -> Training:
 def as_sampling_kind(value: object) -> type[Sampling]:
     """The kind of a sampling that was given itself, as a class or by its printed name."""
     if value in SHUFFLES:
-        raise NoTheorem(
-            "no step of a shuffle is drawn by itself, so none has a worst pair that could be composed; "
-            "accounted as Poisson sampling, its epsilon may be far too small",
-            "Choose {Poisson}, and draw so: docs/training.md has samplers. {epsilon_if_shuffled} tells what "
-            "is proved if the batches of a plan are shuffled instead.",
-        )
+        return Shuffled
     for spelling, kind in SAMPLING_SPELLINGS.items():
         if value is kind or isinstance(value, kind) or value in (spelling, kind.__name__):
             return kind
@@ -156,6 +154,9 @@ def _draw_batches(kind: type[Sampling], given: Any, *, batch: int, records: int)
         return WithoutReplacement(batch=batch, population=records)
     if kind is BallsInBins:
         return BallsInBins(batches=math.ceil(Fraction(records, batch)))
+    if kind is Shuffled:
+        dropped = Shuffled.cut(records=records, batch=batch, drop_last=True)
+        return dropped if given == dropped else Shuffled.cut(records=records, batch=batch)
     if isinstance(given, TruncatedPoisson):
         return TruncatedPoisson(rate=Fraction(batch, records), at_most=given.at_most, population=records)
     if kind in (TruncatedPoisson, RandomAllocation):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tightrope.audit.finding import Scheme
 from tightrope.errors import InvalidSetting, UnusableFile
 from tightrope.numerics.text import write_number
-from tightrope.setting.sampling import SAMPLING_SPELLINGS, BallsInBins
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, BallsInBins, Shuffled
 from tightrope.statements.model import Dataset, Implemented
 
 CLOSE = Fraction(1, 10**4)  # relative: a number that was rounded to a few digits, or up to a grid of floats
@@ -318,6 +318,8 @@ def _check_sampling_kind(implemented: Implemented) -> Iterator[InvalidSetting]:
     scheme, sampling = str(implemented.scheme), implemented.sampling
     kind, expected = sampling.kind if sampling else None, scheme.replace("_", "-")
     is_accounted = expected in SAMPLING_SPELLINGS and (implemented.copies or 1) == 1
+    if scheme == Scheme.SHUFFLE.name.lower() and kind in (None, Shuffled.spelling):
+        return  # what loaders do is bounded; what is declared to be as accounted is accounted
     if kind is None and expected == BallsInBins.spelling:
         return  # bins that stay, and those of earlier files, are bounded and not accounted
     if kind != (expected if is_accounted else None):

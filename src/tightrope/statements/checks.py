@@ -25,6 +25,7 @@ from tightrope.statements.model import (
     Implemented,
     PoissonBatches,
     SeveralBins,
+    ShuffledBatches,
     StatedSampling,
     Statement,
     Steps,
@@ -124,6 +125,13 @@ def _check_sampling(
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
+        case ShuffledBatches() if sampling.batch is not None:
+            if batch and sampling.batch != batch:
+                yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
+            last = sampling.batch if sampling.last is None else sampling.last
+            cut = (sampling.batches - 1) * sampling.batch + last + sampling.left_over
+            if records and cut != records:
+                yield _clash(f"{where}: records of all batches", cut, "dataset.records", records)
         case AllRecords() if records and batch and batch != records:
             yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
 
@@ -157,7 +165,7 @@ def _find_rate(sampling: StatedSampling) -> Fraction | None:
     match sampling:
         case PoissonBatches() | CappedPoissonBatches():
             return Fraction(read_exactly(sampling.rate))
-        case Bins():
+        case Bins() | ShuffledBatches():
             return Fraction(1, sampling.batches)
         case SeveralBins():
             return Fraction(sampling.chosen, sampling.batches)

@@ -10,7 +10,7 @@ from tightrope import __version__
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
 from tightrope.audit.claims.judge import Audit, audit
-from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.finding import Finding, How, Scheme, scheme_of
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import round_up
 from tightrope.errors import Described, InvalidSetting
@@ -55,7 +55,7 @@ def declare_as_accounted(run: Run | Step) -> Finding:
         must = f"be stated for a run of {len(samplings)} samplings"
         raise InvalidSetting("implemented", None, must, "State each phase by itself.")
     (sampling,) = samplings
-    return declare(Scheme[spell(type(sampling)).replace("-", "_").upper()], sampling)
+    return declare(scheme_of(sampling), sampling)
 
 
 def state_run(

@@ -149,9 +149,25 @@ class SeveralBins(ClosedTable):
     chosen: Count
 
 
+class ShuffledBatches(ClosedTable):
+    """In each epoch all records are shuffled and cut into batches."""
+
+    kind: Literal["shuffled"]
+    batches: Count
+    batch: Count | None = None
+    last: Count | None = None
+    left_over: Annotated[int, Field(ge=0)] = 0
+
+
 StatedMechanism = GaussianNoise | LaplaceNoise | TrueOrFalse | FiniteOutputs
 StatedSampling = (
-    AllRecords | PoissonBatches | BatchesWithoutReplacement | CappedPoissonBatches | Bins | SeveralBins
+    AllRecords
+    | PoissonBatches
+    | BatchesWithoutReplacement
+    | CappedPoissonBatches
+    | Bins
+    | SeveralBins
+    | ShuffledBatches
 )
 
 

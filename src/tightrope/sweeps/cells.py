@@ -10,7 +10,7 @@ from tightrope.setting.given import given_names
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.parts import length_key, sampling_keys
 from tightrope.setting.relation import RELATION_SPELLINGS
-from tightrope.setting.sampling import SAMPLING_SPELLINGS
+from tightrope.setting.sampling import SAMPLING_SPELLINGS, Shuffled
 
 Plain = str | int | float | None
 Cell = Mapping[str, Plain]  # a value or None for every key, in the order of CELL_KEYS
@@ -54,9 +54,9 @@ def find_needed_keys(cell: Cell, stated: Collection[str] = ()) -> dict[str, str]
     ask, mechanism, sampling = (str(cell[key]) for key in ("ask", "mechanism", "sampling"))
     needed = {"relation": "every question"}
     needed |= dict.fromkeys(given_names(CHOICES["mechanism"][mechanism]), f"mechanism {mechanism}")
-    needed |= dict.fromkeys(
-        sampling_keys(CHOICES["sampling"][sampling], _without_batch(stated)), f"sampling {sampling}"
-    )
+    kind = CHOICES["sampling"][sampling]
+    about_batches = stated if kind is Shuffled and "batches" in stated else _without_batch(stated)
+    needed |= dict.fromkeys(sampling_keys(kind, about_batches), f"sampling {sampling}")
     length = "steps" if ask == "steps" else length_key(stated)
     needed |= {length: f"ask {ask}", **dict.fromkeys(ASKS[ask], f"ask {ask}")}
     asked_for = {"noise": "noise_multiplier", "steps": "steps"}.get(ask)

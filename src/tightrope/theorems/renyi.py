@@ -11,7 +11,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import BallsInBins, RandomAllocation, Shuffled
 from tightrope.theorems.composition import (
     ANY_NOISE_EXCHANGED,
     CONVERSION,
@@ -49,6 +49,11 @@ def analyse_renyi(run: Run, relation: Relation) -> tuple[RenyiAnalysis, ...]:
     if any(isinstance(step.sampling, BallsInBins | RandomAllocation) for step, _ in run):
         raise NoTheorem(
             "Rényi divergences of passes in which records choose their batches are not bounded here",
+            "Ask {Certified}, which knows the curve itself, from above and from below.",
+        )
+    if any(isinstance(step.sampling, Shuffled) for step, _ in run):
+        raise NoTheorem(
+            "Rényi divergences of shuffled batches are not bounded here",
             "Ask {Certified}, which knows the curve itself, from above and from below.",
         )
     return tuple(_cover(run, relation, analysis) for analysis in analyse(run, relation, QUICK))

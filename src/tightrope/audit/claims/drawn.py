@@ -63,6 +63,16 @@ class DrawnClaim:
         return whole if self.finding.reshuffles else min(whole, 1)
 
     @property
+    def steps_begun(self) -> int:
+        """The steps of all epochs of which the run may hold a part; of one that was only begun, its own."""
+        return self.run.steps if self._is_in_order else self.visits * self._epoch
+
+    @property
+    def steps_held(self) -> int:
+        """The steps of epochs that the run surely holds from their first batch on, each in a new order."""
+        return self.whole_epochs * self._epoch + self.rest
+
+    @property
     def rest(self) -> int:
         """How many batches it surely holds of one more epoch, from the first on and in a new order."""
         epoch, steps = self._epoch, self.run.steps
@@ -90,9 +100,14 @@ class DrawnClaim:
     @property
     def largest_noise(self) -> Fraction:
         """0 where there is no noise, or not only Gaussian noise: then nothing is known from below."""
+        return max(self.noises, default=Fraction(0))
+
+    @property
+    def noises(self) -> list[Fraction]:
+        """The noise of every kind of step; none where it is not Gaussian."""
         mechanisms = [step.mechanism for step, _ in self.run]
         noises = [each.exact_noise_multiplier for each in mechanisms if isinstance(each, Gaussian)]
-        return max(noises) if len(noises) == len(mechanisms) > 0 else Fraction(0)
+        return noises if len(noises) == len(mechanisms) else []
 
     def bound(self, run: Run) -> Bracket:
         """epsilon of a run that bounds this one."""

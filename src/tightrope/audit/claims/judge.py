@@ -13,6 +13,7 @@ from tightrope.audit.claims.counted import (
     tell_condition,
     tell_counts,
 )
+from tightrope.audit.claims.epochs import is_cut_alike
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
 from tightrope.audit.claims.verdict import Verdict, refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme, check_finding
@@ -26,7 +27,7 @@ from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.setting.given import as_given
-from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import (
     BallsInBins,
@@ -115,7 +116,7 @@ class Audit:
     def _agrees_in_part(self) -> bool:
         """Whether what was recorded is as accounted, but not all that was accounted was recorded."""
         is_part = self.verdict is Verdict.COVERED and count_unseen(self.run, self.finding) > 0
-        return is_part and _all_agree(self.run, self.finding)
+        return is_part and _all_agree(self.run, self.finding, self.relation)
 
     def _tell_agreement(self) -> str:
         provided = self._tell_condition() if self._agrees_in_part else ""
@@ -184,7 +185,7 @@ def audit(
     finding, neighbours = _find(loader, records), as_relation(relation)
     claimed = check_certified(by).curve(accounted, neighbours).epsilon(delta)
     bound = _bound_every_batch(accounted, finding, delta, neighbours, by)
-    verdict = _judge(accounted, claimed, bound, finding)
+    verdict = _judge(accounted, claimed, bound, finding, neighbours)
     unsettled = finding.sampling is None and not verdict.holds
     return Audit(
         run=accounted,
@@ -206,7 +207,7 @@ def _bound_every_batch(
 ) -> ProvedBound:
     """What is proved if every batch that is known to come is a step."""
     samplings = {step.sampling for step, _ in run}
-    if len(samplings) > 1 and finding.scheme is not Scheme.UNKNOWN and not _all_agree(run, finding):
+    if len(samplings) > 1 and finding.scheme is not Scheme.UNKNOWN and not _all_agree(run, finding, relation):
         return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
     ran = run_every_batch(run, finding)
     bound = prove_bound(ran or run, finding, delta=delta, relation=relation, by=by)
@@ -229,12 +230,19 @@ def _find(loader: object, records: int | None) -> Finding:
     return check_finding(loader) if isinstance(loader, Finding) else watch(loader)
 
 
-def _all_agree(run: Run, finding: Finding) -> bool:
-    return all(_agrees(step.sampling, finding) for step, _ in run)
+def _all_agree(run: Run, finding: Finding, relation: Relation) -> bool:
+    return all(_agrees(step.sampling, finding, relation) for step, _ in run)
 
 
-def _agrees(claimed: Sampling, finding: Finding) -> bool:
+def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     found = finding.sampling if (finding.copies or 1) == 1 else None
+    if isinstance(claimed, Shuffled):
+        # a recording may begin within an epoch, and does not tell how a neighbour would be cut
+        if isinstance(found, Shuffled):
+            return is_cut_alike(claimed, found)
+        cut = None if finding.how is How.WATCHED else finding.shuffled
+        is_one_slot = relation is SUBSTITUTE or finding.removal_changes_one_slot
+        return cut is not None and is_one_slot and is_cut_alike(claimed, cut)
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
         if finding.rate_range is not None:
             return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
@@ -245,9 +253,9 @@ def _agrees(claimed: Sampling, finding: Finding) -> bool:
     return claimed == found  # every number of the others matters
 
 
-def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding) -> Verdict:
+def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding, relation: Relation) -> Verdict:
     verdict = _compare(claimed, bound, finding)
-    if _all_agree(run, finding) and not count_missing(run, finding):
+    if _all_agree(run, finding, relation) and not count_missing(run, finding):
         verdict = Verdict.COVERED if count_unseen(run, finding) else Verdict.MATCHES
     return Verdict.DECLARED if finding.how is How.DECLARED and verdict.holds else verdict
 

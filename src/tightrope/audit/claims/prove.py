@@ -8,6 +8,12 @@ from fractions import Fraction
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.counted import LIKE_WATCHED, WHOLE_PASSES
 from tightrope.audit.claims.drawn import DrawnClaim
+from tightrope.audit.claims.epochs import (
+    NOT_ITS_OWN_SIZE,
+    AccountedEpochs,
+    account_epochs,
+    may_tell_more,
+)
 from tightrope.audit.claims.reach import ReachedEpsilon, reach_by_largest_sum, reach_shuffle
 from tightrope.audit.claims.verdict import refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme
@@ -127,12 +133,29 @@ def _bound_nothing(claim: DrawnClaim) -> ProvedBound:
 
 
 def _bound_shuffle(claim: DrawnClaim) -> ProvedBound:
+    accounted = account_epochs(claim)
+    if accounted is not None:
+        return _conclude_epochs(claim, accounted)
     reached = reach_shuffle(claim)
     if claim.relation is SUBSTITUTE:
         return _conclude(claim, reached, claim.bound(reveal_visits(claim.run, visits=claim.visits)).upper)
     if not claim.finding.removal_changes_one_slot:
         return _give_up(_another_cut(claim), reached)
     return _conclude(claim, reached, claim.bound(reveal_shuffle(claim.run, visits=claim.visits)).upper)
+
+
+def _conclude_epochs(claim: DrawnClaim, accounted: AccountedEpochs) -> ProvedBound:
+    """What a theorem about shuffled epochs says, or what is told without one where that is better."""
+    reveal = reveal_visits if claim.relation is SUBSTITUTE else reveal_shuffle
+    reached, upper, because = accounted.epsilon.lower, accounted.epsilon.upper, accounted.because
+    if len(claim.noises) > 1:
+        told = claim.bound(reveal(claim.run, visits=claim.visits)).upper
+        because, upper = (because, upper) if upper <= told else ((REVEALED_BATCHES,), told)
+    found = ReachedEpsilon(reached)
+    sampling = claim.finding.shuffled
+    if claim.relation is SUBSTITUTE and sampling and may_tell_more(sampling, claim.largest_noise):
+        found = max(found, reach_shuffle(claim), key=lambda one: one.epsilon)
+    return _conclude(claim, found, upper, because)
 
 
 def _bound_balls_in_bins(claim: DrawnClaim) -> ProvedBound:
@@ -271,7 +294,12 @@ def _bound_copies_in_order(claim: DrawnClaim) -> ProvedBound:
     return _conclude(claim, reached, claim.bound(together).upper)
 
 
-def _conclude(claim: DrawnClaim, reached: ReachedEpsilon, upper: float) -> ProvedBound:
+def _conclude(
+    claim: DrawnClaim,
+    reached: ReachedEpsilon,
+    upper: float,
+    above: tuple[Evidence, ...] = (REVEALED_BATCHES,),
+) -> ProvedBound:
     finding = claim.finding
     assumed = []
     if finding.epoch is not None and claim.epochs is None:
@@ -280,10 +308,19 @@ def _conclude(claim: DrawnClaim, reached: ReachedEpsilon, upper: float) -> Prove
         assumed.append("the weights do not depend on the records")
     if finding.how is How.WATCHED:
         assumed.append("the order does not depend on what the records hold")
-    because = (*reached.because, REVEALED_BATCHES)
+    if finding.scheme is Scheme.SHUFFLE and claim.relation is not SUBSTITUTE and _uses_every_record(finding):
+        assumed.append(NOT_ITS_OWN_SIZE)
+    because = (*reached.because, *above)
     return ProvedBound(
         epsilon=Bracket(reached.epsilon, upper), because=because, provided=" and ".join(assumed)
     )
+
+
+def _uses_every_record(finding: Finding) -> bool:
+    """Whether the last batch of an epoch would be smaller with a record fewer, as far as is known."""
+    if finding.records is None or finding.batch is None or finding.epoch is None:
+        return True
+    return finding.batch * finding.epoch >= finding.records
 
 
 def _give_up(why_not: str, reached: ReachedEpsilon = NOTHING_REACHED) -> ProvedBound:

@@ -1,17 +1,21 @@
 """A plan whose batches are shuffled and cut, as most loaders do, instead of drawn as it says."""
 
-import math
 from dataclasses import replace
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.drawn import DrawnClaim
+from tightrope.audit.claims.epochs import may_tell_more
 from tightrope.audit.claims.prove import prove_claim
+from tightrope.audit.claims.reach import ReachedEpsilon, reach_shuffle
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.curve.bracket import Bracket, Decision, Gap
+from tightrope.errors import NoTheorem
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Mechanism
-from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.training import Training, check_plan
+from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
+from tightrope.setting.run import Step
+from tightrope.setting.sampling import Shuffled
+from tightrope.setting.training import Training, check_plan, count_steps
 from tightrope.theorems.other_batchings import ALLOCATION_AT_HALF_NOISE, LARGEST_SUM
 
 UNAMPLIFIED = "above, nothing is proved to be gained by the shuffle; below, neighbours are told apart by {}"
@@ -39,28 +43,68 @@ def epsilon_if_shuffled(
     """What is proved about epsilon if the batches of `plan` are shuffled and cut.
 
     An epoch is a fresh secret order of all records, cut into ceil(records / batch) batches; only the last may
-    be smaller. Under ADD and REMOVE the records are those of the larger neighbour. Both ends are certified,
-    and far apart, which `gap` explains: from above nothing is gained by the shuffle, from below the largest
-    sum of each whole epoch tells real neighbours apart, and under SUBSTITUTE all batches of each epoch do.
+    be smaller. It is what `epsilon` says of a run with `Shuffled` sampling. Under ADD and REMOVE the records
+    are those of the larger neighbour, and no sum is divided by the size of a smaller last batch. Where no
+    theorem is about such batches, for noise other than Gaussian, nothing is gained by the shuffle.
 
     >>> import tightrope as tr
-    >>> plan = tr.Training(records=50_000, batch=50, epochs=10, sampling=tr.Poisson)
-    >>> print(tr.epsilon(plan.run(noise_multiplier=0.8), delta=1e-6, relation=tr.SUBSTITUTE))
-    [1.3250..., 1.3250...]
-    >>> print(tr.epsilon_if_shuffled(plan, noise_multiplier=0.8, delta=1e-6, relation=tr.SUBSTITUTE))
-    [14.1, 68.1]
+    >>> plan = tr.Training(records=100_000, batch=1000, epochs=1, sampling=tr.Poisson)
+    >>> print(tr.epsilon(plan.run(noise_multiplier=4), delta=1e-6, relation=tr.SUBSTITUTE))
+    [0.1838..., 0.1838...]
+    >>> print(tr.epsilon_if_shuffled(plan, noise_multiplier=4, delta=1e-6, relation=tr.SUBSTITUTE))
+    [0.200, 0.275]
     """
-    step, finding = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier), declare_shuffle(plan)
+    step = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier)
+    run = Step(step.mechanism, shuffle(plan)) * count_shuffled_steps(plan)
+    asked = check.open_probability(delta=delta)
+    neighbours, certifies = as_relation(relation), check_certified(by)
     claim = DrawnClaim(
-        run=step * count_shuffled_steps(plan),
-        finding=finding,
-        delta=check.open_probability(delta=delta),
-        relation=as_relation(relation),
-        by=check_certified(by),
-        epochs=math.ceil(plan.exact_epochs),
+        run=run,
+        finding=declare_shuffle(plan),
+        delta=asked,
+        relation=neighbours,
+        by=certifies,
+        epochs=-(-run.steps // shuffle(plan).batches),
         planned=True,
     )
-    bound = prove_claim(claim)
+    try:
+        found = certifies.curve(run, neighbours).epsilon(asked)
+    except NoTheorem:
+        return _bound_unamplified(claim)
+    if neighbours is not SUBSTITUTE or not may_tell_more(shuffle(plan), claim.largest_noise):
+        return found
+    return _raise_lower_end(found, reach_shuffle(claim), certifies.accuracy)
+
+
+def shuffle(plan: Training) -> Shuffled:
+    """The batches of a plan, cut from a shuffle; its own where that is its sampling.
+
+    >>> from tightrope import Poisson
+    >>> shuffle(Training(records=1000, batch=30, epochs=2, sampling=Poisson))
+    Shuffled(batches=34, batch=30, last=10, left_over=0)
+    """
+    if isinstance(plan.sampling, Shuffled):
+        return plan.sampling
+    return Shuffled.cut(records=plan.records, batch=plan.batch)
+
+
+def _raise_lower_end(found: Bracket, reached: ReachedEpsilon, accuracy: float) -> Bracket:
+    """The bracket with the lower end that fixed datasets reach, where that is larger."""
+    if not found.lower < reached.epsilon <= found.upper:
+        return found
+    raised = replace(found, lower=reached.epsilon)
+    decision, gap = found.decided_by, found.gap
+    if decision is not None:
+        decision = replace(decision, reached_by=REACHED_BY[reached.because[0]])
+    if gap is not None:
+        apart = raised.relative_width
+        gap = replace(gap, relative_width=apart) if apart > accuracy else None
+    return replace(raised, decided_by=decision, gap=gap)
+
+
+def _bound_unamplified(claim: DrawnClaim) -> Bracket:
+    """What is proved if nothing is gained by the shuffle."""
+    bound, by = prove_claim(claim), claim.by
     below = [theorem for theorem in bound.because if theorem in REACHED_BY]
     because = tuple(theorem for theorem in bound.because if theorem not in REACHED_BY)
     apart = bound.epsilon.relative_width
@@ -75,10 +119,11 @@ def epsilon_if_shuffled(
 
 def declare_shuffle(plan: Training) -> Finding:
     """What a loader that shuffles and cuts runs, as its user says."""
-    records, batch, epoch = plan.records, plan.batch, batches_of(plan)
-    last = records - (epoch - 1) * batch
+    sampling, records, batch = shuffle(plan), plan.records, plan.batch
+    epoch, last, dropped = sampling.batches, sampling.last or batch, sampling.left_over
     smaller = f" (the last has {last:,})" if last < batch else ""
-    cut = f"cut into {epoch:,} batch{'es' * (epoch != 1)} of {batch:,}{smaller}"
+    left_out = f", which leaves {dropped:,} out" if dropped else ""
+    cut = f"cut into {epoch:,} batch{'es' * (epoch != 1)} of {batch:,}{smaller}{left_out}"
     return Finding(
         scheme=Scheme.SHUFFLE,
         how=How.DECLARED,
@@ -87,16 +132,11 @@ def declare_shuffle(plan: Training) -> Finding:
         batch=batch,
         epoch=epoch,
         full=records // batch,
-        removal_changes_one_slot=-(-(records - 1) // batch) == epoch,
+        removal_changes_one_slot=dropped > 0 or -(-(records - 1) // batch) == epoch,
         reshuffles=True,
     )
 
 
-def batches_of(plan: Training) -> int:
-    """How many batches a shuffled epoch has: the last one may be smaller."""
-    return -(-plan.records // plan.batch)
-
-
 def count_shuffled_steps(plan: Training) -> int:
     """The steps of the epochs of a shuffle, rounded up."""
-    return math.ceil(plan.exact_epochs * batches_of(plan))
+    return count_steps(plan.exact_epochs, shuffle(plan).exact_rate)

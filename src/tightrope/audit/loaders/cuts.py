@@ -13,8 +13,8 @@ class Stream:
 
     `kind` is what the stream becomes when it is cut into several batches. The last `repeated` of the `length`
     indices are those the pass began with. `renewed` says that each pass is drawn afresh whatever the training
-    loop does. `follows` says whether the length is that of the dataset, and would be one less for a
-    neighbour; it is None where that is not known.
+    loop does, and `is_seeded` that it follows from a generator that was given. `follows` says whether the
+    length is that of the dataset, and would be one less for a neighbour; it is None where that is not known.
     """
 
     kind: Scheme
@@ -23,10 +23,16 @@ class Stream:
     whose: str
     repeated: int = 0
     renewed: bool = True
+    is_seeded: bool = False
     follows: bool | None = None
     share: float | None = None
     ranks: int = 1
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether each pass has a new order, which nobody knows before."""
+        return self.renewed and not self.is_seeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +186,7 @@ def _find_partition(cut: Cut) -> Finding:
         times=2 if cut.repeats else 1,
         full=cut.used // cut.batch,
         removal_changes_one_slot=cut.removal_changes_one_slot,
-        reshuffles=True if shuffles and stream.renewed else None,
+        reshuffles=True if shuffles and stream.is_fresh else None,
         notes=cut.gather_notes(*notes),
     )
 
@@ -218,7 +224,7 @@ def _find_repeated_shuffles(cut: Cut) -> Finding:
         sentence=f"This loader shuffles {stream.whose} and {cuts}.",
         epoch=epoch,
         full=epoch,
-        reshuffles=True if stream.renewed else None,
+        reshuffles=True if stream.is_fresh else None,
         notes=cut.gather_notes(several),
     )
 

@@ -40,6 +40,10 @@ from tightrope.setting.sampling import (
 
 NEGLIGIBLE = 1e-9  # a chance of an empty batch in a pass below this is as good as none
 
+GIVEN_GENERATOR = (
+    "The order follows from a generator that was given: whoever knows its seed knows the order, and nothing "
+    "is gained by the shuffle. Without one, torch draws a new seed for each pass."
+)
 SEEDED = "Batches follow from a seed: to anyone who knows it, nothing was drawn at random."
 
 # index samplers
@@ -73,7 +77,15 @@ def _read_random(sampler: Any, records: int) -> Stream:
         whose=_all(records),
         follows=True if sampler._num_samples is None else _follows(sampler.num_samples, records),
         share=ceil_fraction(Fraction(1, records)) if sampler.replacement else None,
+        **_read_generator(sampler),
     )
+
+
+def _read_generator(sampler: Any) -> dict[str, Any]:
+    """A generator that was given may be seeded, and seeded again before every pass."""
+    if sampler.generator is None:
+        return {}
+    return {"is_seeded": True, "notes": (GIVEN_GENERATOR,)}
 
 
 def _follows(draws: int, records: int) -> bool | None:
@@ -86,7 +98,7 @@ def _read_seedable(sampler: Any, records: int) -> Stream:
         "The order follows from a seed and the number of the pass: anyone who knows the seed knows it.",
         "A pass that is broken off is repeated in the same order.",
     )
-    return replace(_read_random(sampler, records), renewed=False, notes=notes)
+    return replace(_read_random(sampler, records), renewed=False, is_seeded=True, notes=notes)
 
 
 def _read_subset(sampler: Any, records: int) -> Stream | Finding:
@@ -108,14 +120,15 @@ def _read_subset(sampler: Any, records: int) -> Stream | Finding:
         reason = f"The SubsetRandomSampler names {names}, so some come more often than others"
         return tell_unknown(reason, records=distinct)
     subset = f"{distinct:,} of the {count(records, 'record')} of the dataset: the others are never used"
-    is_all = distinct == records
+    is_all, generator = distinct == records, _read_generator(sampler)
+    notes = () if is_all else (f"The subset is {subset}.",)
     return Stream(
         kind=Scheme.SHUFFLE,
         records=distinct,
         length=distinct,
         whose=_all(records) if is_all else f"the {count(distinct, 'record')} of a subset",
         follows=True,
-        notes=() if is_all else (f"The subset is {subset}.",),
+        **{**generator, "notes": (*notes, *generator.get("notes", ()))},
     )
 
 
