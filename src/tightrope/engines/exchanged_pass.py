@@ -8,6 +8,7 @@ from tightrope.engines.composition import Composition, find_crossing
 from tightrope.engines.face import ABOVE, LogBounds, Side
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.exchanged_pair import COARSE, FINE, merge_labels
+from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
@@ -42,13 +43,9 @@ class OneExchangedPass:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Where this side crosses delta; rough labels tell about where, and how steep the curve is there."""
-        about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
-        labels = self._labels(about, COARSE)
-        about = labels.epsilon_bounds(delta, accuracy)[0]
+        about, slope = self._search_roughly(delta, accuracy)
         if self.side is not ABOVE:
             return self._labels(about, FINE).epsilon_bounds(delta, accuracy / 8)[0], math.inf
-        here, there = (labels.log_bounds(at, ROUGH).upper for at in (about, about * FURTHER + TINY))
-        slope = (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
         least, _ = log_ends(delta)
         _, high = find_crossing(
             lambda epsilon: self.log_bounds(epsilon, accuracy).upper - least,
@@ -58,6 +55,33 @@ class OneExchangedPass:
             highest=math.inf,
         )
         return 0.0, high
+
+    def _search_roughly(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """About where the curve crosses delta, and how steep ln delta is there."""
+        if can_walk(self.pair):
+            return self._walk(delta)
+        about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
+        labels = self._labels(about, COARSE)
+        about = labels.epsilon_bounds(delta, accuracy)[0]
+        here, there = (labels.log_bounds(at, ROUGH).upper for at in (about, about * FURTHER + TINY))
+        return about, (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
+
+    def _walk(self, delta: float) -> tuple[float, float]:
+        def height(epsilon: float) -> float:
+            return log_ends(walk_divergence(self.pair, max(Fraction(math.exp(epsilon)), Fraction(1))))[1]
+
+        scale, goal = 2 * walk_divergence(self.pair, Fraction(1)), log_ends(delta)[0]
+        _, about = find_crossing(
+            lambda epsilon: height(epsilon) - goal,
+            start=4 * scale,
+            slope=-4 / scale,
+            resolution=scale / 1000,
+            highest=FARTHEST,
+        )
+        if not 0 < about <= FARTHEST:
+            return 0.0 if about == 0 else FARTHEST, -1 / scale
+        here, there = height(about), height(about * FURTHER + TINY)
+        return about, (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
 
     def _labels(self, epsilon: float, fine: int) -> Composition:
         return compose(Schedule([(merge_labels(self.pair, math.exp(epsilon), fine), 1)]))

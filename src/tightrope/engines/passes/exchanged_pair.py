@@ -8,6 +8,7 @@ from tightrope.engines.dots import connect_dots
 from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
+from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
@@ -44,9 +45,17 @@ def merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
 
 
 def _mean_loss(pair: Allocation) -> float:
-    """About E|loss|."""
+    """About E|loss|, which is about twice the total variation."""
+    if can_walk(pair):
+        return 2 * walk_divergence(pair, Fraction(1))
     below = merge_labels(pair, 1.0, COARSE)
     return sum(float(p) * abs(loss) for (p, _), loss in zip(below.levels, below.losses, strict=True))
+
+
+def _bound(pair: Allocation, order: Fraction) -> float:
+    if can_walk(pair):
+        return walk_divergence(pair, order)
+    return ceil_float(bound_divergence(pair, order, ABOVE, COARSE))
 
 
 def _connect_dots(pair: Allocation) -> FinitePair:
@@ -56,7 +65,7 @@ def _connect_dots(pair: Allocation) -> FinitePair:
     dots: list[tuple[Fraction, Fraction]] = []
     while len(dots) < MOST_DOTS:
         order = Fraction(math.exp(loss))
-        found = Fraction(ceil_float(bound_divergence(pair, order, ABOVE, COARSE)))
+        found = Fraction(_bound(pair, order))
         value = min(found, dots[-1][1] if dots else Fraction(1))  # H falls with the order
         dots.append((order, value))
         if value < LEAST_DELTA or (len(dots) > 1 and value > FLAT * dots[-2][1]):

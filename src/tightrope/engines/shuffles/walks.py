@@ -191,10 +191,15 @@ def _spread(contour: Contour, radii: Floats) -> float:
 Laws = list[tuple[NDArray[np.int64], Floats]]
 
 
-def expect(atoms: Atoms, levels: Sequence[float], counts: Sequence[int], offset: float) -> float:
-    """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them."""
+def expect(
+    atoms: Atoms, levels: Sequence[float], counts: Sequence[int], offset: float, *, step: float = FINE
+) -> float:
+    """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them.
+
+    `step` is that of the lattice, in deviations of an atom at the largest level.
+    """
     deviation = math.sqrt(float(atoms.weights @ atoms.values**2))
-    spacing = FINE * deviation * max(map(abs, levels))
+    spacing = step * deviation * max(map(abs, levels))
     count, start = sum(counts), math.ceil(offset / spacing + 4 * UNIT_ROUNDOFF * abs(offset / spacing))
     laws = place_levels(atoms, levels, spacing)
     best, tilt = math.inf, 0.0
