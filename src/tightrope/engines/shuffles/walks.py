@@ -200,7 +200,8 @@ def expect(
     """
     deviation = math.sqrt(float(atoms.weights @ atoms.values**2))
     spacing = step * deviation * max(map(abs, levels))
-    count, start = sum(counts), math.ceil(offset / spacing + 4 * UNIT_ROUNDOFF * abs(offset / spacing))
+    count = sum(counts)
+    start, share = _between(offset / spacing)
     laws = place_levels(atoms, levels, spacing)
     best, tilt = math.inf, 0.0
     for tried in _list_tilts(laws, count, 2 * TILTS):
@@ -209,7 +210,18 @@ def expect(
         size = sum(n * log for n, log in zip(counts, logs, strict=True)) + tried * start - 2 * math.log(tried)
         best, tilt = min((best, tilt), (size, tried))
     walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,))
-    return float(walks.evaluate(np.array([counts], dtype=float), np.array([float(start)]))[0])
+    # convex in the offset: not above the chord between lattice points
+    low, high = walks.evaluate(
+        np.array([counts, counts], dtype=float), np.array([start, start + 1.0])
+    ).tolist()
+    return float(((1 - share) * low + share * high) * (1 + 4 * UNIT_ROUNDOFF))
+
+
+def _between(place: float) -> tuple[float, float]:
+    """The lattice point before a place, which is a quotient of floats, and how far after it that may lie."""
+    raised = place + 4 * UNIT_ROUNDOFF * abs(place)
+    start = math.floor(raised)
+    return float(start), raised - start
 
 
 def place_levels(atoms: Atoms, levels: Sequence[float], spacing: float) -> Laws:
