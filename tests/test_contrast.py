@@ -143,11 +143,13 @@ def test_a_shuffle_has_rows_with_both_proved_ends(shell: Shell) -> None:
     rows = {(row["sampling"], row["relation"]): row for row in loaded(shell, words)["rows"]}
     for relation in (tr.ADD, tr.REMOVE, tr.ADD_OR_REMOVE, tr.SUBSTITUTE):
         proved = tr.epsilon_if_shuffled(plan, noise_multiplier=2, delta=1e-5, relation=relation)
-        (shown,) = rows["shuffle", str(relation)]["brackets"]
+        (shown,) = rows["shuffled", str(relation)]["brackets"]
         assert shown["epsilon"] == {"lower": proved.lower, "upper": proved.upper}
         claim = rows["poisson", "add-or-remove"]["brackets"][0]["epsilon"]
         assert shown["ratio"]["lower"] == pytest.approx(proved.lower / claim["upper"])
-    (line,) = [line for line in answered(shell, words).splitlines() if line.startswith("shuffle, substitute")]
+    (line,) = [
+        line for line in answered(shell, words).splitlines() if line.startswith("shuffled, substitute")
+    ]
     (ends,) = re.findall(r"([\d.]+) \(at least ([\d.]+)\)", line)
     at_most, at_least = map(float, ends)
     assert 0 < at_least <= proved.lower < proved.upper <= at_most
@@ -160,9 +162,9 @@ def test_a_rate_alone_is_shuffled_in_batches_of_two_and_with_everybody_there_is_
     plan = tr.Training(records=20, batch=2, epochs=3, sampling=tr.Poisson)
     proved = tr.epsilon_if_shuffled(plan, noise_multiplier=2, delta=1e-5, relation=tr.REMOVE)
     rows = {(row["sampling"], row["relation"]): row for row in loaded(shell, words)["rows"]}
-    assert rows["shuffle", "remove"]["brackets"][0]["epsilon"]["upper"] == proved.upper < math.inf
+    assert rows["shuffled", "remove"]["brackets"][0]["epsilon"]["upper"] == proved.upper < math.inf
     whole = "contrast --noise 1 --sampling every-record --steps 2 --delta 1e-6"
-    assert "shuffle" not in {row["sampling"] for row in loaded(shell, whole)["rows"]}
+    assert "shuffled" not in {row["sampling"] for row in loaded(shell, whole)["rows"]}
 
 
 # the verdict
@@ -380,7 +382,7 @@ def test_rows_come_with_the_claimed_sampling_first_and_full_batches_last_or_not_
     assert kinds == [tr.WithoutReplacement, tr.Poisson, tr.BallsInBins, tr.EveryRecord]
     _, *names = cells(answered(shell, f"contrast {HEADLINE} --delta 1e-6"))
     exchanged = ("add-or-remove", "substitute")
-    drawn = ("poisson", "without-replacement", "balls-in-bins", "shuffle")
+    drawn = ("poisson", "without-replacement", "balls-in-bins", "shuffled")
     shown = [f"{kind}, {each}" for kind in drawn for each in exchanged]
     assert names == [name for name in shown if name != "balls-in-bins, substitute"]  # which takes long
     whole = "contrast --noise 1 --sampling every-record --steps 2 --delta 1e-6"

@@ -93,12 +93,16 @@ REFUSED = [
         "2 options are missing:",
     ),
     (
-        f"noise --sampling shuffle --records 60000 --batch 256 --epochs 30 {ASKED}",
-        "prints the bounds that are proved",
+        f"noise --sampling shuffle --records 60000 --batch 250 --drop-last --epochs 30 {ASKED}",
+        "--drop-last drops nothing: 60000 records are 240 whole batches of 250",
     ),
     (
-        "contrast --noise 1 --sampling shuffle --records 600 --batch 6 --epochs 3 --delta 1e-5",
-        "the bounds that are proved",
+        f"epsilon {RUN} --drop-last",
+        "--drop-last contradicts --sampling poisson, which cuts no last batch",
+    ),
+    (
+        "contrast --noise 1 --sampling shuffle --batches 9 --records 60 --steps 9 --delta 1e-5",
+        "has as many batches as --batches says",
     ),
     (
         f"epsilon {RUN} --clip 1.0",
@@ -340,12 +344,14 @@ def test_a_shuffle_is_answered_with_what_is_proved_and_what_to_do_instead(shell:
     assert answer["question"]["steps"] == 7050  # 235 batches per epoch, the last of them smaller
 
 
-def test_a_shuffle_may_be_stated_in_steps_that_are_whole_epochs(shell: Shell) -> None:
-    words = "epsilon --noise 1 --sampling shuffle --records 100 --batch 30 --relation substitute --delta 1e-5"
-    assert shell(f"{words} --steps 8")[1] == shell(f"{words} --epochs 2")[1]
-    code, _, err = shell(f"{words} --steps 9")
-    assert code == 2
-    assert "no whole number of epochs of 4 batches" in err
+def test_a_shuffle_may_be_stated_in_steps_of_which_the_last_epoch_is_broken_off(shell: Shell) -> None:
+    words = "epsilon --noise 1 --sampling shuffle --records 100 --batch 30 --relation remove --delta 1e-5"
+    fewer, same, more = (
+        json.loads(shell(f"{words} --json {length}")[1])["brackets"][0]["epsilon"]
+        for length in ("--steps 8", "--epochs 2", "--steps 9")
+    )
+    assert fewer == same
+    assert same["upper"] < more["upper"]
 
 
 def test_a_bare_command_prints_the_help(shell: Shell) -> None:

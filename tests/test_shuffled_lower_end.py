@@ -93,7 +93,7 @@ def test_it_is_balls_in_bins_at_half_the_noise(noise: float, epochs: int) -> Non
     found = shuffled(500, 5, epochs, noise, 1e-6)
     assert (1 - 1e-3) * bins.lower <= found.lower <= bins.upper
     assert found.decided_by is not None
-    assert "allocation_at_half_noise" in found.decided_by.reached_by
+    assert "D' = (-1, ..., -1), by all sums" in found.decided_by.reached_by
 
 
 def test_over_many_epochs_of_much_noise_the_largest_sum_tells_little() -> None:

@@ -57,7 +57,7 @@ again on equal terms. Nothing here was trained: the numbers are those the source
 named below. *Certified as accounted* is the bracket for the sampling that the claim was accounted with; where
 no relation is stated, add-or-remove comes first and substitute second. *Proved as implemented* takes the
 batches as the named lines of code draw them: for a shuffle a lower end, which real neighbouring datasets
-reach, and an upper end without amplification where one is proved.
+reach, and an upper end where one is proved.
 
 A claim above the certified epsilon is valid for that sampling, and loose, as bounds from Rényi moments are;
 by how much is rounded down. A claim can be right for the sampling that was accounted and say nothing about

@@ -44,7 +44,7 @@ def account_epochs(claim: DrawnClaim) -> AccountedEpochs | None:
         lower = found.lower if below == above else _reach(claim, below)
     except NoTheorem:
         return None
-    because = tuple(one for one in curve.because if isinstance(one, Evidence))
+    because = () if found.decided_by is None else found.decided_by.because
     return AccountedEpochs(Bracket(min(lower, found.upper), found.upper), because)
 
 
