@@ -58,6 +58,8 @@ def test_whole_passes_are_recorded_and_match() -> None:
         assert train(module, optimizer, loader) == BINS
         assert engine.ledger.run == sampler.run(GAUSSIAN) == STEP * (BINS * epochs)
     assert engine.epsilon(DELTA) == tr.epsilon(STEP * 16, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+    assert engine.ledger.conditions  # which the engine sees to
+    assert engine.epsilon(DELTA).conditions == ()
     assert audit_training(engine, delta=DELTA).verdict is Verdict.MATCHES
 
 

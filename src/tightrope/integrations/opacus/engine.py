@@ -33,7 +33,7 @@ from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.parts import run_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import Step
+from tightrope.setting.run import UNBROKEN, Step
 from tightrope.setting.sampling import BallsInBins, RandomAllocation
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
@@ -237,7 +237,9 @@ class TightropeEngine(PrivacyEngine):
         self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
         spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
-        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
+        # the engine counts passes that were broken off as whole ones
+        left = (condition for condition in spent.conditions if condition != UNBROKEN)
+        return replace(spent, conditions=(*left, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
