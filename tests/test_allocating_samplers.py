@@ -1,8 +1,10 @@
 """Balls in bins, random allocations and capped Poisson batches have the laws that are accounted."""
 
+import copy
 import itertools
 import json
 import math
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -166,6 +168,19 @@ def test_a_pass_that_was_broken_off_and_cannot_be_drawn_again_counts_as_a_whole_
         assert sampler.run(NOISE).steps == counted
         whole = list(itertools.islice(sampler, 5))
         assert sorted(np.concatenate(whole).tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_has_no_allocation_in_common_with_what_it_was_copied_from(copied: Any) -> None:
+    sampler = BallsInBinsSampler(records=200, batches=8)
+    begun = list(itertools.islice(sampler, 3))
+    other = copied(sampler)
+    assert (sampler.drawn, other.drawn) == (3, 8)  # the pass that was begun counts as a whole one
+    rest = list(itertools.islice(sampler, 5))
+    assert sorted(np.concatenate([*begun, *rest])) == list(range(200))
+    assert all(not np.array_equal(mine, its) for mine, its in zip(rest, other, strict=False))
+    seeded = BallsInBinsSampler(records=200, batches=8, seed=1, drawn=3)
+    assert copied(seeded).drawn == 3
 
 
 def test_with_a_seed_a_broken_pass_is_gone_on_with() -> None:

@@ -96,6 +96,25 @@ def test_bins_match_a_claim_of_as_many_and_no_other() -> None:
     assert judge(bins(), tr.BallsInBins(batches=20), 10).verdict is Verdict.TOO_SMALL  # half of a pass
 
 
+def test_batches_that_begin_within_a_pass_are_accounted_with_those_before_them() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: make training")
+    from tightrope.samplers.torch import data_loader
+
+    dataset = torch.utils.data.TensorDataset(torch.arange(RECORDS))
+    late = bins(seed=3, drawn=25)
+    allocated = RandomAllocationSampler(records=RECORDS, batches=20, chosen=3, seed=3, drawn=5)
+    for what in (late, data_loader(dataset, late), late.share(rank=0, ranks=2), allocated):
+        finding = inspect_loader(what)
+        assert finding.batch_count == 25
+        told = "Of the present pass 5 batches were drawn before: account them with those to come."
+        assert told in finding.notes
+    # 15 batches of one pass and 5 of the next are no whole pass
+    assert judge(late, tr.BallsInBins(batches=20), 20).verdict is Verdict.TOO_SMALL
+    assert judge(late, tr.BallsInBins(batches=20), 25).verdict is Verdict.MATCHES
+    whole = bins(seed=3, drawn=40)
+    assert judge(whole, tr.BallsInBins(batches=20), 20).verdict is Verdict.MATCHES
+
+
 def test_bins_are_no_poisson_batches_and_poisson_batches_no_bins() -> None:
     assert judge(bins(), tr.Poisson(rate=0.05)).verdict is Verdict.COVERED  # 0.43 where 0.52 was claimed
     poisson = PoissonSampler(records=RECORDS, rate=0.05, steps=20)

@@ -9,6 +9,7 @@ import pytest
 import tightrope as tr
 from ledgers import POISSON, RELEASE, STEP, TABLE, ledger, mixed, small
 from tightrope.answers.ledger import Ledger
+from tightrope.setting.run import UNBROKEN
 
 # recording and asking
 
@@ -161,6 +162,20 @@ def test_answers_about_several_kinds_of_steps_say_what_they_rest_on() -> None:
     plain = tr.epsilon(STEP * 3 + RELEASE, delta=1e-6, relation=tr.ADD_OR_REMOVE)
     assert kept.epsilon(1e-6) == plain
     assert str(kept.epsilon(1e-6)).startswith(f"{plain} if")
+
+
+def test_answers_about_passes_say_that_none_may_be_broken_off() -> None:
+    kept = Ledger(relation=tr.ADD_OR_REMOVE)
+    bins = {"noise_multiplier": 1.0, "sampling": tr.BallsInBins(batches=2)}
+    kept.step(**bins)
+    assert kept.epsilon(1e-6).conditions == ()  # one batch is of one pass
+    kept.step(**bins)
+    assert kept.conditions == kept.epsilon(1e-6).conditions == (UNBROKEN,)
+    # of two passes, each broken off after its first batch, that epsilon would be wrong
+    first_batches = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.5)) * 2
+    assert tr.epsilon(first_batches, delta=1e-6, relation=tr.ADD_OR_REMOVE).lower > kept.epsilon(1e-6).upper
+    whole = ledger(tr.Step(tr.Gaussian(noise_multiplier=1), tr.BallsInBins(batches=1)) * 5)
+    assert whole.conditions == ()  # each of these passes is one batch
 
 
 # what is left of a budget

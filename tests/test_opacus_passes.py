@@ -58,6 +58,8 @@ def test_whole_passes_are_recorded_and_match() -> None:
         assert train(module, optimizer, loader) == BINS
         assert engine.ledger.run == sampler.run(GAUSSIAN) == STEP * (BINS * epochs)
     assert engine.epsilon(DELTA) == tr.epsilon(STEP * 16, delta=DELTA, relation=tr.ADD_OR_REMOVE)
+    assert engine.ledger.conditions  # which the engine sees to
+    assert engine.epsilon(DELTA).conditions == ()
     assert audit_training(engine, delta=DELTA).verdict is Verdict.MATCHES
 
 
@@ -114,6 +116,63 @@ def test_the_noise_may_change_where_a_pass_begins_and_nowhere_else() -> None:
         train_on(module, optimizer, loader, 1)
     assert all(map(torch.equal, before, module.parameters()))
     assert engine.ledger.run == STEP * BINS + louder * 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_that_workers_fetched_ahead_keep_the_noise_of_their_pass(workers: int) -> None:
+    sampler, louder = bins(), 2 * NOISE
+    engine, module, optimizer, loader = engine_and_parts(sampler, loader_options={"num_workers": workers})
+    handed = iter(loader)
+    for _ in range(5):
+        points, labels = next(handed)
+        torch.nn.functional.cross_entropy(module(points), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert sampler.drawn == (BINS if workers else 5)  # the whole pass, of which three batches are to come
+    optimizer.noise_multiplier = NOISE / 4
+    with pytest.raises(InvalidSetting, match=r"noise_multiplier must stay 1\.1 until the pass of 8 batches"):
+        train_on(module, optimizer, handed, 1)
+    optimizer.zero_grad()
+    optimizer.noise_multiplier = NOISE
+    train(module, optimizer, handed)
+    optimizer.noise_multiplier = louder
+    train(module, optimizer, loader)
+    louder_step = tr.Step(tr.Gaussian(noise_multiplier=louder), STEP.sampling)
+    assert engine.ledger.run == STEP * BINS + louder_step * BINS
+
+
+def test_after_a_checkpoint_the_noise_may_change_where_a_pass_begins(tmp_path: Path) -> None:
+    engine, module, optimizer, loader = engine_and_parts(bins())
+    train(module, optimizer, loader)
+    engine.save_checkpoint(path=tmp_path / "kept.pt", module=module, optimizer=optimizer)
+    resumed, module, optimizer, loader = engine_and_parts(bins())
+    resumed.load_checkpoint(path=tmp_path / "kept.pt", module=module, optimizer=optimizer)
+    expected = STEP * BINS
+    for noise in (2 * NOISE, 3 * NOISE):
+        optimizer.noise_multiplier = noise
+        train(module, optimizer, loader)
+        expected += tr.Step(tr.Gaussian(noise_multiplier=noise), STEP.sampling) * BINS
+    assert resumed.ledger.run == expected
+
+
+def test_noise_is_chosen_beside_a_broken_pass_as_a_whole_one_and_with_what_was_drawn_before() -> None:
+    engine, module, optimizer, loader = engine_and_parts(bins())
+    train_on(module, optimizer, loader, 3)
+    sampler = bins(seed=6, drawn=8 + 3, steps=5)
+    module, optimizer, loader = engine.make_private_with_epsilon(
+        **module_and_optimizer(),
+        dataset=loader.dataset,
+        sampler=sampler,
+        target_epsilon=6.0,
+        target_delta=DELTA,
+        steps=5,
+        max_grad_norm=1.0,
+    )
+    train(module, optimizer, loader)
+    chosen = tr.Gaussian(noise_multiplier=optimizer.noise_multiplier)
+    assert engine.ledger.run == STEP * BINS + tr.Step(chosen, STEP.sampling) * BINS
+    assert engine.epsilon(DELTA).upper <= 6
+    assert not engine.exceeded
 
 
 def test_draws_do_not_share_their_noise() -> None:

@@ -360,3 +360,15 @@ def test_a_file_says_how_many_records_a_user_has(tmp_path: Path) -> None:
     file.write_text(example.replace("records_per_unit = 1\n", ""))
     with pytest.raises(tr.InvalidSetting, match="nothing is proved for one user"):
         read_statement(file)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"), [(tr.BallsInBins(batches=20), 1), (tr.Poisson(rate=0.05), 0)]
+)
+def test_that_no_pass_was_broken_off_is_an_assumption_where_there_are_passes(
+    sampling: tr.BallsInBins | tr.Poisson, expected: int
+) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=2), sampling) * 20
+    made = tr.statement(run, delta=1e-5, relation=tr.ADD_OR_REMOVE, facts=FACTS)
+    found = [one.holds for one in made.assumptions if "broken off" in one.says]
+    assert found == ["not checked"] * expected

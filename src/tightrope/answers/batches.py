@@ -132,7 +132,7 @@ def fewest_batches(
         raise InvalidSetting("epochs", epochs, f"take at most {MOST_STEPS:.0e} steps", "Pass fewer epochs.")
     found = find_best("batches", target, run, min(1000, most), safest=most, riskiest=1)
     remedy = "Add noise, train for fewer epochs, or accept a larger {epsilon} or {delta}."
-    return expect(found, target, f"{{batches}} {most:.0e}", remedy, limit=math.inf)
+    return expect(found, target, f"a pass of {most:,} batch{'es' * (most > 1)}", remedy, limit=math.inf)
 
 
 def _check_batched(sampling: object) -> type[Sampling]:

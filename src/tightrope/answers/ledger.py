@@ -23,7 +23,7 @@ from tightrope.files import as_path, write_alone
 from tightrope.numerics import check, html
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.run import PLANNED, Run, Step, as_run
+from tightrope.setting.run import PLANNED, UNBROKEN, Run, Step, as_run, may_hide_broken_passes
 from tightrope.setting.sampling import Sampling
 
 MOST_SHOWN = 20  # kinds of steps in a notebook
@@ -35,7 +35,9 @@ class Ledger:
     Recording takes microseconds however many steps there are. Answers are kept until the next step is
     recorded. A ledger records even steps that no theorem covers; only the question is refused then, so ask
     once before training. With more than one kind of step, answers hold only if later steps were not chosen
-    after looking at the outputs of earlier ones: `conditions` says so, and every answer prints it.
+    after looking at the outputs of earlier ones: `conditions` says so, and every answer prints it. Steps on
+    batches of passes, as of `BallsInBins`, go on with the pass that was begun: before a new sampler begins
+    another, record the rest of it.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -131,7 +133,8 @@ class Ledger:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What must be true for the answers to hold, and is not in the ledger."""
-        return (PLANNED,) if len(self._times) > 1 else ()
+        broken = may_hide_broken_passes(self.run)
+        return (*((PLANNED,) if len(self._times) > 1 else ()), *((UNBROKEN,) if broken else ()))
 
     def curve(self, progress: Progress | None = None) -> PrivacyCurve:
         """The privacy curve of everything recorded so far; `progress` is called during long work."""

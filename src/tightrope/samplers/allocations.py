@@ -13,7 +13,8 @@ class AllocatingSampler(Sampler):
 
     A loop that is left and begun anew goes on in the same allocation. Only what a seed cannot bring back is
     lost: a run that is resumed without a seed, within a pass, begins a new one, and the one that was broken
-    off counts as a whole pass in `drawn` and `run`.
+    off counts as a whole pass in `drawn` and `run`. So does a copy, since two samplers with one allocation
+    would hand out the same batches, each as if they were its own.
     """
 
     def __init__(
@@ -22,6 +23,9 @@ class AllocatingSampler(Sampler):
         super().__init__(records=records, steps=batches if steps is None else steps, seed=seed, drawn=drawn)
         self._kept: tuple[int, BinnedRecords] | None = None  # the number of a pass, and its allocation
         self._next = self._resume_after(self._next)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_kept": None, "_next": self._resume_after(self._next)}
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tightrope.audit.finding import How, Scheme
-from tightrope.setting.run import PLANNED
+from tightrope.setting.run import PLANNED, UNBROKEN, may_hide_broken_passes
 from tightrope.statements.model import Assumption, Holds, Statement
 
 BATCHES: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
@@ -23,6 +23,8 @@ def list_assumptions(stated: Statement, *, provided: str) -> Iterator[Assumption
     unchecked = dict(NOBODY_CHECKS)
     if len(stated.accounted.parts) > 1:
         unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "A run does not say when its steps were chosen."
+    if may_hide_broken_passes(stated.accounted):
+        unchecked[f"{UNBROKEN[0].upper()}{UNBROKEN[1:]}."] = "A run counts steps, and not passes."
     if unit.most_records == 1 and not unit.is_a_record:
         unchecked[f"Each {unit.protects} has at most one record."] = "It is stated."
     if provided:

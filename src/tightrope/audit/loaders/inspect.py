@@ -9,7 +9,7 @@ from tightrope.audit.finding import Finding, Scheme
 from tightrope.audit.loaders.collating import tell_collate
 from tightrope.audit.loaders.cuts import Cut
 from tightrope.audit.loaders.datasets import RecordCopies, count_copies
-from tightrope.audit.loaders.samplers import BATCH_SAMPLERS, OUR_SAMPLERS, SHARE, read_passes
+from tightrope.audit.loaders.samplers import BATCH_SAMPLERS, OUR_SAMPLERS, OURS, SHARE, read_passes
 from tightrope.audit.loaders.strategies import STRATEGIES
 from tightrope.audit.loaders.words import (
     count,
@@ -23,6 +23,7 @@ from tightrope.audit.loaders.words import (
 )
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
+from tightrope.setting.sampling import BallsInBins, RandomAllocation
 
 UNSEEN_DATASET = (
     "Cannot be seen: the dataset, whether it has these records or gives one of them under two indices, and "
@@ -68,8 +69,22 @@ def inspect_loader(loader: object, *, records: int | None = None) -> Finding:
 
 
 def _read_sampler(passes: Any) -> Finding:
-    finding = read_passes(passes, passes.records, by="This sampler")
+    finding = _count_begun(read_passes(passes, passes.records, by="This sampler"), passes)
     return finding if finding.scheme is Scheme.UNKNOWN else add_note(finding, UNSEEN_DATASET)
+
+
+def _count_begun(finding: Finding, passes: Any) -> Finding:
+    """The same, where the batches to come do not begin with a pass: those before them count as well.
+
+    The rest of one pass and the first batches of the next tell more than as many batches of one pass.
+    """
+    if not isinstance(finding.sampling, BallsInBins | RandomAllocation) or finding.batch_count is None:
+        return finding
+    begun = passes.drawn % finding.sampling.batches
+    if not begun:
+        return finding
+    note = f"Of the present pass {count(begun, 'batch')} were drawn before: account them with those to come."
+    return replace(add_note(finding, note), batch_count=finding.batch_count + begun)
 
 
 def _check_records(records: int | None) -> int:
@@ -108,10 +123,12 @@ def _read_batches(loader: Any, records: int, *, processes: int, split: bool, dro
     batch_sampler = loader.batch_sampler
     # looked through here and nowhere deeper: a wrapper around it would deal with parts of batches
     if kind_of(batch_sampler) == SPLITTING and processes == 1:
-        whole = finish(read_batch_sampler(batch_sampler.sampler, records))
-        return _tell_parts(whole, batch_sampler.max_batch_size)
-    batches = read_batch_sampler(batch_sampler, records)
-    return finish(dispatch(batches, records, processes=processes, split=split, drop_last=drop_last))
+        logical = batch_sampler.sampler
+        whole = _tell_parts(finish(read_batch_sampler(logical, records)), batch_sampler.max_batch_size)
+    else:
+        logical, batches = batch_sampler, read_batch_sampler(batch_sampler, records)
+        whole = finish(dispatch(batches, records, processes=processes, split=split, drop_last=drop_last))
+    return _count_begun(whole, logical.sampler) if kind_of(logical) == OURS else whole
 
 
 def _tell_parts(finding: Finding, most: int) -> Finding:

@@ -364,6 +364,7 @@ def rate_torch_runs(rate: float) -> float | None:
 
 
 SHARE = "tightrope.samplers.sampler.Share"
+OURS = "tightrope.samplers.torch.BatchSampler"
 OUR_SAMPLERS = (
     "tightrope.samplers.allocations.BallsInBinsSampler",
     "tightrope.samplers.allocations.RandomAllocationSampler",
@@ -375,5 +376,5 @@ BATCH_SAMPLERS: dict[str, Callable[[Any, int], Cut | Finding]] = {
     "torch.utils.data.sampler.BatchSampler": _read_torch,
     "opacus.utils.uniform_sampler.UniformWithReplacementSampler": _read_opacus,
     "opacus.utils.uniform_sampler.DistributedUniformWithReplacementSampler": _read_opacus_ranks,
-    "tightrope.samplers.torch.BatchSampler": _read_ours,
+    OURS: _read_ours,
 }

@@ -19,7 +19,7 @@ from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.opacus.mismatch import PlanExceeded, Teller, warn
-from tightrope.integrations.opacus.passes import PassCount, complete_passes
+from tightrope.integrations.opacus.passes import PassCount, complete_passes, count_begun
 from tightrope.integrations.opacus.states import read_steps
 from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
 from tightrope.integrations.opacus.target import GOES_ON, EpsilonTarget, check_steps
@@ -33,7 +33,7 @@ from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.parts import run_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import Step
+from tightrope.setting.run import UNBROKEN, Step
 from tightrope.setting.sampling import BallsInBins, RandomAllocation
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
@@ -126,9 +126,9 @@ class LedgerAccountant(IAccountant):
         """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
         self._passes = None
         if isinstance(sampler.sampling, BallsInBins | RandomAllocation):
-            complete_passes(self.ledger, sampler.sampling)
+            self.ledger.record(complete_passes(self.ledger.run, sampler.sampling))
             self._passes = PassCount(sampler, sampler.sampling)
-            return self._passes.hook(lambda opt: count_draws(opt, checks.judge()), self._count_batches)
+            return self._passes.hook(checks.judge, count_draws, self._count_batches)
 
         @lru_cache(maxsize=8)  # the noise rarely changes
         def make_step(noise: float, draws: int) -> Step:
@@ -149,7 +149,8 @@ class LedgerAccountant(IAccountant):
 
     def _count_batches(self, step: Step, times: int) -> None:
         self._compare_plan(times)
-        self._ledger.count(step, times)
+        if times:
+            self._ledger.count(step, times)
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -236,7 +237,9 @@ class TightropeEngine(PrivacyEngine):
         self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
         spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
-        return replace(spent, conditions=(*spent.conditions, *self.steps.conditions))
+        # the engine counts passes that were broken off as whole ones
+        left = (condition for condition in spent.conditions if condition != UNBROKEN)
+        return replace(spent, conditions=(*left, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
         """The smallest epsilon that is certain to hold at `delta`."""
@@ -307,17 +310,17 @@ class TightropeEngine(PrivacyEngine):
         is warned of (`PlanExceeded`), and accounted like any other.
         """
         _check_options(options)
-        check_steps(steps, sampler)
+        planned = check_steps(steps, sampler) + count_begun(sampler)
+        besides = self.ledger.run + complete_passes(self.ledger.run, sampler.sampling)
         found = smallest_noise(
             sampler.sampling,
-            steps=steps,
+            steps=planned,
             epsilon=target_epsilon,
             delta=target_delta,
             relation=self.relation,
-            besides=self.ledger.run,
+            besides=besides,
             by=self.ledger.by,
         )
-        end = self.ledger.steps + steps
         made = self.make_private(
             module=module,
             optimizer=optimizer,
@@ -327,7 +330,9 @@ class TightropeEngine(PrivacyEngine):
             max_grad_norm=max_grad_norm,
             **options,
         )
-        self.accountant.aim_at(EpsilonTarget(epsilon=target_epsilon, delta=target_delta, steps=end))
+        self.accountant.aim_at(
+            EpsilonTarget(epsilon=target_epsilon, delta=target_delta, steps=besides.steps + planned)
+        )
         return made
 
     def save_checkpoint(

@@ -29,8 +29,8 @@ class EpsilonTarget:
         )
 
 
-def check_steps(steps: int, sampler: Passes) -> None:
-    """Refuse a plan that ends before the first pass over the loader does."""
+def check_steps(steps: int, sampler: Passes) -> int:
+    """The steps to come; a plan that ends before the first pass over the loader does is refused."""
     planned = check.whole(least=1, remedy="It is the number of steps to come.", steps=steps)
     if planned < len(sampler):
         must = f"be at least {len(sampler)}, the batches in one pass over the sampler"
@@ -39,3 +39,4 @@ def check_steps(steps: int, sampler: Passes) -> None:
             f"sampler with steps={planned}."
         )
         raise InvalidSetting("steps", planned, must, remedy)
+    return planned
