@@ -10,10 +10,10 @@ from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
-NEAR, GROWS = 10, 1.15  # so many of them; from there on each is so many times further from the last
+NEAR, GROWS = 6, 1.2  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-15  # where dots end
 MOST_DOTS = 80
-FLAT = 0.99  # of the dot before: further ones would tell little
+FLAT, IN_A_ROW = 0.99, 4  # of so many dots before: further ones would tell little; one alone may be no lower
 KEPT = 64
 
 
@@ -27,7 +27,8 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
         order = Fraction(math.exp(loss))
         value = Fraction(bound_order(epoch, order))
         dots.append((order, min(value, dots[-1][1] if dots else Fraction(1))))  # H falls with the order
-        if value < LEAST_DELTA or (len(dots) > 1 and dots[-1][1] > FLAT * dots[-2][1]):
+        is_flat = len(dots) > IN_A_ROW and dots[-1][1] > FLAT * dots[-1 - IN_A_ROW][1]
+        if value < LEAST_DELTA or is_flat:
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step

@@ -23,6 +23,7 @@ MOST_SEPARATION = Fraction(2)  # of opposite records: beyond, differences spread
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
 GUESS, CLOSE = 4, 8  # times what a spare place would give, and how far from it a guess still serves
+ROUNDS = 4  # in which what is cut off becomes smaller, each up to 1 / CUT times
 KEPT = 4096
 
 
@@ -71,13 +72,22 @@ def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -
 def _refine(bound: Callable[[float], float], spare: float, told: float) -> float:
     """The bound where what is cut off is a small part of it: of a guess, or else of what was found so."""
     target = min(GUESS * spare, told)
+    found = _try(bound, CUT * target, told)
+    if target / CLOSE < found < target * CLOSE:
+        return found
+    for _ in range(ROUNDS):  # the guess may be too small for any lattice: come from above
+        before, found = found, min(found, _try(bound, CUT * found, told))
+        if found > before / CLOSE:
+            break
+    return found
+
+
+def _try(bound: Callable[[float], float], allowed: float, told: float) -> float:
+    """The bound where so much is cut off, or that nothing is gained."""
     try:
-        found = min(bound(CUT * target), told)
-        if not target / CLOSE < found < target * CLOSE:
-            found = min(found, bound(CUT * found))
+        return min(bound(allowed), told)
     except (EngineDeclines, ArithmeticError):
         return told
-    return found
 
 
 def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, told: float) -> float:
