@@ -9,12 +9,15 @@ from pathlib import Path
 
 import tightrope as tr
 from shuffles_clones import bound_by_clones
+from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.sampling import Sampling
 
 DELTA, BATCH = 1e-6, 1000
 NOISES, BATCHES, EPOCHS = (0.5, 1.0, 1.5, 2.0, 4.0, 8.0), (50, 1000, 10_000, 100_000), (1, 10, 100)
 LEAST_FOR_LEVELS = 1.6  # with less noise a bound for any batch size is no amplification
 MOST_FOR_LEVELS = 10_000  # batches, up to which an answer for any batch size takes a minute at most
+BINS_NOISES, BINS_BATCHES = (1.0, 2.0, 4.0), 1000  # where an exchanged record in bins takes seconds
+LEAST_IN_FEW, FEW = 4.0, 100  # likewise, noise from which on, where there are fewer batches
 LEAST_FOR_SPARE = 1.0  # likewise where the size is known, or a place is spare
 PROTOTYPE = {  # upper ends of an earlier, unrounded computation of theorem 3: one epoch and ten
     (2.0, 100): (4.30, 7.47),
@@ -77,10 +80,17 @@ def is_asked(batching: str, noise: float, batches: int, epochs: int) -> bool:
     """Whether an answer adds anything, and in time."""
     if batching == "clones":  # a composition would have to share delta among epochs
         return epochs == 1
-    if batching == "any-size" and batches > MOST_FOR_LEVELS:
+    if is_too_long(batching, noise, batches):
         return False
     least = {"any-size": LEAST_FOR_LEVELS, "spare-place": LEAST_FOR_SPARE}
     return noise >= least.get(batching, 0)
+
+
+def is_too_long(batching: str, noise: float, batches: int) -> bool:
+    """Whether a row of it would take minutes."""
+    if batching == "any-size":
+        return batches > MOST_FOR_LEVELS or (noise < LEAST_IN_FEW and batches < FEW)
+    return batching == "balls-in-bins" and (noise not in BINS_NOISES or batches != BINS_BATCHES)
 
 
 def ask(asked: Question) -> tr.Bracket:
@@ -88,7 +98,7 @@ def ask(asked: Question) -> tr.Bracket:
     if asked.batching == "clones":
         found = bound_by_clones(noise=asked.noise, batches=asked.batches, delta=DELTA)
         return tr.Bracket(0.0, found)
-    effort = "tight" if asked.batching == "any-size" else "quick"
+    effort = TIGHT if asked.batching == "any-size" else QUICK
     return tr.epsilon(make_run(asked), delta=DELTA, relation=asked.relation, by=tr.Certified(effort=effort))
 
 

@@ -19,6 +19,7 @@ from shuffles_asked import (
     PROTOTYPE,
     Answers,
     Question,
+    is_too_long,
     lower,
     no_gain,
     told,
@@ -76,8 +77,8 @@ of the exchanged one, and point the other way.
 
 "-" is where a bound says no more than no amplification. "Any batch size" is asked with `effort="tight"`
 (five levels), from noise {levels:g} on, below which it is not tried, and for up to {most:,} batches: beyond
-that, an answer takes minutes. A spare place tells something from noise {spare:g} on. The lower end is that
-of full batches.
+that, answers take minutes. Balls in bins with an exchanged record are asked for 1,000 batches only, for the
+same reason. A spare place tells something from noise {spare:g} on. The lower end is that of full batches.
 
 **Clones** is the shuffle model's bound: Feldman, McMillan and Talwar, *Hiding among the clones* (FOCS 2021,
 [arXiv 2012.12803](https://arxiv.org/abs/2012.12803)), their reduction to binomial counts evaluated
@@ -107,8 +108,8 @@ amplification, so that no proof can gain more than the rest. At noise 1 they rea
 {unit_most}: there the ends are far apart, and nobody knows where the truth lies.
 
 **A shuffle is not Poisson sampling.** The lower end is at least {poisson_least} and up to {poisson_most}
-times what Poisson sampling at rate 1/T costs, the most with little noise. Balls in bins, which uses every
-record once in an epoch too, costs what Poisson sampling does, or less: see [every way to make
+times what Poisson sampling at rate 1/T costs, the most with little noise. Balls in bins uses every record
+once in an epoch too, and costs about what Poisson sampling does: see [every way to make
 batches](batching.md).
 
 **Large batches, or a place to spare, make the proof easy.** Where batches hold {batch:,} records, the
@@ -226,7 +227,7 @@ def grid_table(answers: Answers, epochs: int) -> str:
         for batching in names:
             setting = batching, noise, batches, epochs
             is_shown = batching == "told" or not no_gain(answers, *setting)
-            is_left_out = batching == "any-size" and batches > MOST_FOR_LEVELS
+            is_left_out = is_too_long(batching, noise, batches)
             cells.append("" if is_left_out else write(upper(answers, *setting)) if is_shown else "-")
         rows.append([f"{noise:g}", f"{batches:,}", *cells])
     return table(["noise", "batches", "lower end", *names.values()], rows)

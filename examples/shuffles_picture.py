@@ -74,7 +74,12 @@ def _draw_panel(axes: "Axes", lines: Lines, batches: int, epochs: int) -> None:
             for end in (low, high):
                 axes.plot(noises, end, color=BAND, linewidth=1.3)
             continue
-        style = {"markersize": 5, "linewidth": 1.5, "fillstyle": "none", "markeredgewidth": 1.3}
+        style: dict[str, Any] = {
+            "markersize": 5,
+            "linewidth": 1.5,
+            "fillstyle": "none",
+            "markeredgewidth": 1.3,
+        }
         axes.plot(list(line), list(line.values()), label=LABELS[batching], **style, **look)
     axes.set(xscale="log", yscale="log")
     ticks = [noise for noise in noises if noise != 1.5]  # too close to its neighbours to be read

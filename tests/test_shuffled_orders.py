@@ -20,27 +20,13 @@ def test_an_order_where_the_first_guess_fits_no_lattice_is_bounded_from_above(ep
     assert bound_order(NOISE_OF_TWO, order) < told / 20
 
 
-def test_a_single_bound_that_is_no_lower_than_the_last_does_not_end_an_epoch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bounds_that_are_level_for_a_while_do_not_end_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
     def bound(epoch: ShuffledEpoch, order: Fraction) -> float:
         asked.append(math.log(order))
-        return math.exp(-10 * asked[-1 - (len(asked) == 5)]) / 2  # the fifth tells what the fourth did
+        return math.exp(-10 * (asked[-1] if len(asked) > 10 else 0)) / 2
 
     monkeypatch.setattr(epoch_pair, "bound_order", bound)
     epoch_pair.bound_epoch.__wrapped__(NOISE_OF_TWO)
     assert math.exp(-10 * asked[-1]) / 2 < epoch_pair.LEAST_DELTA
-
-
-def test_bounds_that_stay_where_they_are_end_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Fraction] = []
-
-    def bound(epoch: ShuffledEpoch, order: Fraction) -> float:
-        asked.append(order)
-        return 1e-9
-
-    monkeypatch.setattr(epoch_pair, "bound_order", bound)
-    epoch_pair.bound_epoch.__wrapped__(NOISE_OF_TWO)
-    assert len(asked) == epoch_pair.IN_A_ROW + 1

@@ -13,7 +13,6 @@ APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
 NEAR, GROWS = 6, 1.2  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-15  # where dots end
 MOST_DOTS = 80
-FLAT, IN_A_ROW = 0.99, 4  # of so many dots before: further ones would tell little; one alone may be no lower
 KEPT = 64
 
 
@@ -27,8 +26,8 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
         order = Fraction(math.exp(loss))
         value = Fraction(bound_order(epoch, order))
         dots.append((order, min(value, dots[-1][1] if dots else Fraction(1))))  # H falls with the order
-        is_flat = len(dots) > IN_A_ROW and dots[-1][1] > FLAT * dots[-1 - IN_A_ROW][1]
-        if value < LEAST_DELTA or is_flat:
+        # not where dots are level for a while: further out no amplification falls faster than all
+        if value < LEAST_DELTA:
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step

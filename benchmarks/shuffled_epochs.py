@@ -15,6 +15,7 @@ from itertools import product
 
 import tightrope as tr
 from measuring import aligned, forget, in_own_process, milliseconds, on_one_thread, progress, versions
+from tightrope.setting.effort import as_effort
 
 DELTA, BATCH = 1e-6, 1000
 NOISES, BATCHES, EPOCHS = (2.0, 4.0, 8.0), (100, 1000, 10_000), (1, 10)
@@ -69,7 +70,7 @@ def ask(asked: Shuffles) -> Answer:
 
 def _ask_once(asked: Shuffles) -> tuple[tr.Bracket, float]:
     start = time.process_time()
-    by = tr.Certified(effort=asked.effort)  # type: ignore[arg-type]  # its name is read
+    by = tr.Certified(effort=as_effort(asked.effort))
     found = tr.epsilon(asked.run, delta=DELTA, relation=tr.SUBSTITUTE, by=by)
     return found, time.process_time() - start
 
@@ -106,7 +107,8 @@ def summary(lines: Sequence[tuple[Shuffles, Answer | str]]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, then print."""
     parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], epilog="example: python benchmarks/shuffles.py --quick"
+        description=(__doc__ or "").splitlines()[0],
+        epilog="example: python benchmarks/shuffled_epochs.py --quick",
     )
     parser.add_argument("--quick", action="store_true", help="noise 4 and 1,000 batches only")
     parser.add_argument("--noises", type=float, nargs="+", default=NOISES)
