@@ -48,7 +48,7 @@ def draw_picture(lines: Lines, *, batches: Sequence[int], epochs: Sequence[int],
         for row, times in zip(panels, epochs, strict=True):
             for axes, count in zip(row, batches, strict=True):
                 _draw_panel(axes, lines, count, times)
-            row[0].set_ylabel(f"ε, {times} epoch{'s' * (times > 1)}")
+            row[0].set_ylabel(f"ε at δ = 1e-6, {times} epoch{'s' * (times > 1)}")
         for axes, count in zip(panels[0], batches, strict=True):
             axes.set_title(f"{count:,} batches", loc="left", fontsize=11, fontweight="bold", color=INK)
         for axes in panels[-1]:
@@ -82,8 +82,7 @@ def _draw_panel(axes: "Axes", lines: Lines, batches: int, epochs: int) -> None:
         }
         axes.plot(list(line), list(line.values()), label=LABELS[batching], **style, **look)
     axes.set(xscale="log", yscale="log")
-    ticks = [noise for noise in noises if noise != 1.5]  # too close to its neighbours to be read
-    axes.set_xticks(ticks, [f"{noise:g}" for noise in ticks])
+    axes.set_xticks(noises, [f"{noise:g}" for noise in noises])
     axes.grid(color="#e3e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
