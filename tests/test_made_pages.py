@@ -4,6 +4,7 @@ docs/findings/published.md is compared in test_recheck.py, with the settings it 
 """
 
 import json
+import math
 import re
 import runpy
 import shutil
@@ -101,6 +102,65 @@ def test_the_commands_of_the_batching_page_make_its_numbers(
         assert code == 0
         (found,) = json.loads(out)["brackets"]
         assert script["say"](Bracket(**found["epsilon"])) == script["say"](known[each]), each.command
+
+
+def test_the_shuffles_page_and_its_picture_are_made_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    shutil.copy(DOCS / "findings" / "shuffles.csv", tmp_path)
+    example("shuffles")["main"](["--out", str(tmp_path), "--figures", str(tmp_path)])
+    made, kept = (folder / "shuffles.md" for folder in (tmp_path, DOCS / "findings"))
+    assert made.read_text() == kept.read_text(), "run: make shuffles"
+    assert (tmp_path / "shuffles.csv").read_text() == (DOCS / "findings" / "shuffles.csv").read_text()
+    assert {file.name for file in tmp_path.glob("*.p*")} == {"shuffles.png", "shuffles.pdf"}
+    assert str(made) in capsys.readouterr().out
+
+
+def test_the_rows_of_the_shuffles_page_are_the_answers_to_its_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    script = example("shuffles_asked")
+    known = script["read"](DOCS / "findings" / "shuffles.csv")
+    assert list(known) == script["questions"](), "run: make shuffles"
+    asked = [each for each in known if (each.noise, each.batches, each.epochs) == (4, 50, 1)]  # the quickest
+    assert {each.batching for each in asked} == {*script["NAMES"]} - {"told"}
+    for each in asked:
+        found = script["ask"](each)
+        assert str(found) == str(known[each]), f"{each}; run: make shuffles"
+
+
+def test_what_the_shuffles_page_shows_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    script = example("shuffles_asked")
+    known = script["read"](DOCS / "findings" / "shuffles.csv")
+    for each, found in known.items():
+        assert found.lower <= found.upper
+        for name in ("noise", "batches", "epochs"):
+            others = [other for other in known if replace(other, **{name: getattr(each, name)}) == each]
+            larger = [other for other in others if getattr(other, name) > getattr(each, name)]
+            for other in larger:  # more noise and more batches hide more, more epochs tell more
+                less, more = (each, other) if name == "epochs" else (other, each)
+                assert known[less].upper <= known[more].upper, (less, more)
+
+
+def test_clones_give_what_their_counts_give_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    script = example("shuffles_clones")
+    epsilon, local, reports = 0.3, 1.2, 12
+    chance, share = math.exp(-local), 1 / (1 + math.exp(-local))
+    whole = 0.0
+    for clones in range(reports):
+        given = 0.0
+        for k in range(clones + 2):
+            before, here = math.comb(clones, k - 1) if k else 0, math.comb(clones, k)
+            first, second = share * before + (1 - share) * here, (1 - share) * before + share * here
+            given += max(first - math.exp(epsilon) * second, 0) / 2**clones
+        whole += (
+            math.comb(reports - 1, clones) * chance**clones * (1 - chance) ** (reports - 1 - clones) * given
+        )
+    assert script["_clones_delta"](epsilon, local, reports) == pytest.approx(whole, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", QUICK_ITEMS)

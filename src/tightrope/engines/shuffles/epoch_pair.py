@@ -10,10 +10,9 @@ from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
-NEAR, GROWS = 10, 1.15  # so many of them; from there on each is so many times further from the last
+NEAR, GROWS = 6, 1.2  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-15  # where dots end
 MOST_DOTS = 80
-FLAT, FLAT_DOTS = 0.99, 4  # of the dot so many before: further ones would tell little
 KEPT = 64
 
 
@@ -27,7 +26,8 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
         order = Fraction(math.exp(loss))
         value = Fraction(bound_order(epoch, order))
         dots.append((order, min(value, dots[-1][1] if dots else Fraction(1))))  # H falls with the order
-        if value < LEAST_DELTA or (len(dots) > FLAT_DOTS and dots[-1][1] > FLAT * dots[-1 - FLAT_DOTS][1]):
+        # not where dots are level for a while: further out no amplification falls faster than all
+        if value < LEAST_DELTA:
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step

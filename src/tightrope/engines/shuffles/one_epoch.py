@@ -25,6 +25,7 @@ MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
 CLOSE = 8  # how far from what is found a guess of it still serves
 GUESS = 4  # times what a spare place would give: about what large batches give
+ROUNDS = 4  # in which what is cut off becomes smaller, each up to 1 / CUT times
 KEPT = 4096
 
 
@@ -49,7 +50,7 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
     yield spare if epoch.has_spare_place else told
     if epoch.has_spare_place or spare >= told / 2:
         return
-    found = told
+    found = math.inf
     if epoch.batch >= SMALLEST_LARGE:
         found = _refine(partial(bound_large_batches, epoch, worst), min(GUESS * spare, told), told)
         yield found
@@ -76,13 +77,22 @@ def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -
 
 def _refine(bound: Callable[[float], float], guess: float, known: float) -> float:
     """The bound where what is cut off is a small part of it: of a guess, or else of what was found so."""
+    found = _try(bound, CUT * guess, known)
+    if guess / CLOSE < found < guess * CLOSE:
+        return found
+    for _ in range(ROUNDS):  # the guess may be too small for any lattice: come from above
+        before, found = found, min(found, _try(bound, CUT * found, known))
+        if found > before / CLOSE:
+            break
+    return found
+
+
+def _try(bound: Callable[[float], float], allowed: float, known: float) -> float:
+    """The bound where so much is cut off, or what is known without."""
     try:
-        found = min(known, bound(CUT * guess))
-        if not guess / CLOSE < found < guess * CLOSE:
-            found = min(found, bound(CUT * found))
+        return min(bound(allowed), known)
     except (EngineDeclines, ArithmeticError):
         return known
-    return found
 
 
 def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, told: float) -> float:
