@@ -49,7 +49,7 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
     yield spare if epoch.has_spare_place else told
     if epoch.has_spare_place or spare >= told / 2:
         return
-    found = told
+    found = math.inf
     if epoch.batch >= SMALLEST_LARGE:
         found = _refine(partial(bound_large_batches, epoch, worst), min(GUESS * spare, told), told)
         yield found
