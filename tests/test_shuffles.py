@@ -82,9 +82,7 @@ def test_both_ends_grow_with_epochs_and_do_not_cross() -> None:
         (4.0, 3, 10**5, 1e-6),
     ],
 )
-def test_extreme_questions_have_ordered_ends(
-    noise: float, batches: int, epochs: int, delta: float
-) -> None:
+def test_extreme_questions_have_ordered_ends(noise: float, batches: int, epochs: int, delta: float) -> None:
     lower, upper = ends(shuffled(noise, batches, epochs), delta)
     assert 0 <= lower <= upper <= told(noise, epochs, delta) * (1 + 1e-6)
 
@@ -113,7 +111,8 @@ def test_larger_batches_never_cost_more_and_left_over_records_cost_less_still() 
 def test_a_smaller_last_batch_is_between_one_batch_less_and_as_many() -> None:
     values = [
         bound_order(
-            ShuffledEpoch(separation=Fraction(1, 2), batches=40, released=40, batch=8, last=last), Fraction(21, 20)
+            ShuffledEpoch(separation=Fraction(1, 2), batches=40, released=40, batch=8, last=last),
+            Fraction(21, 20),
         )
         for last in (8, 4)
     ]
@@ -213,7 +212,9 @@ def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does
 
 
 def test_a_sum_too_small_for_floats_is_not_called_zero() -> None:
-    atoms = Atoms(values=np.array([-1.0, 0.0, 1.0]), weights=np.array([1.0, 1e-40, 1e-80]), beyond=0.0, below=0.0)
+    atoms = Atoms(
+        values=np.array([-1.0, 0.0, 1.0]), weights=np.array([1.0, 1e-40, 1e-80]), beyond=0.0, below=0.0
+    )
     assert expect(atoms, (1.0,), (5,), -3.5) > 0  # it is 1e-400, about
 
 
@@ -321,14 +322,18 @@ def test_boxes_are_split_without_losing_a_count() -> None:
         assert sum(map(len, held)) == len(wanted)
         for one, high, low in zip(held, boxes.fill(range(2, -1, -1)), boxes.fill(range(3)), strict=True):
             assert tuple(high) in one and tuple(low) in one
-            assert all(sum(k[i:]) <= sum(high[i:]) and sum(k[i:]) >= sum(low[i:]) for k in one for i in range(3))
+            assert all(
+                sum(k[i:]) <= sum(high[i:]) and sum(k[i:]) >= sum(low[i:]) for k in one for i in range(3)
+            )
 
 
 # --- honesty: epochs
 
 
 @pytest.mark.parametrize(("noise", "batches", "epsilon"), [(2.0, 3, 0.5), (4.0, 10, 0.1), (1.5, 5, 1.0)])
-def test_ends_hold_what_records_that_are_alike_tell_by_draws(noise: float, batches: int, epsilon: float) -> None:
+def test_ends_hold_what_records_that_are_alike_tell_by_draws(
+    noise: float, batches: int, epsilon: float
+) -> None:
     """On D' all sums are alike, and on D one of them is 2 larger: draws of the likelihood ratio under D."""
     rng = np.random.default_rng(6)
     outputs = noise * rng.normal(size=(400_000, batches))

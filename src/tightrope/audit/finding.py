@@ -156,18 +156,20 @@ class Finding:
         >>> Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="Shuffled.", **known).shuffled
         Shuffled(batches=4, batch=30, last=10, left_over=0)
         """
-        records, batch, batches, full = self.records, self.batch, self.epoch, self.full
         is_fresh = self.scheme is Scheme.SHUFFLE and self.reshuffles is True
-        if not (is_fresh and records and batch and batches and full is not None):
+        if not is_fresh or self.times != 1 or (self.copies or 1) > 1:
+            return None
+        records, batch, batches, full = self.records, self.batch, self.epoch, self.full
+        if not (records and batch and batches and full is not None):
             return None
         last = min(records - (batches - 1) * batch, batch)
-        if self.times != 1 or (self.copies or 1) > 1 or last < 1:
-            return None
-        if not batches - 1 <= full <= min(batches, records // batch):
-            return None  # nor has any dataset numbers beyond, which can only have been declared
         left_over = max(records - batches * batch, 0)
-        if left_over and full < batches and self.how is How.INSPECTED:
-            return None  # a smaller last batch beside records in none
+        # no dataset has numbers beyond, which can only have been declared
+        is_possible = last >= 1 and batches - 1 <= full <= min(batches, records // batch)
+        # a smaller last batch beside records in none
+        is_odd = left_over > 0 and full < batches and self.how is How.INSPECTED
+        if is_odd or not is_possible:
+            return None
         return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)
 
     def __str__(self) -> str:

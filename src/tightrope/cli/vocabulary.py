@@ -319,9 +319,7 @@ def _find_missing_numbers(sampling: str, given: Mapping[str, str]) -> list[str]:
         case "balls-in-bins":
             in_records = in_batches and "--batches" not in given
             return ["--records", "--batch"] if in_records else ["--batches"]
-        case "random-allocation":
-            return ["--batches", "--chosen"]
-    return []
+    return ["--batches", "--chosen"] if sampling == "random-allocation" else []
 
 
 def tell_missing(options: list[str], lacking: str = "is missing") -> str:

@@ -14,20 +14,16 @@ from tightrope.setting.plain import read_exactly
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.validate import explain
 from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
-from tightrope.statements.model import (
-    VERSION,
+from tightrope.statements.model import VERSION, Computed, Dataset, Implemented, Statement
+from tightrope.statements.stated_run import (
     AllRecords,
     BatchesWithoutReplacement,
     Bins,
     CappedPoissonBatches,
-    Computed,
-    Dataset,
-    Implemented,
     PoissonBatches,
     SeveralBins,
     ShuffledBatches,
     StatedSampling,
-    Statement,
     Steps,
 )
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
@@ -125,15 +121,21 @@ def _check_sampling(
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
-        case ShuffledBatches() if sampling.batch is not None:
-            if batch and sampling.batch != batch:
-                yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
-            last = sampling.batch if sampling.last is None else sampling.last
-            cut = (sampling.batches - 1) * sampling.batch + last + sampling.left_over
-            if records and cut != records:
-                yield _clash(f"{where}: records of all batches", cut, "dataset.records", records)
+        case ShuffledBatches():
+            yield from _check_cut(where, sampling, dataset)
         case AllRecords() if records and batch and batch != records:
             yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
+
+
+def _check_cut(where: str, sampling: ShuffledBatches, dataset: Dataset) -> Iterator[InvalidSetting]:
+    if sampling.batch is None:
+        return
+    if dataset.batch and sampling.batch != dataset.batch:
+        yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", dataset.batch)
+    last = sampling.batch if sampling.last is None else sampling.last
+    cut = (sampling.batches - 1) * sampling.batch + last + sampling.left_over
+    if dataset.records and cut != dataset.records:
+        yield _clash(f"{where}: records of all batches", cut, "dataset.records", dataset.records)
 
 
 def _is_rate(rate: Fraction, batch: Fraction, records: int) -> bool:

@@ -237,12 +237,7 @@ def _all_agree(run: Run, finding: Finding, relation: Relation) -> bool:
 def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     found = finding.sampling if (finding.copies or 1) == 1 else None
     if isinstance(claimed, Shuffled):
-        # a recording may begin within an epoch, and does not tell how a neighbour would be cut
-        if isinstance(found, Shuffled):
-            return is_cut_alike(claimed, found)
-        cut = None if finding.how is How.WATCHED else finding.shuffled
-        is_one_slot = relation is SUBSTITUTE or finding.removal_changes_one_slot
-        return cut is not None and is_one_slot and is_cut_alike(claimed, cut)
+        return _is_shuffled_alike(claimed, finding, relation)
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
         if finding.rate_range is not None:
             return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
@@ -251,6 +246,15 @@ def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
         return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
     return claimed == found  # every number of the others matters
+
+
+def _is_shuffled_alike(claimed: Shuffled, finding: Finding, relation: Relation) -> bool:
+    if isinstance(finding.sampling, Shuffled) and (finding.copies or 1) == 1:
+        return is_cut_alike(claimed, finding.sampling)
+    # a recording may begin within an epoch, and does not tell how a neighbour would be cut
+    cut = None if finding.how is How.WATCHED else finding.shuffled
+    is_one_slot = relation is SUBSTITUTE or bool(finding.removal_changes_one_slot)
+    return cut is not None and is_one_slot and is_cut_alike(claimed, cut)
 
 
 def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding, relation: Relation) -> Verdict:

@@ -47,15 +47,20 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
         spare = bound_spare_place(worst, Fraction(epoch.records, epoch.batch), epoch.released, told)
     except (EngineDeclines, ArithmeticError):
         return
-    yield spare if epoch.has_spare_place else told
-    if epoch.has_spare_place or spare >= told / 2:
-        return
-    found = math.inf
+    if epoch.has_spare_place:
+        yield spare
+    elif spare < told / 2:
+        yield from _list_full_epochs(epoch, worst, spare)
+
+
+def _list_full_epochs(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -> Iterator[float]:
+    """Theorems 2 and 3, for epochs in which every place is seen."""
+    told, found = worst.positive_part, math.inf
     if epoch.batch >= SMALLEST_LARGE:
         found = _refine(partial(bound_large_batches, epoch, worst), min(GUESS * spare, told), told)
         yield found
     is_loose = epoch.is_thorough or found > LOOSE * spare
-    if is_loose and has_levels:
+    if is_loose and epoch.separation <= MOST_WITH_LEVELS:
         yield _bound_columns(epoch, worst, spare)
 
 
