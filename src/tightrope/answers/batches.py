@@ -21,6 +21,7 @@ from tightrope.setting.sampling import (
     Poisson,
     RandomAllocation,
     Sampling,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
 )
@@ -139,6 +140,9 @@ def _check_batched(sampling: object) -> type[Sampling]:
     kind, must = as_sampling_kind(sampling), "be {Poisson}, {WithoutReplacement} or {BallsInBins}"
     if kind is EveryRecord:
         raise InvalidSetting("sampling", sampling, must, "A full batch is as large as the dataset.")
+    if kind is Shuffled:
+        remedy = "What a shuffle costs is known between two ends far apart: {epsilon_if_shuffled} tells them."
+        raise InvalidSetting("sampling", sampling, must, remedy)
     if kind in (RandomAllocation, TruncatedPoisson):
         more = "batches a record takes" if kind is RandomAllocation else "records a batch keeps"
         remedy = f"How many {more} is a choice of its own: state both, and ask for {{epsilon}}."
