@@ -130,3 +130,17 @@ def test_a_search_among_whole_numbers_of_which_larger_ones_are_safer_ends_at_nei
     assert frontier.safe == where
     assert frontier.beyond == (where - 1 or None)
     assert frontier.safer(where, 0) == (where + 1 if where < 1000 else None)
+
+
+def test_what_misses_even_with_as_many_batches_as_there_can_be_is_said_in_whole_numbers() -> None:
+    target: dict[str, Any] = {"epsilon": 2, "delta": DELTA, "relation": tr.ADD_OR_REMOVE}
+    with pytest.raises(tr.errors.Infeasible, match="even a pass of 1 batch misses it"):
+        tr.fewest_batches(tr.Gaussian(noise_multiplier=1), epochs=1e15, **target)
+
+
+@pytest.mark.parametrize("sampling", [tr.Shuffled, "Shuffled"])
+def test_how_large_shuffled_batches_may_be_is_not_asked(sampling: Any) -> None:
+    target: dict[str, Any] = {"epsilon": 2, "delta": DELTA, "relation": tr.ADD_OR_REMOVE}
+    noise = tr.Gaussian(noise_multiplier=50)
+    with pytest.raises(tr.InvalidSetting, match="epsilon_if_shuffled tells them"):
+        tr.largest_batch(noise, population=1000, epochs=1, sampling=sampling, **target)

@@ -166,7 +166,7 @@ def test_answers_about_several_kinds_of_steps_say_what_they_rest_on() -> None:
 
 def test_answers_about_passes_say_that_none_may_be_broken_off() -> None:
     kept = Ledger(relation=tr.ADD_OR_REMOVE)
-    bins = {"noise_multiplier": 1.0, "sampling": tr.BallsInBins(batches=2)}
+    bins: dict[str, Any] = {"noise_multiplier": 1.0, "sampling": tr.BallsInBins(batches=2)}
     kept.step(**bins)
     assert kept.epsilon(1e-6).conditions == ()  # one batch is of one pass
     kept.step(**bins)

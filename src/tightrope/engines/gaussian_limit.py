@@ -47,10 +47,17 @@ def _share(pair: Pair) -> float:
 
 @_share.register
 def _allocation_share(pair: Allocation) -> float:
-    """dP/dQ of a pass is a mean over the batches: its variance is that of one over their number."""
-    square = _share.dispatch(Pair)(pair.step) if pair.step.gaussian_separation is None else 0.0
-    if pair.step.gaussian_separation is not None:
-        square = math.expm1(min(pair.step.gaussian_separation**2, 700.0))
+    """dP/dQ of a pass is a mean over the batches: its variance is that of one over their number.
+
+    Where a record is exchanged, P and Q are such means of e^{dx - d^2/2} and e^{-dx - d^2/2} over the normal
+    that both move from, whose difference has the variance 2 (e^{d^2} - e^{-d^2}).
+    """
+    distance = pair.step.gaussian_separation
+    if distance is None:
+        square = _share.dispatch(Pair)(pair.step)
+    else:
+        d2 = min(distance**2, 700.0)
+        square = 4 * math.sinh(d2) if pair.is_exchanged else math.expm1(d2)
     return square * pair.released / pair.batches**2
 
 

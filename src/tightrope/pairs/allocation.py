@@ -50,10 +50,6 @@ class Allocation(Pair):
         """The same pass, of which only so many batches are seen."""
         return replace(self, released=batches)
 
-    def choose(self, batches: int) -> "Allocation":
-        """The same pass, of which the record takes so many batches."""
-        return replace(self, chosen=batches)
-
     def soften(self, separation: Fraction) -> "Allocation":
         """With more noise: what the outputs tell once noise is added to them."""
         assert isinstance(self.step, ShiftPair)
