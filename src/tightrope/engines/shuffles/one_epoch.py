@@ -40,8 +40,7 @@ def _list_bounds(epoch: ShuffledEpoch, order: Fraction) -> Iterator[float]:
     told = worst.positive_part  # no amplification
     yield told
     has_levels = epoch.separation <= MOST_WITH_LEVELS
-    is_hidden = epoch.has_spare_place or (epoch.batches > 1 and (has_levels or epoch.batch >= SMALLEST_LARGE))
-    if epoch.separation > MOST_SEPARATION or not is_hidden:
+    if not _is_within_reach(epoch, has_levels):
         return
     try:
         spare = bound_spare_place(worst, Fraction(epoch.records, epoch.batch), epoch.released, told)
@@ -62,6 +61,12 @@ def _list_full_epochs(epoch: ShuffledEpoch, worst: WorstDifference, spare: float
     is_loose = epoch.is_thorough or found > LOOSE * spare
     if is_loose and epoch.separation <= MOST_WITH_LEVELS:
         yield _bound_columns(epoch, worst, spare)
+
+
+def _is_within_reach(epoch: ShuffledEpoch, has_levels: bool) -> bool:
+    """Whether some theorem may tell more than that nothing is gained; sums take time."""
+    has_others = epoch.batches > 1 and (has_levels or epoch.batch >= SMALLEST_LARGE)
+    return epoch.separation <= MOST_SEPARATION and (epoch.has_spare_place or has_others)
 
 
 def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -> float:

@@ -24,7 +24,7 @@ Complexes = NDArray[np.complex128]
 WRAPPED = 45.0  # in units of 1 / tilt: what lies so far away counts e^45 times less
 BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
 LONGEST = 1 << 21  # a transform
-LARGEST_EXPONENT = 500.0  # of a tilted mass
+LARGEST_EXPONENT = 500.0  # of a tilted mass and of a common factor
 NEGLIGIBLE = -32.0  # ln of terms beside the largest: charged, not computed
 MOST_REL_ERROR = 1e-3  # of a term that is kept
 TILTS = 12
@@ -91,9 +91,8 @@ class Walks:
         found = np.full(len(counts), math.inf)
         for block in self._share_out(counts, offsets, np.zeros(counts.shape)):
             sizes = np.abs(block.terms) @ (np.abs(block.weights) * block.rel_errors)
-            with np.errstate(invalid="ignore"):
-                sums = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
-            found[block.rows] = np.where(sums > 0, sums, math.inf)  # an infinite scale times 0 tells nothing
+            sums = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
+            found[block.rows] = np.where(block.is_held, sums, math.inf)
         return found * self.spacing
 
     def expand(self, counts: Floats, radii: Floats, offsets: Floats) -> tuple[Floats, Floats, Floats]:
@@ -107,7 +106,7 @@ class Walks:
             logs, rows = block.centred_logs, block.rows
             weighted = block.terms * block.weights
             moved = radii[rows] @ np.abs(logs)
-            is_near = moved.max(axis=1) <= FARTHEST
+            is_near = block.is_held & (moved.max(axis=1) <= FARTHEST)
             moved = np.minimum(moved, FARTHEST)
             # |e^x - 1 - x| <= |x|^2 e^|x| / 2. The value, the slopes and the term that they stand for each
             # carry the errors of terms. The logarithms of slopes are centred, in a few roundings.
@@ -138,12 +137,13 @@ class Walks:
 class Block:
     """Terms of some rows at the nodes that count for them; `left_out` is what the others can have.
 
-    `scale` are common factors, rounded up, and infinite where no float holds them. `log_abs_errors` are those
-    of `centred_logs`.
+    `scale` are common factors, rounded up, where floats hold them: `is_held`. `log_abs_errors` are those of
+    `centred_logs`.
     """
 
     rows: NDArray[np.intp]
     scale: Floats
+    is_held: NDArray[np.bool_]
     terms: Complexes
     weights: Complexes
     rel_errors: Floats
@@ -166,13 +166,13 @@ def _compute(
     kept[0] = True
     rest = np.exp(most[~kept] + log_weights[~kept]) * (1 + contour.rel_errors[~kept])
     nodes = contour.logs[:, kept]
-    with np.errstate(over="ignore"):
-        scale = np.exp(counts @ contour.tops + offsets * contour.tilt) * (1 + contour.scale_rel_error)
-    scale += UNDERFLOW
+    exponents = counts @ contour.tops + offsets * contour.tilt
+    scale = np.exp(np.minimum(exponents, LARGEST_EXPONENT)) * (1 + contour.scale_rel_error) + UNDERFLOW
     largest = np.abs(nodes).max(axis=0) + float(np.abs(contour.tops).max())
     return Block(
         rows=rows,
         scale=scale,
+        is_held=exponents < LARGEST_EXPONENT,
         terms=np.exp(counts @ nodes + 1j * np.outer(offsets, contour.frequencies[kept])),
         weights=contour.weights[kept],
         rel_errors=contour.rel_errors[kept],
