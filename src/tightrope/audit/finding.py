@@ -158,17 +158,10 @@ class Finding:
         """
         records, batch, batches, full = self.records, self.batch, self.epoch, self.full
         is_fresh = self.scheme is Scheme.SHUFFLE and self.reshuffles is True
-        if not (is_fresh and records and batch and batches and full is not None):
+        comes_once = self.times == 1 and self.copies in (None, 1)
+        if not (is_fresh and comes_once and records and batch and batches) or full is None:
             return None
-        last = min(records - (batches - 1) * batch, batch)
-        if self.times != 1 or (self.copies or 1) > 1 or last < 1:
-            return None
-        if not batches - 1 <= full <= min(batches, records // batch):
-            return None  # nor has any dataset numbers beyond, which can only have been declared
-        left_over = max(records - batches * batch, 0)
-        if left_over and full < batches and self.how is How.INSPECTED:
-            return None  # a smaller last batch beside records in none
-        return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)
+        return _cut_shuffle(self, records=records, batch=batch, batches=batches)
 
     def __str__(self) -> str:
         notes = (f"Note: {note}" for note in self.notes)
@@ -205,3 +198,14 @@ class Finding:
             "notes": tuple(known.get("notes", ())),
         }
         return Finding(**known)
+
+
+def _cut_shuffle(finding: Finding, *, records: int, batch: int, batches: int) -> Shuffled | None:
+    """The batches that so many records are cut into; None where no dataset has these numbers."""
+    full, last = finding.full or 0, min(records - (batches - 1) * batch, batch)
+    if last < 1 or not batches - 1 <= full <= min(batches, records // batch):
+        return None
+    left_over = max(records - batches * batch, 0)
+    if left_over and full < batches and finding.how is How.INSPECTED:
+        return None  # a smaller last batch beside records in none
+    return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)

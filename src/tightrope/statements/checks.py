@@ -14,21 +14,16 @@ from tightrope.setting.plain import read_exactly
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.validate import explain
 from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
-from tightrope.statements.model import (
-    VERSION,
+from tightrope.statements.model import VERSION, Computed, Dataset, Implemented, Statement, Steps
+from tightrope.statements.stated_steps import (
     AllRecords,
     BatchesWithoutReplacement,
     Bins,
     CappedPoissonBatches,
-    Computed,
-    Dataset,
-    Implemented,
     PoissonBatches,
     SeveralBins,
     ShuffledBatches,
     StatedSampling,
-    Statement,
-    Steps,
 )
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
 from tightrope.statements.words import judge_anew
@@ -125,15 +120,20 @@ def _check_sampling(
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
-        case ShuffledBatches() if sampling.batch is not None:
-            if batch and sampling.batch != batch:
-                yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
-            last = sampling.batch if sampling.last is None else sampling.last
-            cut = (sampling.batches - 1) * sampling.batch + last + sampling.left_over
-            if records and cut != records:
-                yield _clash(f"{where}: records of all batches", cut, "dataset.records", records)
         case AllRecords() if records and batch and batch != records:
             yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
+    yield from _check_shuffle(where, sampling, dataset)
+
+
+def _check_shuffle(where: str, sampling: StatedSampling | None, dataset: Dataset) -> Iterator[InvalidSetting]:
+    if not isinstance(sampling, ShuffledBatches) or sampling.batch is None:
+        return
+    if dataset.batch and sampling.batch != dataset.batch:
+        yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", dataset.batch)
+    last = sampling.batch if sampling.last is None else sampling.last
+    cut = (sampling.batches - 1) * sampling.batch + last + sampling.left_over
+    if dataset.records and cut != dataset.records:
+        yield _clash(f"{where}: records of all batches", cut, "dataset.records", dataset.records)
 
 
 def _is_rate(rate: Fraction, batch: Fraction, records: int) -> bool:

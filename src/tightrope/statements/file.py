@@ -21,17 +21,16 @@ from tightrope.setting.validate import ClosedTable, explain, must, validate
 from tightrope.statements.checks import SEE_DOCS, find_contradictions
 from tightrope.statements.make import Facts, declare, declare_as_accounted, state_run
 from tightrope.statements.model import (
-    Count,
     Dataset,
     FailureProbability,
     Loss,
     RegistryFacts,
     Setting,
-    Share,
     SomeWords,
     Statement,
     list_steps,
 )
+from tightrope.statements.stated_steps import Count, Share
 
 try:
     from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, model_validator

@@ -6,7 +6,6 @@ It needs pydantic, which the extra `statement` brings.
 import datetime
 import math
 import re
-from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
 from tightrope.audit.claims.verdict import Verdict
@@ -14,23 +13,15 @@ from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.extras import MissingExtra
 from tightrope.files import MOST_CHARACTERS, PEOPLE_SEND
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
-from tightrope.setting.plain import FRACTION, plain_setting, read_exactly, sampling_of
+from tightrope.setting.plain import plain_setting, read_exactly, sampling_of
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
+from tightrope.statements.stated_steps import Count, Share, Size, StatedMechanism, StatedSampling
 
 try:
-    from pydantic import (
-        AfterValidator,
-        BeforeValidator,
-        Field,
-        GetJsonSchemaHandler,
-        PlainSerializer,
-        ValidatorFunctionWrapHandler,
-        WrapValidator,
-    )
-    from pydantic_core import CoreSchema
+    from pydantic import AfterValidator, BeforeValidator, Field
 except ModuleNotFoundError as missing:
     raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
 
@@ -41,134 +32,12 @@ CONVENTION: Final = "noise scale / C, where C bounds the norm of one record, und
 
 Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 Words = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
-Count = Annotated[int, Field(ge=1, le=10**15)]
-Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FailureProbability = Annotated[float, Field(gt=0, lt=1)]
 Setting = Literal["central", "local", "federated", "shuffle"]
 Holds = Literal["yes", "tested", "not checked"]
 ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
 NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
-
-
-def _allow_fraction(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """A number, or as text a fraction that no float is, such as "1/3", checked as the nearest one."""
-    if not (isinstance(value, str) and FRACTION.fullmatch(value)):
-        return check(value)
-    try:
-        check(float(Fraction(value)))
-    except OverflowError:
-        check(math.inf)
-    return value
-
-
-class _OrFraction:
-    """Says in the schema that such a text may stand for a number."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, build: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [build(core), {"type": "string", "pattern": f"^{FRACTION.pattern}$"}]}
-
-
-_AsGiven = WrapValidator(_allow_fraction), PlainSerializer(lambda value: value), _OrFraction()
-ExactSize = Annotated[Size, *_AsGiven]
-ExactShare = Annotated[Share, *_AsGiven]
-
-
-class GaussianNoise(ClosedTable):
-    """Gaussian noise on a sum of records."""
-
-    kind: Literal["gaussian"]
-    noise_multiplier: ExactSize
-
-
-class LaplaceNoise(ClosedTable):
-    """Laplace noise on a sum of records."""
-
-    kind: Literal["laplace"]
-    noise_multiplier: ExactSize
-
-
-class TrueOrFalse(ClosedTable):
-    """A bit that is reported truly with some probability."""
-
-    kind: Literal["randomized-response"]
-    truth_probability: ExactShare
-
-
-class FiniteOutputs(ClosedTable):
-    """Finitely many outputs with given probabilities on two neighbours."""
-
-    kind: Literal["finite"]
-    observed: list[ExactShare]
-    alternative: list[ExactShare]
-
-
-class AllRecords(ClosedTable):
-    """Every record takes part."""
-
-    kind: Literal["every-record"]
-
-
-class PoissonBatches(ClosedTable):
-    """Each record joins a batch by itself."""
-
-    kind: Literal["poisson"]
-    rate: ExactShare
-
-
-class BatchesWithoutReplacement(ClosedTable):
-    """Batches of one size, drawn afresh."""
-
-    kind: Literal["without-replacement"]
-    batch: Annotated[int, Field(ge=0)]
-    population: Count
-
-
-class CappedPoissonBatches(ClosedTable):
-    """Each record joins a batch by itself, and a batch keeps at most so many."""
-
-    kind: Literal["truncated-poisson"]
-    rate: ExactShare
-    at_most: Count
-    population: Count
-
-
-class Bins(ClosedTable):
-    """Each record takes one batch of a pass."""
-
-    kind: Literal["balls-in-bins"]
-    batches: Count
-
-
-class SeveralBins(ClosedTable):
-    """Each record takes several batches of a pass."""
-
-    kind: Literal["random-allocation"]
-    batches: Count
-    chosen: Count
-
-
-class ShuffledBatches(ClosedTable):
-    """In each epoch all records are shuffled and cut into batches."""
-
-    kind: Literal["shuffled"]
-    batches: Count
-    batch: Count | None = None
-    last: Count | None = None
-    left_over: Annotated[int, Field(ge=0)] = 0
-
-
-StatedMechanism = GaussianNoise | LaplaceNoise | TrueOrFalse | FiniteOutputs
-StatedSampling = (
-    AllRecords
-    | PoissonBatches
-    | BatchesWithoutReplacement
-    | CappedPoissonBatches
-    | Bins
-    | SeveralBins
-    | ShuffledBatches
-)
 
 
 class Steps(ClosedTable):
