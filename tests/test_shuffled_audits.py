@@ -1,4 +1,4 @@
-"""Audits of loaders that shuffle: what a claim of shuffled batches needs to match, and what else is proved."""
+"""Audits of loaders that shuffle: what a claim of shuffled batches needs, and what else is proved."""
 
 from dataclasses import replace
 from typing import Any

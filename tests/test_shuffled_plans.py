@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import tightrope as tr
-from conftest import Shell
+from tests.conftest import Shell
+from tightrope.samplers import sampler_of
 from tightrope.setting.parts import part_of
 from tightrope.setting.tables import Table
 
@@ -141,3 +142,9 @@ def test_a_ledger_keeps_shuffled_epochs() -> None:
     ledger.record(run)
     ledger.record(run)
     assert ledger.epsilon(1e-5).upper == tr.epsilon(run + run, delta=1e-5, relation="remove").upper
+
+
+def test_no_sampler_of_ours_shuffles_and_the_refusal_names_one_that_does() -> None:
+    plan = tr.Training(records=100, batch=10, epochs=2, sampling="shuffle")
+    with pytest.raises(tr.InvalidSetting, match="torch's RandomSampler without a generator"):
+        sampler_of(plan)

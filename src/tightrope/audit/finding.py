@@ -156,21 +156,12 @@ class Finding:
         >>> Finding(scheme=Scheme.SHUFFLE, how=How.INSPECTED, sentence="Shuffled.", **known).shuffled
         Shuffled(batches=4, batch=30, last=10, left_over=0)
         """
-        is_fresh = self.scheme is Scheme.SHUFFLE and self.reshuffles is True
-        if not is_fresh or self.times != 1 or (self.copies or 1) > 1:
-            return None
         records, batch, batches, full = self.records, self.batch, self.epoch, self.full
-        if not (records and batch and batches and full is not None):
+        is_fresh = self.scheme is Scheme.SHUFFLE and self.reshuffles is True
+        comes_once = self.times == 1 and self.copies in (None, 1)
+        if not (is_fresh and comes_once and records and batch and batches) or full is None:
             return None
-        last = min(records - (batches - 1) * batch, batch)
-        left_over = max(records - batches * batch, 0)
-        # no dataset has numbers beyond, which can only have been declared
-        is_possible = last >= 1 and batches - 1 <= full <= min(batches, records // batch)
-        # a smaller last batch beside records in none
-        is_odd = left_over > 0 and full < batches and self.how is How.INSPECTED
-        if is_odd or not is_possible:
-            return None
-        return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)
+        return _cut_shuffle(self, records=records, batch=batch, batches=batches)
 
     def __str__(self) -> str:
         notes = (f"Note: {note}" for note in self.notes)
@@ -207,3 +198,14 @@ class Finding:
             "notes": tuple(known.get("notes", ())),
         }
         return Finding(**known)
+
+
+def _cut_shuffle(finding: Finding, *, records: int, batch: int, batches: int) -> Shuffled | None:
+    """The batches that so many records are cut into; None where no dataset has these numbers."""
+    full, last = finding.full or 0, min(records - (batches - 1) * batch, batch)
+    if last < 1 or not batches - 1 <= full <= min(batches, records // batch):
+        return None
+    left_over = max(records - batches * batch, 0)
+    if left_over and full < batches and finding.how is How.INSPECTED:
+        return None  # a smaller last batch beside records in none
+    return Shuffled(batches=batches, batch=batch, last=last, left_over=left_over)

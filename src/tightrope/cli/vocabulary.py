@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 
 from tightrope.cli.refusals import Misused
+from tightrope.cli.samplings import SHUFFLES
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import as_relation
 
@@ -306,11 +307,11 @@ def _find_missing_sampling(command: str, given: Mapping[str, str]) -> list[str]:
 def _find_missing_numbers(sampling: str, given: Mapping[str, str]) -> list[str]:
     """What a sampling is stated by: the rate or the batches, or records and the batch that make them."""
     in_batches = "--batch" in given
+    if sampling in SHUFFLES:
+        return ["--records", "--batch"][: 2 * ("--batches" not in given)]
     match sampling:
         case "without-replacement":
             return ["--records", "--batch"]
-        case "shuffle" | "shuffled":
-            return [] if "--batches" in given else ["--records", "--batch"]
         case "poisson":
             in_records = (in_batches or "--records" in given) and "--rate" not in given
             return ["--records", "--batch"] if in_records else ["--rate"]

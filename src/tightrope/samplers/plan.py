@@ -3,7 +3,7 @@
 from tightrope.errors import Described, InvalidSetting
 from tightrope.samplers.allocations import BallsInBinsSampler
 from tightrope.samplers.schemes import PoissonSampler, TruncatedPoissonSampler, WithoutReplacementSampler
-from tightrope.setting.sampling import BallsInBins, Poisson, TruncatedPoisson, WithoutReplacement
+from tightrope.setting.sampling import BallsInBins, Poisson, Shuffled, TruncatedPoisson, WithoutReplacement
 from tightrope.setting.training import Training, check_plan
 
 PlannedSampler = PoissonSampler | WithoutReplacementSampler | TruncatedPoissonSampler | BallsInBinsSampler
@@ -36,4 +36,8 @@ def sampler_of(plan: Training, *, seed: int | None = None) -> PlannedSampler:
         case BallsInBins(batches=batches):
             return BallsInBinsSampler(records=plan.records, batches=batches, steps=plan.steps, seed=seed)
     drawn, remedy = Described(str(plan).removesuffix(".")), "Nothing is drawn at random: take every record."
+    if isinstance(plan.sampling, Shuffled):
+        remedy = (
+            "Shuffle by torch's RandomSampler without a generator, or plan {BallsInBins}, which costs less."
+        )
     raise InvalidSetting("plan", drawn, "draw its batches", remedy)

@@ -14,8 +14,8 @@ from tightrope.setting.plain import read_exactly
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.validate import explain
 from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
-from tightrope.statements.model import VERSION, Computed, Dataset, Implemented, Statement
-from tightrope.statements.stated_run import (
+from tightrope.statements.model import VERSION, Computed, Dataset, Implemented, Statement, Steps
+from tightrope.statements.stated_steps import (
     AllRecords,
     BatchesWithoutReplacement,
     Bins,
@@ -24,7 +24,6 @@ from tightrope.statements.stated_run import (
     SeveralBins,
     ShuffledBatches,
     StatedSampling,
-    Steps,
 )
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
 from tightrope.statements.words import judge_anew
@@ -121,14 +120,13 @@ def _check_sampling(
                 yield _clash(f"{where}.population", sampling.population, "dataset.records", records)
             if batch and sampling.batch != batch:
                 yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", batch)
-        case ShuffledBatches():
-            yield from _check_cut(where, sampling, dataset)
         case AllRecords() if records and batch and batch != records:
             yield _clash(f"{where} is every-record: dataset.batch", batch, "dataset.records", records)
+    yield from _check_shuffle(where, sampling, dataset)
 
 
-def _check_cut(where: str, sampling: ShuffledBatches, dataset: Dataset) -> Iterator[InvalidSetting]:
-    if sampling.batch is None:
+def _check_shuffle(where: str, sampling: StatedSampling | None, dataset: Dataset) -> Iterator[InvalidSetting]:
+    if not isinstance(sampling, ShuffledBatches) or sampling.batch is None:
         return
     if dataset.batch and sampling.batch != dataset.batch:
         yield _clash(f"{where}.batch", sampling.batch, "dataset.batch", dataset.batch)

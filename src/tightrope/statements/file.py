@@ -30,7 +30,7 @@ from tightrope.statements.model import (
     Statement,
     list_steps,
 )
-from tightrope.statements.stated_run import Count, Share
+from tightrope.statements.stated_steps import Count, Share
 
 try:
     from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, model_validator

@@ -18,7 +18,7 @@ from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
-from tightrope.statements.stated_run import Count, Share, Size, StatedSampling, Steps
+from tightrope.statements.stated_steps import Count, Share, Size, StatedMechanism, StatedSampling
 
 try:
     from pydantic import AfterValidator, BeforeValidator, Field
@@ -38,6 +38,14 @@ Setting = Literal["central", "local", "federated", "shuffle"]
 Holds = Literal["yes", "tested", "not checked"]
 ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
 NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
+
+
+class Steps(ClosedTable):
+    """One mechanism on one sampling, so many times."""
+
+    mechanism: Annotated[StatedMechanism, Field(discriminator="kind")]
+    sampling: Annotated[StatedSampling, Field(discriminator="kind")]
+    steps: Count
 
 
 class Unit(ClosedTable):

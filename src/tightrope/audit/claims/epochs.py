@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tightrope.audit.claims.drawn import DrawnClaim
+from tightrope.audit.finding import Finding, How
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import MOST_SEPARATION
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import SUBSTITUTE
+from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Shuffled
 from tightrope.theorems.evidence import Evidence
@@ -61,8 +62,22 @@ def may_tell_more(sampling: Shuffled, noise: Fraction) -> bool:
     return sampling.last != sampling.batch or sampling.left_over > 0 or noise * MOST_SEPARATION < 2
 
 
-def is_cut_alike(claimed: Shuffled, found: Shuffled) -> bool:
+def is_shuffled_so(claimed: Shuffled, finding: Finding, relation: Relation) -> bool:
+    """Whether batches are cut as accounted, from new orders, and likewise for a neighbour.
+
+    A recording may begin within an epoch, and does not tell how a neighbour would be cut.
+    """
+    if isinstance(finding.sampling, Shuffled):
+        return _is_cut_alike(claimed, finding.sampling)
+    cut = None if finding.how is How.WATCHED else finding.shuffled
+    if cut is None or not (relation is SUBSTITUTE or finding.removal_changes_one_slot):
+        return False
+    return _is_cut_alike(claimed, cut)
+
+
+def _is_cut_alike(claimed: Shuffled, found: Shuffled) -> bool:
     """Whether batches are those that were accounted; where their size was not stated, all must be full."""
     if claimed.batch is None:
-        return claimed.batches == found.batches and found.last == found.batch and not found.left_over
+        is_whole = found.last == found.batch and not found.left_over
+        return claimed.batches == found.batches and is_whole
     return claimed == found

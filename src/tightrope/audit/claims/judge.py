@@ -13,7 +13,7 @@ from tightrope.audit.claims.counted import (
     tell_condition,
     tell_counts,
 )
-from tightrope.audit.claims.epochs import is_cut_alike
+from tightrope.audit.claims.epochs import is_shuffled_so
 from tightrope.audit.claims.prove import ProvedBound, prove_bound, resample
 from tightrope.audit.claims.verdict import Verdict, refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme, check_finding
@@ -27,7 +27,7 @@ from tightrope.errors import PYTHON, InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.setting.given import as_given
-from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import (
     BallsInBins,
@@ -237,7 +237,7 @@ def _all_agree(run: Run, finding: Finding, relation: Relation) -> bool:
 def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     found = finding.sampling if (finding.copies or 1) == 1 else None
     if isinstance(claimed, Shuffled):
-        return _is_shuffled_alike(claimed, finding, relation)
+        return is_shuffled_so(claimed, finding, relation)
     if isinstance(claimed, Poisson) and isinstance(found, Poisson):
         if finding.rate_range is not None:
             return finding.rate_range[0] <= claimed.rate <= finding.rate_range[1]
@@ -246,15 +246,6 @@ def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
     if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
         return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
     return claimed == found  # every number of the others matters
-
-
-def _is_shuffled_alike(claimed: Shuffled, finding: Finding, relation: Relation) -> bool:
-    if isinstance(finding.sampling, Shuffled) and (finding.copies or 1) == 1:
-        return is_cut_alike(claimed, finding.sampling)
-    # a recording may begin within an epoch, and does not tell how a neighbour would be cut
-    cut = None if finding.how is How.WATCHED else finding.shuffled
-    is_one_slot = relation is SUBSTITUTE or bool(finding.removal_changes_one_slot)
-    return cut is not None and is_one_slot and is_cut_alike(claimed, cut)
 
 
 def _judge(run: Run, claimed: Bracket, bound: ProvedBound, finding: Finding, relation: Relation) -> Verdict:

@@ -1,4 +1,4 @@
-"""The steps of a run as a statement holds them: mechanisms, samplings and how often."""
+"""Mechanisms and samplings as a statement holds them, each by its kind."""
 
 import math
 from fractions import Fraction
@@ -19,6 +19,7 @@ try:
     from pydantic_core import CoreSchema
 except ModuleNotFoundError as missing:
     raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
+
 
 Count = Annotated[int, Field(ge=1, le=10**15)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -142,11 +143,3 @@ StatedSampling = (
     | SeveralBins
     | ShuffledBatches
 )
-
-
-class Steps(ClosedTable):
-    """One mechanism on one sampling, so many times."""
-
-    mechanism: Annotated[StatedMechanism, Field(discriminator="kind")]
-    sampling: Annotated[StatedSampling, Field(discriminator="kind")]
-    steps: Count
