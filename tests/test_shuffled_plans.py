@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tightrope as tr
-from tests.conftest import Shell
+from shell import Shell
 from tightrope.samplers import sampler_of
 from tightrope.setting.parts import part_of
 from tightrope.setting.tables import Table
