@@ -282,7 +282,7 @@ def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
     kept[0] = True
     left_out = float(np.sum(np.abs(weights[~kept]) * np.exp(np.minimum(count * np.log(largest[~kept]), 0.0))))
     logs = np.log(ratio[:, kept])
-    # ln of a ratio is off by a few units of itself or of 1, its multiples and their sum by a unit for each level
+    # ln of a ratio is off by a few units of itself or of 1, its multiples and their sum by one for each level
     exponents = count * (np.abs(logs).max(axis=0) + 1)
     rel_errors = 1.01 * (term_rel_errors[kept] + 16 * UNIT_ROUNDOFF * exponents + OFFSET_REL_ERROR)
     rel_errors += PAYOFF_REL_ERROR + 2 * gamma(int(kept.sum()) + 8)
