@@ -138,7 +138,7 @@ def test_the_smallest_noise_of_a_shuffle_keeps_the_target_and_hardly_less_would(
     sampling = tr.Shuffled(batches=2)
     found = tr.smallest_noise(sampling, steps=2, epsilon=0.5, delta=1e-3, relation=tr.SUBSTITUTE)
     noise = found.value
-    assert above(epoch_of(noise, 2), 1e-3) <= 0.5 < above(epoch_of(0.9 * noise, 2), 1e-3)
+    assert found.epsilon.upper <= 0.5 < above(epoch_of(0.9 * noise, 2), 1e-3)
 
 
 @pytest.mark.parametrize(

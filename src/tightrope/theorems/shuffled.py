@@ -72,7 +72,10 @@ def _lacks_sizes(step: Step) -> str | None:
     needs=_lacks_sizes,
 )
 def shuffled_remove(step: Step) -> Pair:
-    """An epoch is an allocation in which a sum moves by 2 C and, if no record is left over, a full batch."""
+    """An epoch is an allocation in which a sum moves by 2 C and, if no record is left over, a full batch.
+
+    Means divide by one number for both neighbours: the stated batch size, not what the last one holds.
+    """
     return _epoch(step, REMOVE)
 
 
