@@ -187,7 +187,10 @@ def test_sums_on_a_contour_are_never_below_direct_convolution_and_close_to_it() 
         spacing = FINE * deviation * high
         start = int(rng.normal() * 10 * math.sqrt(sum(counts)))
         truth = convolve(place_levels(atoms, levels, spacing), counts, start) * spacing
-        ratios.append(expect(atoms, levels, counts, (start - 0.5) * spacing) / truth)
+        ratios.append(expect(atoms, levels, counts, start * spacing) / truth)
+        before = convolve(place_levels(atoms, levels, spacing), counts, start - 1) * spacing
+        between = expect(atoms, levels, counts, (start - 0.5) * spacing)  # not above the chord, by much
+        assert between >= (before + truth) / 2
     assert min(ratios) >= 1
     assert np.median(ratios) < 1 + 1e-6
     assert max(ratios) < 1.2

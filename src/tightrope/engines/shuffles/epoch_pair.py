@@ -10,8 +10,8 @@ from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
-NEAR, GROWS = 6, 1.2  # so many of them; from there on each is so many times further from the last
-LEAST_DELTA = 1e-15  # where dots end
+NEAR, GROWS = 8, 1.35  # so many of them; from there on each is so many times further from the last
+LEAST_DELTA = 1e-13  # where dots end
 MOST_DOTS = 80
 KEPT = 64
 

@@ -21,6 +21,7 @@ CUT = 0.01  # of a bound, that each part which is cut off may cost
 LEVELS, THOROUGH_LEVELS = 2, 5
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_SEPARATION = Fraction(2)  # of opposite records: beyond, differences spread over too many lattice points
+MOST_BATCHES = 10**7  # in an epoch: likewise
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
 CLOSE = 8  # how far from what is found a guess of it still serves
