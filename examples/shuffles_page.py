@@ -13,6 +13,7 @@ from shuffles_asked import (
     EPOCHS,
     LEAST_FOR_LEVELS,
     LEAST_FOR_SPARE,
+    LEAST_IN_TIME,
     MOST_FOR_LEVELS,
     NAMES,
     NOISES,
@@ -76,9 +77,10 @@ of the exchanged one, and point the other way.
 {one}
 
 "-" is where a bound says no more than no amplification. "Any batch size" is asked with `effort="tight"`
-(five levels), from noise {levels:g} on, below which it is not tried, and for up to {most:,} batches: beyond
-that, answers take minutes. Balls in bins with an exchanged record are asked for 1,000 batches only, for the
-same reason. A spare place tells something from noise {spare:g} on. The lower end is that of full batches.
+(five levels), from noise {levels:g} on, below which it is not tried. Cells are empty where an answer takes
+minutes: with noise below {in_time:g}, or more than {most:,} batches. Balls in bins with an exchanged record
+are asked for 1,000 batches only, for the same reason. A spare place tells something from noise {spare:g}
+on. The lower end is that of full batches.
 
 **Clones** is the shuffle model's bound: Feldman, McMillan and Talwar, *Hiding among the clones* (FOCS 2021,
 [arXiv 2012.12803](https://arxiv.org/abs/2012.12803)), their reduction to binomial counts evaluated
@@ -169,6 +171,7 @@ def make_page(answers: Answers) -> str:
         levels=LEAST_FOR_LEVELS,
         spare=LEAST_FOR_SPARE,
         most=MOST_FOR_LEVELS,
+        in_time=LEAST_IN_TIME,
         guesses=GUESSES,
         batch=BATCH,
         count=len(NOISES) * len(BATCHES) * len(EPOCHS),
@@ -197,6 +200,7 @@ def say_prototype(answers: Answers) -> str:
         answers[Question("any-size", *setting, epochs)].upper / value
         for setting, earlier in PROTOTYPE.items()
         for epochs, value in zip(EPOCHS, earlier, strict=False)
+        if not is_too_long("any-size", *setting)
     ]
     below = sum(ratio <= 1 for ratio in ratios)
     most = write(max(ratios), digits=3)
@@ -237,6 +241,8 @@ def prototype_table(answers: Answers) -> str:
     """Certified ends beside those of an earlier computation."""
     rows = []
     for (noise, batches), earlier in PROTOTYPE.items():
+        if is_too_long("any-size", noise, batches):
+            continue
         row = [f"{noise:g}", f"{batches:,}"]
         for epochs, value in zip(EPOCHS, earlier, strict=False):
             found = answers[Question("any-size", noise, batches, epochs)]
