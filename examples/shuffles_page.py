@@ -9,6 +9,7 @@ from shuffles_asked import (
     ADDED_NOISES,
     BATCH,
     BATCHES,
+    BINS_BATCHES,
     BOTH,
     EPOCHS,
     LEAST_FOR_LEVELS,
@@ -77,10 +78,10 @@ of the exchanged one, and point the other way.
 {one}
 
 "-" is where a bound says no more than no amplification. "Any batch size" is asked with `effort="tight"`
-(five levels), from noise {levels:g} on, below which it is not tried. Cells are empty where an answer takes
-minutes: with noise from there to below {in_time:g}, or more than {most:,} batches. Balls in bins with an
-exchanged record are asked for 1,000 batches only, for the same reason. A spare place tells something from
-noise {spare:g} on. The lower end is that of full batches.
+(five levels); below noise {levels:g} it is not tried. A spare place is tried from noise {spare:g} on. The
+lower end is that of full batches. Cells are empty where nothing was asked, to keep the command short: any
+batch size with noise from {levels:g} to below {in_time:g} or more than {most:,} batches, and balls in bins
+but for {bins:,} batches and noise 1 to 4.
 
 **Clones** is the shuffle model's bound: Feldman, McMillan and Talwar, *Hiding among the clones* (FOCS 2021,
 [arXiv 2012.12803](https://arxiv.org/abs/2012.12803)), their reduction to binomial counts evaluated
@@ -137,8 +138,8 @@ no bound.)
 ## The same by an earlier computation
 
 Theorem 3 was first computed without charging for rounding, and for ten epochs with a linear program that
-was not checked ("before" in the table). The certified ends, any batch size, five levels, where they do not
-take minutes:
+was not checked ("before" in the table). The certified ends, any batch size, five levels, for noise
+{in_time:g} and more:
 
 {prototype}
 
@@ -173,6 +174,7 @@ def make_page(answers: Answers) -> str:
         spare=LEAST_FOR_SPARE,
         most=MOST_FOR_LEVELS,
         in_time=LEAST_IN_TIME,
+        bins=BINS_BATCHES,
         guesses=GUESSES,
         batch=BATCH,
         gains=count_gains(answers),
