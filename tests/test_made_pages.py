@@ -125,7 +125,7 @@ def test_the_rows_of_the_shuffles_page_are_the_answers_to_its_questions(
     known = script["read"](DOCS / "findings" / "shuffles.csv")
     assert list(known) == script["questions"](), "run: make shuffles"
     asked = [each for each in known if (each.noise, each.batches, each.epochs) == (4, 50, 1)]  # the quickest
-    assert {each.batching for each in asked} == {*script["NAMES"]} - {"told"}
+    assert {each.batching for each in asked} == {*script["NAMES"]} - {"told", "balls-in-bins"}
     for each in asked:
         found = script["ask"](each)
         assert str(found) == str(known[each]), f"{each}; run: make shuffles"
@@ -134,7 +134,8 @@ def test_the_rows_of_the_shuffles_page_are_the_answers_to_its_questions(
 def test_what_the_shuffles_page_shows_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
     script = example("shuffles_asked")
-    known = script["read"](DOCS / "findings" / "shuffles.csv")
+    rows = script["read"](DOCS / "findings" / "shuffles.csv")
+    known = {each: found for each, found in rows.items() if each.batching != "clones"}  # not certified ends
     for each, found in known.items():
         assert found.lower <= found.upper
         for name in ("noise", "batches", "epochs"):
