@@ -347,7 +347,7 @@ GOOD = {"sampling": tr.Poisson(rate=0.1), "steps": 10, "epsilon": 1.0, "delta": 
         ({"steps": 1.5}, "steps must be a whole number, got 1.5"),
         ({"steps": True}, "steps must be a whole number, got True"),
         ({"steps": 10**16}, "steps must be at most 1e\\+15"),
-        ({"sampling": 0.1}, "sampling must be one of EveryRecord, Poisson, .*RandomAllocation, got 0.1"),
+        ({"sampling": 0.1}, "sampling must be one of EveryRecord, Poisson, .*Shuffled, got 0.1"),
         ({"relation": "both"}, "relation must be one of ADD, REMOVE"),
         ({"mechanism": tr.RandomizedResponse}, "mechanism must be Gaussian or Laplace"),
         ({"mechanism": tr.Gaussian(noise_multiplier=1)}, "mechanism must be Gaussian or Laplace"),

@@ -359,7 +359,16 @@ def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: p
 
 # help
 
-SAMPLING = {"--sampling", "--rate", "--batch", "--records", "--at-most", "--batches", "--chosen"}
+SAMPLING = {
+    "--sampling",
+    "--rate",
+    "--batch",
+    "--records",
+    "--at-most",
+    "--batches",
+    "--chosen",
+    "--drop-last",
+}
 LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
 EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json", "--why", "--brief"}

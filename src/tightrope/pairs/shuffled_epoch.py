@@ -6,6 +6,8 @@ from fractions import Fraction
 
 from tightrope.pairs.pair import Pair
 
+MOST_SHUFFLED = Fraction(2)  # of opposite records: beyond, differences spread further than the engines go
+
 
 @dataclass(frozen=True)
 class ShuffledEpoch(Pair):

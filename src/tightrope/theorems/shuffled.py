@@ -6,7 +6,7 @@ from fractions import Fraction
 from tightrope.pairs.allocation import MOST_SEPARATION, Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
-from tightrope.pairs.shuffled_epoch import ShuffledEpoch
+from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Step
@@ -100,12 +100,13 @@ def bound_epochs(epoch: ShuffledEpoch, times: int, *, is_thorough: bool) -> tupl
     if epoch.is_exchanged:
         thorough = replace(epoch, is_thorough=is_thorough)
         above: Steps = ((thorough, whole), (thorough.release(rest), 1))
-        told: Steps = ((ShiftPair.of_normals(epoch.separation), whole + bool(rest)),)
+        visit = ShiftPair.of_normals(epoch.separation)
+        told: Steps = ((visit, whole), (visit, int(rest > 0)))
         below: Steps = (
             (_allocate(epoch, from_above=False), whole),
             (_allocate(started, from_above=False), 1),
         )
-        return above, told, below
+        return told if epoch.separation > MOST_SHUFFLED else above, told, below
     above, told, below = (
         tuple((pair, times) for one, times in ((epoch, whole), (started, 1)) for pair in found(one))
         for found in (_split_above, _tell, _split_below)

@@ -50,9 +50,9 @@ def epsilon_if_shuffled(
     >>> import tightrope as tr
     >>> plan = tr.Training(records=100_000, batch=1000, epochs=1, sampling=tr.Poisson)
     >>> print(tr.epsilon(plan.run(noise_multiplier=4), delta=1e-6, relation=tr.SUBSTITUTE))
-    [0.1838..., 0.1838...]
+    [0.1895107..., 0.1895107...]
     >>> print(tr.epsilon_if_shuffled(plan, noise_multiplier=4, delta=1e-6, relation=tr.SUBSTITUTE))
-    [0.200, 0.275]
+    [0.204, 0.283]
     """
     step = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier)
     run = Step(step.mechanism, shuffle(plan)) * count_shuffled_steps(plan)

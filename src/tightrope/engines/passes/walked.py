@@ -22,9 +22,7 @@ from tightrope.pairs.allocation import Allocation
 NEAR, FAR = 1 / 48, 1 / 64  # between values: of the deviation of D, and of their distance from the mean
 STEP = 1 / 64  # of the lattice, in deviations of D
 CUT, ROUNDS = 1e-4, 5  # of the divergence, that what is cut off may cost; how often that is tried
-MOST_WALKED = Fraction(
-    6, 5
-)  # of a step's two normals from the middle: beyond, D spreads over too many points
+MOST_WALKED = Fraction(6, 5)  # normals from the middle: beyond, D spreads over too many points
 MOST_BATCHES = 10**7  # likewise for sums
 KEPT = 4096
 

@@ -12,7 +12,7 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
 NEAR, GROWS = 8, 1.35  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-13  # where dots end
-MOST_DOTS = 80
+MOST_DOTS, FARTHEST = 80, 200.0  # and at last: no larger loss is looked at
 KEPT = 64
 
 
@@ -22,7 +22,7 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
     scale = mean_loss(epoch)
     loss, step = 0.0, APART * scale
     dots: list[Dot] = []
-    while len(dots) < MOST_DOTS:
+    while len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
         value = Fraction(bound_order(epoch, order))
         dots.append((order, min(value, dots[-1][1] if dots else Fraction(1))))  # H falls with the order

@@ -15,13 +15,12 @@ from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.worst_difference import WorstDifference
 from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
-from tightrope.pairs.shuffled_epoch import ShuffledEpoch
+from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
 LEVELS, THOROUGH_LEVELS = 2, 5
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
-MOST_SEPARATION = Fraction(2)  # of opposite records: beyond, differences spread over too many lattice points
-MOST_BATCHES = 10**7  # in an epoch: likewise
+MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
 CLOSE = 8  # how far from what is found a guess of it still serves
@@ -67,7 +66,8 @@ def _list_full_epochs(epoch: ShuffledEpoch, worst: WorstDifference, spare: float
 def _is_within_reach(epoch: ShuffledEpoch, has_levels: bool) -> bool:
     """Whether some theorem may tell more than that nothing is gained; sums take time."""
     has_others = epoch.batches > 1 and (has_levels or epoch.batch >= SMALLEST_LARGE)
-    return epoch.separation <= MOST_SEPARATION and (epoch.has_spare_place or has_others)
+    is_narrow = epoch.separation <= MOST_SHUFFLED and epoch.batches <= MOST_BATCHES
+    return is_narrow and (epoch.has_spare_place or has_others)
 
 
 def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -> float:

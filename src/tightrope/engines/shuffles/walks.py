@@ -232,7 +232,7 @@ def place_levels(atoms: Atoms, levels: Sequence[float], spacing: float) -> Laws:
 def _list_tilts(laws: Laws, count: int, number: int) -> Sequence[float]:
     """From sums that are hardly exceeded to those that never are."""
     deviations = [math.sqrt(float(masses @ places**2.0)) for places, masses in laws]
-    furthest = max(float(places[-1]) for places, _ in laws)
+    furthest = max(1.0, *(float(places[-1]) for places, _ in laws))  # all may be negative
     most = min(
         12 / (max(min(deviations), max(deviations) / 64) * math.sqrt(count)), LARGEST_EXPONENT / furthest
     )
