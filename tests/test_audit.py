@@ -56,7 +56,8 @@ def test_the_pitfall_of_the_paper_is_certain_and_said_in_numbers() -> None:
         in result.sentence
     )
     assert (
-        "no bound better than 30.01 is proved, provided that every pass over the loader is run to its end "
+        f"no bound better than {round_outwards(result.proved.upper, 4, up=True)} is proved, "
+        "provided that every pass over the loader is run to its end "
         "and no sum is divided by the size of a last batch that a record fewer makes smaller"
         in result.sentence
     )

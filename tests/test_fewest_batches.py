@@ -142,5 +142,5 @@ def test_what_misses_even_with_as_many_batches_as_there_can_be_is_said_in_whole_
 def test_how_large_shuffled_batches_may_be_is_not_asked(sampling: Any) -> None:
     target: dict[str, Any] = {"epsilon": 2, "delta": DELTA, "relation": tr.ADD_OR_REMOVE}
     noise = tr.Gaussian(noise_multiplier=50)
-    with pytest.raises(tr.InvalidSetting, match="epsilon_if_shuffled tells them"):
+    with pytest.raises(tr.InvalidSetting, match="cut anew"):
         tr.largest_batch(noise, population=1000, epochs=1, sampling=sampling, **target)

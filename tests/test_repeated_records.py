@@ -124,7 +124,8 @@ SHUFFLED = Finding(
 def test_shuffled_copies_have_a_bound_under_substitution_only() -> None:
     run, copied = tr.Step(GAUSSIAN, tr.Poisson(rate=0.1)) * 20, replace(SHUFFLED, copies=4)
     once, found = (prove_bound(run, f, delta=1e-5, relation="substitute") for f in (SHUFFLED, copied))
-    assert 0 < once.epsilon.lower == found.epsilon.lower
+    # the same datasets, told apart on lattices of their own
+    assert 0 < found.epsilon.lower == pytest.approx(once.epsilon.lower, rel=1e-4)
     together = tr.Step(tr.Gaussian(noise_multiplier=0.25), tr.EveryRecord()) * 2
     assert found.epsilon.upper == tr.epsilon(together, delta=1e-5, relation="substitute").upper
     removed = prove_bound(run, copied, delta=1e-5, relation="remove")
