@@ -41,8 +41,10 @@ exchanged (SUBSTITUTE) unless said otherwise, T batches in an epoch, a fresh ord
 number is made by `make shuffles` (`examples/shuffles.py`), and one by one by
 
 ```python
+import tightrope as tr
+
 step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.Shuffled(batches=1000))
-tr.epsilon(step * 10_000, delta=1e-6, relation="substitute", by=tr.Certified(effort="tight"))  # ten epochs
+tr.epsilon(step * 1000, delta=1e-6, relation="substitute", by=tr.Certified(effort="tight"))  # one epoch
 ```
 
 with `batch=1000` where batches hold so many records, and `left_over=1` besides where a record is in no
