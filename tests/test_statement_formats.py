@@ -191,11 +191,11 @@ def test_a_claim_is_stated_as_firmly_as_it_is_established() -> None:
     assert "for one user with one record exchanged for another." in describe_claim(COUNTED)
     assert describe_claim(PITFALL).startswith("The claim is false: for what runs, epsilon is at least 30.005")
     assert "It is claimed that the release is (0.95, 1e-06)-differentially private" in describe_claim(PITFALL)
-    between = changed(PITFALL, epsilon=20.0)
+    between = changed(PITFALL, epsilon=30.006)
     assert judge_claim(between) == "not proved"
-    known = "The claim is not proved: for what runs, epsilon is known to be at most 80.27"
+    known = "The claim is not proved: for what runs, epsilon is known to be at most 30.01"
     assert describe_claim(between).startswith(known)
-    assert judge_claim(changed(PITFALL, epsilon=80.3)) == "proved"
+    assert judge_claim(changed(PITFALL, epsilon=30.02)) == "proved"
     theorems = tuple(one.model_copy(update={"standing": "conjectured"}) for one in TRAINED.theorems)
     believed = TRAINED.model_copy(update={"theorems": theorems})
     assert judge_claim(believed) == "conjectured"
