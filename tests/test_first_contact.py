@@ -94,7 +94,7 @@ REFUSED = [
     ),
     (
         f"noise --sampling shuffle --records 60000 --batch 250 --drop-last --epochs 30 {ASKED}",
-        "--drop-last drops nothing: 60000 records are 240 whole batches of 250",
+        "--batch must leave some of 60000 records to drop, got 250. Leave out --drop-last",
     ),
     (
         f"epsilon {RUN} --drop-last",
@@ -217,6 +217,16 @@ def test_a_mistyped_option_that_is_needed_is_the_slip_and_not_missing(shell: She
     assert "did you mean --delta?" in err
     assert "--relation is missing" in err
     assert "--delta is missing" not in err
+
+
+def test_an_epoch_of_several_chosen_batches_is_all_batches_of_a_pass(shell: Shell) -> None:
+    asked = (
+        "epsilon --noise 9 --sampling random-allocation --batches 20 --chosen 3 --relation add --delta 1e-6"
+    )
+    code, in_epochs, _ = shell(f"{asked} --epochs 2")
+    assert code == 0
+    assert "40 steps: 2 epochs of 20 batches." in in_epochs
+    assert shell(f"{asked} --epochs 2 --brief")[1] == shell(f"{asked} --steps 40 --brief")[1]
 
 
 def test_an_option_of_ours_is_no_slip_of_another_that_is_missing(shell: Shell) -> None:

@@ -244,6 +244,22 @@ def test_a_pass_with_two_noises_is_refused() -> None:
         tr.epsilon(run, delta=1e-5, relation=tr.ADD)
 
 
+def test_whole_passes_of_one_noise_may_come_before_one_of_another_that_is_only_begun() -> None:
+    run = bins(1.0, 10) * 20 + bins(2.0, 10) * 5
+    begun = tr.epsilon(run, delta=1e-5, relation=tr.ADD)
+    whole = tr.epsilon(run + bins(2.0, 10) * 5, delta=1e-5, relation=tr.ADD)
+    assert tr.epsilon(bins(1.0, 10) * 20, delta=1e-5, relation=tr.ADD).upper < begun.lower
+    assert begun.upper < whole.lower
+
+
+def test_what_remains_after_whole_passes_is_counted_in_steps_of_another_noise() -> None:
+    ledger = tr.Ledger(relation=tr.ADD)
+    ledger.record(bins(2.0, 10) * 20)
+    left = ledger.remaining(epsilon=2.0, delta=1e-5, step=bins(4.0, 10))
+    assert left > 0
+    assert "changed its noise" in " ".join(ledger.conditions)
+
+
 def test_renyi_bounds_of_passes_are_refused_by_name() -> None:
     with pytest.raises(tr.NoTheorem, match="Rényi"):
         tr.epsilon(bins(1.0, 10) * 10, delta=1e-5, relation=tr.ADD, by=tr.Renyi())

@@ -1,6 +1,7 @@
 """Plans, files, grids, commands and accountants that meet shuffled batches all tell the same."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tightrope.setting.tables import Table
 
 NOISE = tr.Gaussian(noise_multiplier=4)
 CUT = tr.Shuffled.cut(records=1000, batch=30)
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", [tr.Shuffled, "shuffle", "shuffled", "shuffling", CUT])
@@ -29,6 +31,11 @@ def test_a_plan_whose_last_batch_is_dropped_is_stated_by_its_sampling() -> None:
     assert eval(repr(plan), vars(tr)) == plan
     with pytest.raises(tr.InvalidSetting, match="draw 30 of 1,000 records"):
         tr.Training(records=1000, batch=30, epochs=2, sampling=tr.Shuffled.cut(records=999, batch=30))
+
+
+def test_whole_batches_leave_nothing_to_drop() -> None:
+    with pytest.raises(tr.InvalidSetting, match="must leave some of 1000 records to drop, got 50"):
+        tr.Shuffled.cut(records=1000, batch=50, drop_last=True)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +149,30 @@ def test_a_ledger_keeps_shuffled_epochs() -> None:
     ledger.record(run)
     ledger.record(run)
     assert ledger.epsilon(1e-5).upper == tr.epsilon(run + run, delta=1e-5, relation="remove").upper
+
+
+def test_a_statement_of_shuffled_epochs_is_made_and_verified_from_the_shell(
+    shell: Shell, tmp_path: Path
+) -> None:
+    text = (ROOT / "examples" / "statement.toml").read_text()
+    told = 'sampling = "shuffle"\nrecords = 50_000\nbatch = 50\nepochs = 10\n'
+    changed = text.replace('sampling = "poisson"\nrate = 0.001\nsteps = 10_000\n', told)
+    assert changed != text
+    facts, file = tmp_path / "facts.toml", tmp_path / "statement.json"
+    facts.write_text(changed)
+    code, out, err = shell(f"statement {facts}")
+    assert (code, err) == (0, "")
+    file.write_text(out)
+    made = json.loads(out)
+    sampling = {"kind": "shuffled", "batches": 1000, "batch": 50, "last": 50, "left_over": 0}
+    assert [part["sampling"] for part in made["run"]] == [sampling]
+    assert made["implemented"]["scheme"] == "shuffle"
+    code, out, _ = shell(f"verify {file}")
+    assert code == 0
+    assert "No pass was broken off before another began, or changed its noise." in out
+    made["claim"]["epsilon"] /= 2
+    file.write_text(json.dumps(made))
+    assert shell(f"verify {file}")[0] == 3
 
 
 def test_no_sampler_of_ours_shuffles_and_the_refusal_names_one_that_does() -> None:

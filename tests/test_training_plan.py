@@ -276,7 +276,7 @@ def test_files_take_the_words_of_the_command_line() -> None:
         (
             {"sampling": "random-allocation", "batches": 20, "chosen": 4, "epochs": 2},
             tr.RandomAllocation(batches=20, chosen=4),
-            10,
+            40,  # all batches of a pass, though each record is in four of them
         ),
         (
             {"sampling": "truncated-poisson", "rate": 0.25, "at_most": 5, "population": 9, "epochs": 2},

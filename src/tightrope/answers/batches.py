@@ -125,7 +125,7 @@ def fewest_batches(
         if passes is None:
             assert steps is not None
             return Step(mechanism, sampling) * steps
-        return Step(mechanism, sampling) * count_steps(passes, sampling.exact_rate)
+        return Step(mechanism, sampling) * count_steps(passes, sampling)
 
     most = MOST_BATCHES if passes is None else min(MOST_BATCHES, int(MOST_STEPS / passes))
     if not most:

@@ -20,7 +20,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.given import exactly
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
-from tightrope.setting.sampling import BallsInBins, EveryRecord, Poisson, RandomAllocation, Shuffled
+from tightrope.setting.sampling import Allocated, EveryRecord, Poisson, Shuffled
 from tightrope.theorems.lookup import analyse
 
 NOTHING = Run()
@@ -171,7 +171,7 @@ def _without_pass(step: Step, times: int) -> tuple[Step, int]:
     sampling = step.sampling
     if isinstance(sampling, Shuffled):
         return Step(step.mechanism, EveryRecord()), -(-times // sampling.batches)
-    if isinstance(sampling, BallsInBins | RandomAllocation):
+    if isinstance(sampling, Allocated):
         return Step(step.mechanism, Poisson(rate=sampling.exact_rate)), times
     return step, times
 

@@ -32,7 +32,7 @@ from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, epoch_length
 
 TO_BE_FOUND = "to be found"
 
@@ -138,7 +138,7 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
         )
         if not typed.value and not form.json:
             raise work.finish(lambda: _refuse_one_step(step, typed.calibration.target))
-    exact = typed.value * step.sampling.exact_rate
+    exact = typed.value / epoch_length(step.sampling)
     places = max(4 - len(str(int(exact))), 1)  # cut, not rounded: typed again, they take no more steps
     epochs = f"{float(Fraction(int(exact * 10**places), 10**places)):g}"
     more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"

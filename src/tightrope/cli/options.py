@@ -187,7 +187,7 @@ class LengthOptions:
         check.positive(remedy="Pass how often the training goes through the dataset.", epochs=self.epochs)
         if not sampling.exact_rate:
             raise Misused(f"--epochs {epochs} contradicts --rate 0, at which no record is ever drawn")
-        return count_steps(as_typed(self.epochs), sampling.exact_rate)
+        return count_steps(as_typed(self.epochs), sampling)
 
 
 @Parameter(name="*", group=QUESTION)

@@ -77,12 +77,6 @@ def _read_shuffle(of: str, given: Options) -> Shuffled:
     batch, records = _read_batch(of, given)
     if batch > records:
         raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
-    if drops and not records % batch:
-        raise Misused(
-            f"--drop-last drops nothing: {records} records are {records // batch} whole batches of {batch}. "
-            "Leave it out where records are exchanged; with a record fewer a whole batch would be missing, "
-            "and no theorem compares such neighbours"
-        )
     return Shuffled.cut(records=records, batch=batch, drop_last=drops)
 
 

@@ -53,7 +53,7 @@ def question_facts(asked: RunOptions, relation: Relation | None, by: object = No
     """State what was asked and everything that was assumed; no relation where all are asked about."""
     facts = [
         ("mechanism", mechanism_in_words(asked.stated_mechanism)),
-        ("sampling", sampling_in_words(asked.stated_sampling)),
+        ("sampling", sampling_in_words(asked.stated_sampling, relation)),
         ("steps", str(asked.steps)),
     ]
     if training(asked):

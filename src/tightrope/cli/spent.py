@@ -72,7 +72,8 @@ def _show(said: str, path: Path, kept: Ledger, answers: list[tuple[float, Bracke
     found = [bracket for _, bracket in answers]
     facts = [("ledger", str(path)), ("steps", f"{kept.steps:,}")]
     for step, times in kept.run:
-        noise, batches = mechanism_in_words(step.mechanism), sampling_in_words(step.sampling)
+        noise = mechanism_in_words(step.mechanism)
+        batches = sampling_in_words(step.sampling, kept.relation)
         facts.append((f"{times:,} x", f"{noise}; {batches}"))
     facts.append(("relation", relation_in_words(kept.relation)))
     page = show.open_page(

@@ -57,13 +57,13 @@ def mechanism_in_words(mechanism: Mechanism) -> str:
     assert_never(mechanism)
 
 
-def sampling_in_words(sampling: Sampling) -> str:
-    """Say how the batch of one step is assumed to be drawn.
+def sampling_in_words(sampling: Sampling, relation: Relation | None = None) -> str:
+    """Say how the batch of one step is assumed to be drawn, to one who knows the relation or does not.
 
     >>> sampling_in_words(Poisson(rate=0.001))
     'poisson, each record joins each batch independently with probability 0.001'
     """
-    return f"{spell(type(sampling))}, {batches_in_words(sampling)}"
+    return f"{spell(type(sampling))}, {batches_in_words(sampling, relation)}"
 
 
 def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> str:

@@ -5,7 +5,7 @@ from typing import final
 
 from tightrope.samplers.draws import BinnedRecords, Indices, allocate
 from tightrope.samplers.sampler import Sampler
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import Allocated, BallsInBins, RandomAllocation
 
 
 class AllocatingSampler(Sampler):
@@ -29,7 +29,7 @@ class AllocatingSampler(Sampler):
 
     @property
     @abstractmethod
-    def sampling(self) -> BallsInBins | RandomAllocation:
+    def sampling(self) -> Allocated:
         """The value the accountant takes."""
 
     @property

@@ -150,7 +150,7 @@ def _read_length(kind: type[Sampling], values: Mapping[str, Any]) -> tuple[Sampl
     check.positive(remedy=remedy, epochs=values["epochs"])
     if not sampling.exact_rate:
         raise InvalidSetting("epochs", values["epochs"], "be left out beside a rate of 0", "State {steps}.")
-    return sampling, count_steps(as_typed(values["epochs"]), sampling.exact_rate)
+    return sampling, count_steps(as_typed(values["epochs"]), sampling)
 
 
 def _refuse_contradictions(table: Table, takes: dict[str, tuple[str, ...]]) -> None:

@@ -257,13 +257,22 @@ class Shuffled:
 
     @classmethod
     def cut(cls, *, records: int, batch: int, drop_last: bool = False) -> Self:
-        """So many records, cut into batches of so many; the last one is smaller, or dropped."""
+        """So many records, cut into batches of so many; the last one is smaller, or dropped.
+
+        Whole batches leave nothing to drop; a neighbour with a record fewer would have a batch fewer.
+        """
         n = check.whole(least=1, remedy="Pass the size of the dataset.", records=records)
         size = check.whole(least=1, remedy="Pass the number of records in a batch.", batch=batch)
         if size > n:
             must = f"be at most {{records={n}}}"
             raise InvalidSetting("batch", size, must, "A batch cannot hold more records than there are.")
         whole, rest = divmod(n, size)
+        if drop_last and not rest:
+            remedy = (
+                "Leave out {drop_last=True} where records are exchanged; with a record fewer a whole batch "
+                "would be missing, and no theorem compares such neighbours."
+            )
+            raise InvalidSetting("batch", size, f"leave some of {n} records to drop", remedy)
         if drop_last or not rest:
             return cls(batches=whole, batch=size, left_over=rest)
         return cls(batches=whole + 1, batch=size, last=rest)
@@ -312,8 +321,18 @@ def _check_batches(batches: int) -> int:
     return checked
 
 
-Sampling = (
-    EveryRecord | Poisson | WithoutReplacement | TruncatedPoisson | BallsInBins | RandomAllocation | Shuffled
-)
+Allocated = BallsInBins | RandomAllocation  # each record takes its batches of a pass on its own
+InPasses = Allocated | Shuffled  # what has a theorem is a pass, not a step
+Sampling = EveryRecord | Poisson | WithoutReplacement | TruncatedPoisson | InPasses
+
+
+def epoch_length(sampling: Sampling) -> Fraction:
+    """The steps of one epoch: all batches of a pass, or as many as visit each record once on average.
+
+    >>> epoch_length(RandomAllocation(batches=100, chosen=3)), epoch_length(Poisson(rate=0.25))
+    (Fraction(100, 1), Fraction(4, 1))
+    """
+    return Fraction(sampling.batches) if isinstance(sampling, InPasses) else 1 / sampling.exact_rate
+
 
 SAMPLING_SPELLINGS: dict[str, type[Sampling]] = {kind.spelling: kind for kind in get_args(Sampling)}

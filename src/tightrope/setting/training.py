@@ -20,6 +20,7 @@ from tightrope.setting.sampling import (
     Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
+    epoch_length,
 )
 
 SHUFFLES = ("shuffle", "shuffling")  # as people call it, besides the printed name
@@ -96,7 +97,7 @@ class Training:
     @property
     def steps(self) -> int:
         """epochs * records / batch, or epochs * batches, rounded up."""
-        return count_steps(self.exact_epochs, self.sampling.exact_rate)
+        return count_steps(self.exact_epochs, self.sampling)
 
     def step(self, mechanism: Mechanism | None = None, *, noise_multiplier: float | None = None) -> Step:
         """One step: Gaussian noise with this multiplier, or another mechanism."""
@@ -155,8 +156,8 @@ def _draw_batches(kind: type[Sampling], given: Any, *, batch: int, records: int)
     if kind is BallsInBins:
         return BallsInBins(batches=math.ceil(Fraction(records, batch)))
     if kind is Shuffled:
-        dropped = Shuffled.cut(records=records, batch=batch, drop_last=True)
-        return dropped if given == dropped else Shuffled.cut(records=records, batch=batch)
+        drops = isinstance(given, Shuffled) and given.left_over > 0 and records % batch > 0
+        return Shuffled.cut(records=records, batch=batch, drop_last=drops)
     if isinstance(given, TruncatedPoisson):
         return TruncatedPoisson(rate=Fraction(batch, records), at_most=given.at_most, population=records)
     if kind in (TruncatedPoisson, RandomAllocation):
@@ -179,9 +180,9 @@ def as_typed(value: Any) -> Fraction:
     return Fraction(*map(int, value.as_integer_ratio()))
 
 
-def count_steps(epochs: Fraction, rate: Fraction) -> int:
+def count_steps(epochs: Fraction, sampling: Sampling) -> int:
     """The steps of so many epochs, rounded up."""
-    return math.ceil(epochs / rate)
+    return math.ceil(epochs * epoch_length(sampling))
 
 
 def tell_steps(epochs: Fraction, sampling: Sampling) -> str:
@@ -190,7 +191,7 @@ def tell_steps(epochs: Fraction, sampling: Sampling) -> str:
     >>> tell_steps(Fraction(1), WithoutReplacement(batch=50, population=1000))
     '20 steps: 1 epoch of 20 batches'
     """
-    steps, batches = count_steps(epochs, sampling.exact_rate), 1 / sampling.exact_rate
+    steps, batches = count_steps(epochs, sampling), epoch_length(sampling)
     passes = f"{_write(epochs)} epoch{'s' * (epochs != 1)}"
     return f"{steps:,} step{'s' * (steps != 1)}: {passes} of {_write(batches)} batch{'es' * (batches != 1)}"
 

@@ -208,7 +208,7 @@ def describe_mechanisms(statement: Statement) -> list[str]:
 
 def describe_samplings(statement: Statement) -> list[str]:
     """How the batches of each part of the run were accounted."""
-    return _describe_parts(statement, lambda step: sampling_in_words(step.sampling))
+    return _describe_parts(statement, lambda step: sampling_in_words(step.sampling, statement.neighbours))
 
 
 def describe_implemented(statement: Statement) -> Iterator[str]:

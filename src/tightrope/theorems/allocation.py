@@ -16,7 +16,7 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import BallsInBins, RandomAllocation, Shuffled
+from tightrope.setting.sampling import BallsInBins, InPasses, RandomAllocation
 from tightrope.theorems.evidence import PROVED, Evidence
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
 from tightrope.theorems.table import theorem
@@ -216,13 +216,16 @@ def _soften(dominating: Pair) -> Pair:
 
 
 def check_passes(run: Run) -> None:
-    """Refuse passes of which nobody can say which noise they had: a run counts steps, without their order."""
-    kinds: dict[BallsInBins | RandomAllocation | Shuffled, list[int]] = {}
+    """Refuse passes of which nobody can say which noise they had: a run counts steps, without their order.
+
+    Whole passes and one that was begun can be told apart; two of different noise that were begun cannot.
+    """
+    kinds: dict[InPasses, list[int]] = {}
     for step, times in run:
-        if isinstance(step.sampling, BallsInBins | RandomAllocation | Shuffled):
+        if isinstance(step.sampling, InPasses):
             kinds.setdefault(step.sampling, []).append(times)
     for sampling, counts in kinds.items():
-        if len(counts) > 1 and any(times % sampling.batches for times in counts):
+        if sum(times % sampling.batches > 0 for times in counts) > 1:
             told = " and ".join(f"{times:,}" for times in counts)
             raise NoTheorem(
                 f"{{{type(sampling).__name__}}} with {len(counts)} kinds of noise in {told} steps: a pass of "

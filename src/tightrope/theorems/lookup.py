@@ -16,6 +16,7 @@ from tightrope.setting.mechanism import Gaussian, Mechanism
 from tightrope.setting.relation import ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import (
+    Allocated,
     BallsInBins,
     EveryRecord,
     Poisson,
@@ -159,7 +160,7 @@ def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
         sampling = Poisson(rate=sampling.exact_rate)
     if isinstance(sampling, RandomAllocation) and sampling.chosen == 1:
         sampling = BallsInBins(batches=sampling.batches)
-    alone = isinstance(sampling, Poisson | BallsInBins | RandomAllocation)  # none stands aside for another
+    alone = isinstance(sampling, Poisson | Allocated)  # none stands aside for another
     leaves_out = isinstance(sampling, Shuffled) and sampling.left_over > 0
     if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE) and not leaves_out:
         return EveryRecord()

@@ -11,7 +11,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run
-from tightrope.setting.sampling import BallsInBins, RandomAllocation, Shuffled
+from tightrope.setting.sampling import Allocated, Shuffled
 from tightrope.theorems.composition import (
     ANY_NOISE_EXCHANGED,
     CONVERSION,
@@ -46,7 +46,7 @@ class RenyiAnalysis:
 
 def analyse_renyi(run: Run, relation: Relation) -> tuple[RenyiAnalysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
-    if any(isinstance(step.sampling, BallsInBins | RandomAllocation) for step, _ in run):
+    if any(isinstance(step.sampling, Allocated) for step, _ in run):
         raise NoTheorem(
             "Rényi divergences of passes in which records choose their batches are not bounded here",
             "Ask {Certified}, which knows the curve itself, from above and from below.",

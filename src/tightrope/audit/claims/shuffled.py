@@ -139,4 +139,4 @@ def declare_shuffle(plan: Training) -> Finding:
 
 def count_shuffled_steps(plan: Training) -> int:
     """The steps of the epochs of a shuffle, rounded up."""
-    return count_steps(plan.exact_epochs, shuffle(plan).exact_rate)
+    return count_steps(plan.exact_epochs, shuffle(plan))

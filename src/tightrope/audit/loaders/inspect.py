@@ -23,7 +23,7 @@ from tightrope.audit.loaders.words import (
 )
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import Allocated
 
 UNSEEN_DATASET = (
     "Cannot be seen: the dataset, whether it has these records or gives one of them under two indices, and "
@@ -78,7 +78,7 @@ def _count_begun(finding: Finding, passes: Any) -> Finding:
 
     The rest of one pass and the first batches of the next tell more than as many batches of one pass.
     """
-    if not isinstance(finding.sampling, BallsInBins | RandomAllocation) or finding.batch_count is None:
+    if not isinstance(finding.sampling, Allocated) or finding.batch_count is None:
         return finding
     begun = passes.drawn % finding.sampling.batches
     if not begun:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tightrope.audit.finding import Finding, How, Scheme
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import Allocated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def apply_steps(finding: Finding, steps: StepsSummary) -> Finding:
 
 def forget_passes(finding: Finding, why: str) -> Finding:
     """The finding where batches that depend on each other within a pass were not followed from its start."""
-    if not isinstance(finding.sampling, BallsInBins | RandomAllocation):
+    if not isinstance(finding.sampling, Allocated):
         return finding
     return Finding(
         scheme=Scheme.UNKNOWN,

@@ -34,7 +34,7 @@ from tightrope.setting.parts import run_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import UNBROKEN, Step
-from tightrope.setting.sampling import BallsInBins, RandomAllocation
+from tightrope.setting.sampling import Allocated
 from tightrope.setting.tables import Table
 from tightrope.theorems.lookup import analyse
 from tightrope.theorems.other_batchings import split_noise
@@ -125,7 +125,7 @@ class LedgerAccountant(IAccountant):
     def hook(self, sampler: Passes, checks: StepChecks) -> Callable[[Any], None]:
         """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
         self._passes = None
-        if isinstance(sampler.sampling, BallsInBins | RandomAllocation):
+        if isinstance(sampler.sampling, Allocated):
             self.ledger.record(complete_passes(self.ledger.run, sampler.sampling))
             self._passes = PassCount(sampler, sampler.sampling)
             return self._passes.hook(checks.judge, count_draws, self._count_batches)

@@ -10,7 +10,7 @@ from tightrope.numerics import check
 from tightrope.samplers.sampler import Passes
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import BallsInBins, RandomAllocation, Sampling
+from tightrope.setting.sampling import Allocated, Sampling
 from tightrope.setting.tables import Table
 
 ONE_NOISE = "A record is in one batch of the pass or in another: change the noise where a pass begins."
@@ -26,7 +26,7 @@ class PassCount:
     only with a batch that was drawn since, the first of its pass.
     """
 
-    def __init__(self, sampler: Passes, sampling: BallsInBins | RandomAllocation) -> None:
+    def __init__(self, sampler: Passes, sampling: Allocated) -> None:
         self._sampler, self._sampling = sampler, sampling
         self._noise: float | None = None
         self._counted = sampler.drawn - count_begun(sampler)
@@ -88,13 +88,13 @@ class PassCount:
 def count_begun(sampler: Passes) -> int:
     """How many batches of the pass that comes next were drawn before: they count with the others of it."""
     sampling = sampler.sampling
-    if not isinstance(sampling, BallsInBins | RandomAllocation):
+    if not isinstance(sampling, Allocated):
         return 0
     return sampler.drawn % sampling.batches
 
 
 def complete_passes(run: Run, sampling: Sampling) -> Run:
     """What makes whole ones of passes that others broke off, before a new sampler begins its own."""
-    if not isinstance(sampling, BallsInBins | RandomAllocation):
+    if not isinstance(sampling, Allocated):
         return Run()
     return Run(tuple((step, -times % sampling.batches) for step, times in run if step.sampling == sampling))
