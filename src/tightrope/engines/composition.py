@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -271,15 +272,16 @@ class Composition:
     def _solve_for(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
         highest = self._highest
         least_log, most_log = log_ends(delta)
+        bounds = lru_cache(maxsize=None)(local.bounds)  # both ends are looked for in the same places
 
         def upper(epsilon: float) -> float:
-            return (self._settle(epsilon) or local.bounds(epsilon)).upper - least_log
+            return (self._settle(epsilon) or bounds(epsilon)).upper - least_log
 
         def lower(epsilon: float) -> float:
-            return (self._settle(epsilon) or local.bounds(epsilon)).lower - most_log
+            return (self._settle(epsilon) or bounds(epsilon)).lower - most_log
 
         step = max(abs(guess) * 1e-4, 1e-9)
-        here, there = local.bounds(guess), local.bounds(guess + step).upper
+        here, there = bounds(guess), bounds(guess + step).upper
         slope = min((there - here.upper) / step, -1e-3) if math.isfinite(there) else -1 / step
         # as fine as the local itself is certain, within reason
         fine = min(max(here.width, 1e-9), accuracy / 10) / 5 / -slope
@@ -290,7 +292,7 @@ class Composition:
         # beyond the largest loss the upper end is certain, and says nothing about how close it is
         if not math.isfinite(high) or self._settle(high) is not None:
             return Crossing(low, high, math.inf)
-        found = local.bounds(high)
+        found = bounds(high)
         # a bound can also jump past delta, which leaves the crossing open
         jumped = -math.expm1(min(found.upper - least_log, 0.0))
         return Crossing(low, high, max(found.width, jumped))

@@ -10,7 +10,7 @@ charged for it.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -171,8 +171,8 @@ class ContourLine:
     log_infinite: tuple[float, float]
 
     @cached_property
-    def _sums(self) -> tuple[Floats, Errors]:
-        """The terms' sizes, and what can be wrong with their sum whatever epsilon is.
+    def _sums(self) -> tuple[Floats, float, Errors]:
+        """The terms' sizes, their sum with the heights, and what can be wrong whatever epsilon is.
 
         All of it is a sum of positive numbers, for which ROOM is enough. A term e^x cos(angle) is off by its
         size times the errors of x and of the angle.
@@ -185,7 +185,7 @@ class ContourLine:
         own = size @ (self.phase_abs_errors + UNIT_ROUNDOFF * np.abs(self.angle)) * (1 + ROOM)
         # exp and cos, three products and a quotient, pi, the sum
         functions = 2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF
-        return size, Errors(
+        return size, float(size @ self.heights), Errors(
             discretisation=float(enlarged @ self.quadrature_rel_errors),
             tails=float(enlarged @ self.tail_rel_errors),
             cut_off=float(exp_or_inf(self.log_cut)),
@@ -195,12 +195,11 @@ class ContourLine:
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         t, c = self.heights, self.tilt
-        size, errors = self._sums
+        size, size_by_height, fixed = self._sums
         value = math.fsum((size * np.cos(self.angle - t * epsilon)).tolist())
         # the angles t epsilon and their difference are rounded
-        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * float(size @ t) * (1 + ROOM)
-        errors = replace(errors, rounding=errors.rounding + turned)
-        charge = errors.total * (1 + ROOM)
+        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * size_by_height * (1 + ROOM)
+        charge = (fixed.total + turned) * (1 + ROOM)
         aliasing = self._aliasing(epsilon)
         upper, lower = value + charge, value - charge - aliasing
         if not 0 < upper < math.inf:
@@ -217,8 +216,8 @@ class ContourLine:
         if infinite_above > -math.inf:
             log_upper = _add(log_upper, infinite_above, 1)
             log_lower = _add(log_lower, infinite_below, -1)
-        rounding = errors.rounding + 2 * upper * log_error
-        terms = errors.discretisation, errors.tails, aliasing, errors.cut_off, rounding
+        rounding = fixed.rounding + turned + 2 * upper * log_error
+        terms = fixed.discretisation, fixed.tails, aliasing, fixed.cut_off, rounding
         return LogBounds(log_lower, log_upper, Errors(*(term / upper for term in terms)))
 
     def _aliasing(self, epsilon: float) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 
@@ -160,4 +160,7 @@ def geometric_tail(log_ratio: float, log_scale: float) -> float:
     if log_ratio >= 0:
         return math.inf
     log_sum = log_scale + log_ratio * (1 - LOG_ROOM) - math.log(-math.expm1(log_ratio)) + ROOM
-    return float(exp_or_inf(log_sum))
+    try:
+        return math.exp(log_sum)
+    except OverflowError:
+        return math.inf
