@@ -184,7 +184,7 @@ def test_contrast_shows_every_sampling_and_relation_with_its_theorem(shell: Shel
     parts = out.split("\n\n")
     table = next(part for part in parts if "---" in part).splitlines()[2:]
     assert any(
-        part.startswith("without-replacement, substitute: quick (envelope above, fixed directions below)")
+        part.startswith("without-replacement, substitute: quick (what theory gives at once)")
         for part in parts
     )
     assert len(table) == 19  # five ways to draw, four relations, without the slowest

@@ -21,8 +21,8 @@ from tightrope.cli import long_work
 
 EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
 TARGET = "--relation substitute --epsilon 0.35 --delta 1e-5"
-QUICKLY = "effort     quick (envelope above, fixed directions below)"
-TIGHTLY = "effort     tight (the substitution game besides envelope and fixed directions)"
+QUICKLY = "effort     quick (what theory gives at once)"
+TIGHTLY = "effort     tight (besides, the substitution game, or a closer look at a shuffle)"
 QUESTIONS = (
     f"epsilon {EXCHANGED} --steps 5 --delta 1e-5",
     f"delta {EXCHANGED} --steps 5 --epsilon 0.2",
@@ -74,9 +74,7 @@ def test_runs_from_a_file_are_quick_unless_told(shell: Shell, tmp_path: object) 
             '[[run]]\nname = "fixed"\nmechanism = "gaussian"\nnoise_multiplier = 4\n'
             'sampling = "without-replacement"\nbatch = 1\npopulation = 20\nsteps = 5\n'
         )
-    assert "quick (envelope above, fixed directions below), for fixed" in answered(
-        shell, f"curve --runs {file} --why"
-    )
+    assert "quick (what theory gives at once), for fixed" in answered(shell, f"curve --runs {file} --why")
     quick, tight = (loaded(shell, f"curve --runs {file} --effort {effort}") for effort in ("quick", "tight"))
     assert (quick["effort"], tight["effort"]) == ("quick", "tight")
     assert (

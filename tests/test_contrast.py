@@ -282,7 +282,7 @@ def test_only_the_row_that_could_be_tighter_is_marked(table: Contrast) -> None:
     assert {(row.sampling, row.relation): row.effort for row in table.rows if row.effort} == {
         EXCHANGED: tr.QUICK
     }
-    quick = "WithoutReplacement under SUBSTITUTE is quick (envelope above, fixed directions below)"
+    quick = "WithoutReplacement under SUBSTITUTE is quick (what theory gives at once)"
     assert f"{quick}; effort=TIGHT narrows" in str(table)
     one_step = tr.contrast(FEW.parts[0][0], delta=1e-5)
     assert all(row.effort is None for row in one_step.rows)
@@ -300,7 +300,7 @@ def test_a_tight_contrast_narrows_that_row_and_no_other() -> None:
     )
     assert calls[0] == (1, 7)
     assert tight.row(*EXCHANGED).effort is tr.TIGHT
-    assert "is tight (the substitution game besides" in str(tight)
+    assert "is tight (besides, the substitution game" in str(tight)
     for loose, narrow in zip(quick.rows, tight.rows, strict=True):
         if (loose.sampling, loose.relation) == EXCHANGED:
             assert (
@@ -320,9 +320,9 @@ def test_contrast_on_the_command_line_says_what_is_quick(shell: Shell) -> None:
     quick, tight = answered(shell, f"{words} --why"), answered(shell, f"{words} --effort tight --why")
     assert "--effort tight plays the substitution game, which narrows the bracket" in answered(shell, words)
     row = "without-replacement, substitute"
-    assert f"{row}: quick (envelope above, fixed directions below). The ends" in quick
+    assert f"{row}: quick (what theory gives at once). The ends" in quick
     assert "--effort tight plays the substitution game, which narrows the bracket" in quick
-    game = "tight (the substitution game besides envelope and fixed directions)"
+    game = "tight (besides, the substitution game, or a closer look at a shuffle)"
     assert f"{row}: {game}. The ends" in tight
     found = loaded(shell, f"{words} --effort tight")
     assert found["question"]["effort"] == "tight"

@@ -21,7 +21,7 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 from tightrope.setting.effort import QUICK, TIGHT, Effort, as_effort
-from tightrope.setting.relation import Relation
+from tightrope.setting.relation import SUBSTITUTE, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import BallsInBins, RandomAllocation, Sampling, Shuffled, TruncatedPoisson
 from tightrope.theorems.lookup import analyse
@@ -34,10 +34,10 @@ FINEST_ACCURACY = 1e-9
 class Certified(Accountant[PrivacyCurve, Bracket]):
     """Brackets: theorems from above, real datasets from below.
 
-    `accuracy` is the relative width in delta that a bracket may have. For batches without replacement under
-    SUBSTITUTE theory leaves a gap, and `effort` says how hard to work on it. QUICK takes milliseconds. TIGHT
-    plays a game for seconds, or for a minute or two if there are 10,000 steps. A bracket that stays wider
-    says so in `Bracket.gap`.
+    `accuracy` is the relative width in delta that a bracket may have. For batches without replacement, and
+    for shuffled ones, theory leaves a gap under SUBSTITUTE, and `effort` says how hard to work on it. QUICK
+    takes milliseconds, or seconds for a shuffle. TIGHT takes seconds, or a minute or two where it plays a
+    game of 10,000 steps. A bracket that stays wider says so in `Bracket.gap`.
 
     >>> Certified(effort="tight")
     Certified(accuracy=0.001, effort=TIGHT)
@@ -98,7 +98,8 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         kinds = {type(step.sampling) for step, _ in run}
         for kind, (why, remedy) in _GAPS_WITHOUT_GAMES.items():
             if kind in kinds and not games:
-                return Gap(relative_width, self.accuracy, why, remedy)
+                said = remedy if self.effort is QUICK or "TIGHT" not in remedy else ""
+                return Gap(relative_width, self.accuracy, why, said)
         covered = any(game.exchange.is_covered for game in games)
         if games and not covered:
             why = "the upper end is the envelope, and no tighter bound is known for this noise"
@@ -132,7 +133,7 @@ _GAPS_WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
     ),
     Shuffled: (
         "what a shuffle hides is bounded from above, and below all other records are alike",
-        "",
+        "{effort=TIGHT} looks harder for the bound, for a minute at most",
     ),
     BallsInBins: ("a pass is known between two finite pairs, and that is how close they are", ""),
 }
@@ -174,13 +175,19 @@ def _list_pairs(schedule: Schedule | Game) -> list[Pair]:
 
 
 def find_games(run: Run, relation: Relation) -> list[Game]:
-    """The games that TIGHT plays. If there are none, effort does not matter."""
+    """The games that TIGHT plays."""
     found: list[Schedule | Game] = []
     for analysis in analyse(run, relation, TIGHT):
         found += [schedule for cover in analysis.covers for schedule in cover.schedules]
         found += [witness.schedule for witness in analysis.witnesses]
     games = [schedule for schedule in found if isinstance(schedule, Game)]
     return [replace(game, others=resolve(game.others, ABOVE)) for game in games]
+
+
+def effort_matters(run: Run, relation: Relation) -> bool:
+    """Whether TIGHT may tell more than QUICK: it plays games, and tries more levels of a shuffle."""
+    shuffles = relation is SUBSTITUTE and any(isinstance(step.sampling, Shuffled) for step, _ in run)
+    return shuffles or bool(find_games(run, relation))
 
 
 def _compose(schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progress | None) -> ComposedCurve:

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, find_games
+from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified, effort_matters
 from tightrope.answers.resample import AT_ANY_RATE, resample_run, tell_rounded_batches
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
@@ -279,7 +279,7 @@ def _row(
     try:
         run = resample_run(run, sampling)
         curve = by.curve(run, relation, progress)
-        effort = by.effort if find_games(run, relation) else None
+        effort = by.effort if effort_matters(run, relation) else None
         found = tuple(curve.epsilon(delta) for delta in deltas)
         return ContrastRow(sampling, relation, run, found, curve=curve, effort=effort)
     except NoTheorem as refusal:

@@ -89,8 +89,8 @@ Accuracy = Annotated[float, Number, about("Relative width in delta that a bracke
 WhichEffort = Annotated[
     Literal["quick", "tight"],
     about(
-        "For without-replacement under substitute: quick takes milliseconds; tight plays a game for "
-        "seconds to minutes and narrows the bracket.",
+        "For without-replacement and shuffle under substitute: quick tells what is known at once; tight "
+        "works for seconds to minutes and narrows the bracket.",
         ANSWER,
         "--effort",
     ),

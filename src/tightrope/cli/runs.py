@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tightrope.accountants.certified import Certified, find_games
+from tightrope.accountants.certified import Certified, effort_matters
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
@@ -234,7 +234,7 @@ def _print(
 
 def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
     """How hard to work, and for which runs that matters."""
-    wide = ", ".join(asked.name for asked in runs if find_games(asked.run, asked.relation))
+    wide = ", ".join(asked.name for asked in runs if effort_matters(asked.run, asked.relation))
     facts = show.effort_facts(by, [(asked.run, asked.relation) for asked in runs])
     return [(name, f"{what}, for {wide}" if name == "effort" else what) for name, what in facts]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tightrope
-from tightrope.accountants.certified import Certified, find_games
+from tightrope.accountants.certified import Certified, effort_matters
 from tightrope.answers.compare import Answer
 from tightrope.cli.options import RunOptions
 from tightrope.cli.refusals import WORDS
@@ -68,14 +68,14 @@ def effort_facts(by: object, asked: Iterable[tuple[Run, Relation]]) -> list[Fact
     if not isinstance(by, Certified):
         return []
     accuracy = ("accuracy", f"a relative width of {by.accuracy:.2g} in delta is asked for")
-    matters = any(find_games(run, relation) for run, relation in asked)
+    matters = any(effort_matters(run, relation) for run, relation in asked)
     return [("effort", by.effort.meaning), accuracy] if matters else [accuracy]
 
 
 def question_in_short(asked: RunOptions, relation: Relation | None, by: object = None) -> list[str]:
     """What was asked in a line or two; the relation is told with the answer."""
-    games = relation is not None and find_games(asked.run, relation)
-    effort = f"; answered with --effort {by.effort}" if games and isinstance(by, Certified) else ""
+    matters = relation is not None and effort_matters(asked.run, relation)
+    effort = f"; answered with --effort {by.effort}" if matters and isinstance(by, Certified) else ""
     run = run_in_short(asked.run) if asked.rate_in_records else run_in_words(asked.run, relation)
     return [*filter(None, [training(asked)]), f"Run: {run}{effort}."]
 

@@ -185,11 +185,17 @@ class ContourLine:
         own = size @ (self.phase_abs_errors + UNIT_ROUNDOFF * np.abs(self.angle)) * (1 + ROOM)
         # exp and cos, three products and a quotient, pi, the sum
         functions = 2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF
-        return size, float(size @ self.heights), Errors(
-            discretisation=float(enlarged @ self.quadrature_rel_errors),
-            tails=float(enlarged @ self.tail_rel_errors),
-            cut_off=float(exp_or_inf(self.log_cut)),
-            rounding=float(enlarged @ self.rounding_rel_errors + own + functions * size.sum() * (1 + ROOM)),
+        return (
+            size,
+            float(size @ self.heights),
+            Errors(
+                discretisation=float(enlarged @ self.quadrature_rel_errors),
+                tails=float(enlarged @ self.tail_rel_errors),
+                cut_off=float(exp_or_inf(self.log_cut)),
+                rounding=float(
+                    enlarged @ self.rounding_rel_errors + own + functions * size.sum() * (1 + ROOM)
+                ),
+            ),
         )
 
     def bounds(self, epsilon: float) -> LogBounds:

@@ -92,7 +92,7 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
             taken = f"{sampling.chosen} of {sampling.batches} batches"
             return f"in each pass each record takes {taken} at random"
         case Shuffled():
-            size = f" of {sampling.batch}" if sampling.batch else ""
+            size = f" of {sampling.batch}" if sampling.batch else " of one size"
             last = f" (the last has {sampling.last})" if sampling.last != sampling.batch else ""
             rest = f", {sampling.left_over} records in none of them" * bool(sampling.left_over)
             cut = f"{sampling.batches} batches{size}{last}{rest}"

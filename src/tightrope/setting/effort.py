@@ -6,9 +6,10 @@ from tightrope.errors import InvalidSetting
 
 
 class Effort(Enum):
-    """QUICK takes what closed theory gives at once. TIGHT also plays a game against the worst adversary.
+    """QUICK takes what theory gives at once, TIGHT works for up to minutes.
 
-    It matters only for batches without replacement under SUBSTITUTE: every other question has one answer.
+    It matters only under SUBSTITUTE. With batches without replacement TIGHT plays a game against the worst
+    adversary, with shuffled ones it looks for a closer bound. Every other question has one answer.
     """
 
     QUICK = "quick"
@@ -25,11 +26,11 @@ class Effort(Enum):
         """What the two ends are, in words.
 
         >>> QUICK.meaning
-        'quick (envelope above, fixed directions below)'
+        'quick (what theory gives at once)'
         """
         if self is QUICK:
-            return "quick (envelope above, fixed directions below)"
-        return "tight (the substitution game besides envelope and fixed directions)"
+            return "quick (what theory gives at once)"
+        return "tight (besides, the substitution game, or a closer look at a shuffle)"
 
 
 QUICK, TIGHT = Effort.QUICK, Effort.TIGHT

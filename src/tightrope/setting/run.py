@@ -13,7 +13,7 @@ from tightrope.setting.sampling import InPasses, Sampling
 
 MOST_STEPS = 10**15  # beyond, double precision cannot count
 PLANNED = "the steps were planned before any output was seen"  # which a run of several kinds cannot show
-UNBROKEN = "no pass was broken off before another began, or changed its noise"  # which a run cannot show: it counts steps
+UNBROKEN = "no pass was broken off before another began, or changed its noise"  # a run counts steps
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,8 @@ class Shuffled:
     the first batches of one more; an epoch that was broken off before others counts as a whole one.
 
     `batch` is how many records a batch holds, if that is known: larger ones hide more. The last batch may
-    hold fewer, `last`, and `left_over` records may be in no batch. Under ADD and REMOVE they are those of the
+    hold fewer, `last`, and `left_over` records may be in no batch. Without `batch` all batches hold equally
+    many, and together all records. Under ADD and REMOVE they are those of the
     larger neighbour, and both neighbours have as many batches; what is released are sums, perhaps divided by
     a public number, but not by the size of a smaller last batch, which differs between neighbours.
 

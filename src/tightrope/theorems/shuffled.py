@@ -48,7 +48,7 @@ def _reached_by_exchange(step: Step) -> Pair:
     reached=_reached_by_exchange,
 )
 def shuffled_substitute(step: Step) -> Pair:
-    """An epoch with an exchanged record is bounded by a walk of the worst differences of its batches."""
+    """An exchanged record costs an epoch no more than its batches show at worst, nor than a full batch."""
     return _epoch(step, SUBSTITUTE)
 
 
