@@ -28,7 +28,9 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+import tightrope as tr
 from loader_passes import dataset, inspected, over, seeded, together, twice
+from tightrope.audit.claims.verdict import Verdict
 from tightrope.audit.finding import How, Scheme
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.errors import InvalidSetting
@@ -85,6 +87,23 @@ def test_one_batch_of_a_shuffle_is_without_replacement_and_several_are_not() -> 
     assert any("batches of one pass are disjoint" in note for note in several.notes)
     dropped = over(100, batch_size=64, shuffle=True, drop_last=True)
     assert dropped.sampling == WithoutReplacement(batch=64, population=100)
+
+
+def test_a_batch_that_follows_from_a_given_generator_is_not_drawn_afresh() -> None:
+    for draws, batch in ((50, 64), (None, 640)):
+        sampler = RandomSampler(range(1000), num_samples=draws, generator=seeded())
+        finding = over(1000, batch_size=batch, sampler=sampler, drop_last=draws is None)
+        assert (finding.scheme, finding.sampling, finding.epoch) == (Scheme.SHUFFLE, None, 1)
+        assert finding.reshuffles is None
+
+
+def test_a_pass_that_ends_before_the_dataset_is_not_a_shuffle_of_all_records() -> None:
+    ends_early = over(100, batch_size=30, sampler=RandomSampler(range(100), num_samples=95))
+    assert "(the last has 5)" in ends_early.sentence
+    assert ends_early.shuffled is None
+    run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.Shuffled.cut(records=100, batch=30)) * 4
+    for relation in (tr.ADD_OR_REMOVE, tr.SUBSTITUTE):
+        assert tr.audit(ends_early, run, delta=1e-5, relation=relation).verdict is not Verdict.MATCHES
 
 
 def test_one_batch_in_order_with_the_rest_dropped_is_a_fixed_partition() -> None:

@@ -39,6 +39,23 @@ def test_a_claim_of_shuffled_batches_matches_the_loader_that_is_cut_so(relation:
     assert judged(replace(SEEN, how=How.DECLARED), relation).verdict is Verdict.DECLARED
 
 
+def test_a_match_says_what_it_takes_for_granted() -> None:
+    assert "to its end and no sum is divided by the size of a last batch" in judged(SEEN).sentence
+    assert judged(SEEN, "substitute").sentence.endswith(
+        "provided that every pass over the loader is run to its end."
+    )
+
+
+def test_one_batch_of_all_records_costs_what_was_accounted_and_nothing_else() -> None:
+    whole = Finding(
+        scheme=Scheme.EVERY_RECORD, how=How.INSPECTED, sentence="All.", sampling=tr.EveryRecord(), records=100
+    )
+    result = judged(whole, run=tr.Step(NOISE, tr.Shuffled.cut(records=100, batch=100)) * 4)
+    assert result.verdict is Verdict.COVERED
+    assert "Accounted as shuffled epochs of 1 batch," in result.sentence
+    assert "What runs costs no more: epsilon is at most " in result.sentence
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tightrope as tr
 from shell import Shell
+from tightrope.report.words import batches_in_words
 from tightrope.samplers import sampler_of
 from tightrope.setting.parts import part_of
 from tightrope.setting.tables import Table
@@ -36,6 +38,45 @@ def test_a_plan_whose_last_batch_is_dropped_is_stated_by_its_sampling() -> None:
 def test_whole_batches_leave_nothing_to_drop() -> None:
     with pytest.raises(tr.InvalidSetting, match="must leave some of 1000 records to drop, got 50"):
         tr.Shuffled.cut(records=1000, batch=50, drop_last=True)
+
+
+@pytest.mark.parametrize("answer", ["no", 0, None])
+def test_whether_the_last_batch_is_dropped_is_yes_or_no(answer: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match="drop_last must be True or False, got "):
+        tr.Shuffled.cut(records=1000, batch=30, drop_last=answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("last", 0), ("last", 3), ("left_over", None), ("left_over", False), ("left_over", 2)]
+)
+def test_sizes_mean_nothing_where_that_of_a_batch_is_not_stated(name: str, value: Any) -> None:
+    with pytest.raises(tr.InvalidSetting, match=f"{name} must be .* State how many records a batch holds"):
+        tr.Shuffled(batches=5, **{name: value})
+
+
+def test_records_in_no_batch_are_records_too() -> None:
+    with pytest.raises(tr.InvalidSetting, match="left_over must make at most 1e"):
+        tr.Shuffled(batches=5, batch=10, left_over=10**300)
+
+
+def test_what_names_no_sampling_is_refused_whatever_it_is() -> None:
+    with pytest.raises(tr.InvalidSetting, match="sampling must be one of"):
+        tr.Training(records=100, batch=30, epochs=1, sampling=np.array([1, 2]))
+
+
+def test_a_single_batch_and_a_single_record_are_not_plural() -> None:
+    words = batches_in_words(tr.Shuffled(batches=1, batch=10, left_over=1), tr.SUBSTITUTE)
+    assert words.endswith("cut into 1 batch of 10, 1 record in none of them")
+
+
+@pytest.mark.parametrize("sampling", [CUT, tr.TruncatedPoisson(rate=0.5, at_most=1, population=2)], ids=str)
+def test_full_batches_are_offered_only_where_they_bound(sampling: Any) -> None:
+    """A record that is removed lets another in: a sum may move by 2 C, which full batches never do."""
+    run = tr.Step(tr.Laplace(noise_multiplier=0.5), sampling) * 2
+    for relation, is_offered in ((tr.REMOVE, False), (tr.SUBSTITUTE, True)):
+        with pytest.raises(tr.NoTheorem) as refused:
+            tr.epsilon(run, delta=1e-5, relation=relation)
+        assert ("Looser but valid" in str(refused.value)) == is_offered
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,9 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
         case Shuffled():
             size = f" of {sampling.batch}" if sampling.batch else " of one size"
             last = f" (the last has {sampling.last})" if sampling.last != sampling.batch else ""
-            rest = f", {sampling.left_over} records in none of them" * bool(sampling.left_over)
-            cut = f"{sampling.batches} batches{size}{last}{rest}"
+            left, batches = sampling.left_over, sampling.batches
+            rest = f", {left} record{'s' * (left != 1)} in none of them" * bool(left)
+            cut = f"{batches} batch{'es' * (batches != 1)}{size}{last}{rest}"
             counted = "; under add and remove the larger neighbour is counted, both have as many batches"
             counted += ", and no sum is divided by the size of a smaller last batch"
             shuffled = f"in each epoch all records are shuffled and cut into {cut}"

@@ -235,26 +235,37 @@ class Shuffled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", _check_batches(self.batches))
-        remedy = "It is how many records every batch but the last one holds."
         if self.batch is None:
-            for name, value in (("last", self.last), ("left_over", self.left_over)):
-                if value:
-                    raise InvalidSetting(name, value, "be left out where {batch} is not stated", remedy)
+            self._refuse_sizes()
             return
+        remedy = "It is how many records every batch but the last one holds."
         batch = check.whole(least=1, remedy=remedy, batch=self.batch)
+        most = f"make at most {MOST_RECORDS:g} records"
         if batch * self.batches > MOST_RECORDS:
-            raise InvalidSetting("batch", batch, f"make at most {MOST_RECORDS:g} records", remedy)
+            raise InvalidSetting("batch", batch, most, remedy)
         remedy = "It is how many records the last batch holds; leave it out if that is as many."
         last = batch if self.last is None else check.whole(least=1, remedy=remedy, last=self.last)
         if last > batch:
             raise InvalidSetting("last", last, f"be at most {{batch={batch}}}", remedy)
         remedy = "It is how many records of an epoch are in no batch."
         left_over = check.whole(least=0, remedy=remedy, left_over=self.left_over)
+        if batch * self.batches + left_over > MOST_RECORDS:
+            raise InvalidSetting("left_over", left_over, most, remedy)
         if left_over and last < batch:
             must = f"be 0 where the last batch has room for more ({{last={last}}})"
             raise InvalidSetting("left_over", left_over, must, remedy)
         for name, value in (("batch", batch), ("last", last), ("left_over", left_over)):
             object.__setattr__(self, name, value)
+
+    def _refuse_sizes(self) -> None:
+        """Refuse what only the size of a batch gives a meaning."""
+        must, remedy = "be left out where {batch} is not stated", "State how many records a batch holds."
+        if self.last is not None:
+            raise InvalidSetting("last", self.last, must, remedy)
+        left_over = check.whole(remedy=remedy, left_over=self.left_over)
+        if left_over:
+            raise InvalidSetting("left_over", left_over, must, remedy)
+        object.__setattr__(self, "left_over", left_over)
 
     @classmethod
     def cut(cls, *, records: int, batch: int, drop_last: bool = False) -> Self:
@@ -264,6 +275,9 @@ class Shuffled:
         """
         n = check.whole(least=1, remedy="Pass the size of the dataset.", records=records)
         size = check.whole(least=1, remedy="Pass the number of records in a batch.", batch=batch)
+        if not isinstance(drop_last, bool):
+            remedy = "It says whether records that fill no batch are left out."
+            raise InvalidSetting("drop_last", drop_last, "be True or False", remedy)
         if size > n:
             must = f"be at most {{records={n}}}"
             raise InvalidSetting("batch", size, must, "A batch cannot hold more records than there are.")

@@ -137,10 +137,11 @@ def check_plan(plan: object) -> Training:
 
 def as_sampling_kind(value: object) -> type[Sampling]:
     """The kind of a sampling that was given itself, as a class or by its printed name."""
-    if value in SHUFFLES:
+    named = value if isinstance(value, str) else ""
+    if named in SHUFFLES:
         return Shuffled
     for spelling, kind in SAMPLING_SPELLINGS.items():
-        if value is kind or isinstance(value, kind) or value in (spelling, kind.__name__):
+        if value is kind or isinstance(value, kind) or named in (spelling, kind.__name__):
             return kind
     must = f"be one of {', '.join(f'{{{kind.__name__}}}' for kind in SAMPLING_SPELLINGS.values())}"
     remedy = "It says how batches are drawn: epsilon depends on it. There is no default."

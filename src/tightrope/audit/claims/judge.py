@@ -19,6 +19,7 @@ from tightrope.audit.claims.verdict import Verdict, refuse_truth
 from tightrope.audit.finding import Finding, How, Scheme, check_finding
 from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.loaders.samplers import float32_rate, float64_rate
+from tightrope.audit.loaders.words import count
 from tightrope.audit.recordings.naming import CONFIDENCE
 from tightrope.audit.recordings.watch import watch
 from tightrope.curve.bracket import Bracket
@@ -101,7 +102,8 @@ class Audit:
         if self.finding.sampling is not None and math.isfinite(self.proved.upper):
             proved, claimed = write_brackets([self.proved, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
-            return f"So epsilon is{sure} {proved}, not {claimed}{self._tell_condition()}."
+            if proved != claimed:
+                return f"So epsilon is{sure} {proved}, not {claimed}{self._tell_condition()}."
         most = round_outwards(self.proved.upper, 4, up=True)
         if self.verdict is Verdict.COVERED:
             return f"What runs costs no more: epsilon is at most {most}{self._tell_condition()}."
@@ -134,6 +136,8 @@ class Audit:
                 "That is what was accounted, but for the rate, which torch rounds up: "
                 f"state epsilon {round_outwards(self.proved.upper, 9, up=True)}."
             )
+        if self.finding.scheme is Scheme.SHUFFLE:
+            return f"That is what was accounted{self._tell_condition()}."
         return "That is what was accounted."
 
     def _tell_condition(self) -> str:
@@ -300,5 +304,5 @@ def _describe(run: Run) -> str:
         case RandomAllocation(batches=batches, chosen=chosen):
             return f"{chosen:,} of {batches:,} batches for each record"
         case Shuffled(batches=batches):
-            return f"shuffled epochs of {batches:,} batches"
+            return f"shuffled epochs of {count(batches, 'batch')}"
     assert_never(sampling)

@@ -113,8 +113,8 @@ class Cut:
             return _find_nothing(self, f"{reason}, so a record may count twice in it")
         if self.distinct == stream.records:
             return _find_every_record(self)
-        is_fresh = stream.kind is Scheme.SHUFFLE and stream.renewed
-        return _find_fresh_batch(self) if is_fresh else _find_partition(self)
+        is_drawn = stream.kind is Scheme.SHUFFLE and stream.is_fresh
+        return _find_fresh_batch(self) if is_drawn else _find_partition(self)
 
     def gather_notes(self, *more: str) -> tuple[str, ...]:
         """These notes, then those of the stream and of the cut."""
@@ -184,11 +184,21 @@ def _find_partition(cut: Cut) -> Finding:
         batch_count=cut.steps,
         epoch=cut.steps,
         times=2 if cut.repeats else 1,
-        full=cut.used // cut.batch,
+        full=_count_full(cut),
         removal_changes_one_slot=cut.removal_changes_one_slot,
         reshuffles=True if shuffles and stream.is_fresh else None,
         notes=cut.gather_notes(*notes),
     )
+
+
+def _count_full(cut: Cut) -> int:
+    """The full batches of a pass; one fewer where its end would be taken for that of the dataset.
+
+    Fewer draws than records may end in the batch in which the records would end, with fewer in it: some
+    records are in no batch then, which costs something else than a last batch of all that are left.
+    """
+    full, ends_early = cut.used // cut.batch, cut.stream.length < cut.stream.records
+    return full - 1 if full and ends_early and full < cut.steps else full
 
 
 def _find_repeated_shuffles(cut: Cut) -> Finding:
