@@ -1,7 +1,7 @@
 """Statements about whole runs: composition, branches of a relation, sizes, limits and Rényi divergences."""
 
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import ADD_OR_REMOVE, REMOVE, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.evidence import PROVED, Evidence
 
@@ -123,8 +123,9 @@ RENYI_THEOREMS = (
 
 def find_needed_branches(run: Run, relation: Relation) -> tuple[tuple[Relation, ...], tuple[Evidence, ...]]:
     """The branches whose larger composed curve is the curve for epsilon >= 0, and why."""
-    if relation is not ADD_OR_REMOVE:
+    if relation.single is not ADD_OR_REMOVE:
         return relation.branches, ()
+    add, remove = relation.branches
     if all(isinstance(step.mechanism, Gaussian) for step, _ in run):
-        return (REMOVE,), (REMOVE_SUFFICES,)
-    return relation.branches, (BOTH_BRANCHES,)
+        return (remove,), (REMOVE_SUFFICES,)
+    return (add, remove), (BOTH_BRANCHES,)
