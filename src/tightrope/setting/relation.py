@@ -8,6 +8,7 @@ from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.numerics import check
 
 MOST_IN_GROUP = 10**6  # records of one user; more is a slip of the pen
+GROUP_PATTERN = "[2-9]|[1-9][0-9]{1,5}|1000000"  # how the size of a group is spelled
 NOT_COVERED = "a group that is partly added and partly removed is not covered"
 
 
@@ -145,6 +146,19 @@ def _find(name: str, group: int = 1) -> Relation:
     meaning = _MEANINGS[name].replace("{}", f"{group:,}")
     made = Relation(f"{name}.of({group})", meaning, one.branch_names, group)
     return _GROUPS.setdefault((name, group), made)
+
+
+def spelled_relation(text: str) -> Relation | None:
+    """The relation that is printed so, to the letter; None if there is none.
+
+    >>> spelled_relation("remove of 3"), spelled_relation("remove of 03")
+    (REMOVE.of(3), None)
+    """
+    name, _, records = text.partition(" of ")
+    is_group = re.fullmatch(GROUP_PATTERN, records) is not None
+    if name not in RELATION_SPELLINGS or (text != name and not is_group):
+        return None
+    return RELATION_SPELLINGS[name].of(int(records or 1))
 
 
 def need_one_record(relation: Relation, what: str) -> Relation:

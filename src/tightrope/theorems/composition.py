@@ -58,7 +58,15 @@ BANDED_NOISE = Evidence(
     "Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta, Xu 2023; proof note",
     "proofs/banded_cyclic.md",
 )
-RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED, BANDED_NOISE)
+GROUPS_TOGETHER = Evidence(
+    "groups_come_and_go_together",
+    "Of groups of up to m records the largest loses most. A group is all added or all removed: one that is "
+    "partly added and partly removed is not covered.",
+    PROVED,
+    "proof note",
+    "proofs/groups.md",
+)
+RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED, BANDED_NOISE, GROUPS_TOGETHER)
 
 _WANG = "Wang, Balle, Kasiviswanathan 2020"
 _RENYI_NOTE = "proofs/renyi.md"
@@ -126,6 +134,7 @@ def find_needed_branches(run: Run, relation: Relation) -> tuple[tuple[Relation, 
     if relation.single is not ADD_OR_REMOVE:
         return relation.branches, ()
     add, remove = relation.branches
+    together = (GROUPS_TOGETHER,) * (relation.group > 1)
     if all(isinstance(step.mechanism, Gaussian) for step, _ in run):
-        return (remove,), (REMOVE_SUFFICES,)
-    return (add, remove), (BOTH_BRANCHES,)
+        return (remove,), (REMOVE_SUFFICES, *together)
+    return (add, remove), (BOTH_BRANCHES, *together)

@@ -10,15 +10,22 @@ from tightrope.pairs.pair import Pair
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import (
+    EveryRecord,
+    Poisson,
+    Sampling,
+    Shuffled,
+    TruncatedPoisson,
+    WithoutReplacement,
+)
 from tightrope.theorems.evidence import PROVED, Evidence
 from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
 PARTICIPATION, GROUPS = "proofs/participation.md", "proofs/groups.md"
 MOST_COUNTED = 64  # records of a group whose counts are followed one by one
 GENERIC_BOUND = (
-    "What is known for every sampling: if one record is (e, d)-private, {group} are ({group} e, d (1 + e^e + "
-    "... + e^({last} e)))-private, which {{epsilon_one_by_one}} works out"
+    "What always holds: if one record is (e, d)-private, {group} are ({group} e, d (1 + e^e + ... + "
+    "e^({last} e)))-private, which epsilon_one_by_one of Python works out."
 )
 
 
@@ -212,10 +219,19 @@ def group_without_replacement_add(step: Step, group: int) -> Pair:
     return CountedPair(_counts(step, group)).reverse
 
 
-def refuse_group(asked: str, relation: Relation, missing: list[str], known: str) -> NoTheorem:
+def keeps_its_curve(sampling: Sampling, relation: Relation) -> bool:
+    """Whether one curve holds for all datasets between two neighbours, also if their sizes differ."""
+    by_size = isinstance(sampling, WithoutReplacement | TruncatedPoisson | Shuffled)
+    return relation.single is SUBSTITUTE or not by_size
+
+
+def refuse_group(step: Step, relation: Relation, asked: str, missing: list[str], known: str) -> NoTheorem:
     """No row: what is known, and the bound that always holds."""
-    bound = GENERIC_BOUND.format(group=relation.group, last=relation.group - 1)
     if missing:
         return NoTheorem(f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}")
-    what = f"{asked}: no theorem gives the worst case of a group"
-    return NoTheorem(what, f"Groups are known for {known or 'no sampling'}. {bound}.")
+    what, remedy = f"{asked}: no theorem gives the worst case of a group", []
+    if known:
+        remedy.append(f"Groups are known for {known}.")
+    if keeps_its_curve(step.sampling, relation):
+        remedy.append(GENERIC_BOUND.format(group=relation.group, last=relation.group - 1))
+    return NoTheorem(what, " ".join(remedy))

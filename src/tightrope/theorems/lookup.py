@@ -167,7 +167,7 @@ def _dominate_group(step: Step, plain: Step, times: int, relation: Relation) -> 
     mechanism = type(step.mechanism)
     known = [s for s in get_args(Sampling) if any(row.matches(mechanism, s, relation) for row in GROUP_ROWS)]
     names = f"{{{mechanism.__name__}}} with " + ", ".join(f"{{{s.__name__}}}" for s in known) if known else ""
-    raise refuse_group(_name_step(step, relation), relation, missing, names)
+    raise refuse_group(step, relation, _name_step(step, relation), missing, names)
 
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
@@ -238,6 +238,8 @@ class SupportMatrix:
         False
         """
         asked = (mechanism, sampling, as_relation(relation))
+        if asked[2].group > 1:
+            return all(any(row.matches(*asked[:2], one) for row in GROUP_ROWS) for one in asked[2].branches)
         return any(evidence for *cell, evidence in self.cells if tuple(cell) == asked)
 
     def to_dicts(self) -> list[Flat]:
