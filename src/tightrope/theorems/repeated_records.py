@@ -41,8 +41,8 @@ REPEATED_RECORD_THEOREMS = (COPIES_ONE_BY_ONE, COPIES_TOGETHER)
 def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, delta: float) -> float:
     """epsilon at `delta` for `copies` records in a row; `epsilon_above` bounds that of one at any delta.
 
-    (epsilon, d) for one gives (m epsilon, (1 + e^epsilon + ... + e^((m-1) epsilon)) d) for m. Any d that makes
-    this at most delta is sound; the largest is looked for by bisection.
+    (epsilon, d) for one gives (m epsilon, (1 + e^epsilon + ... + e^((m-1) epsilon)) d) for m. Any d that
+    makes this at most delta is sound; the largest is looked for by bisection.
     """
     target = math.log(delta) - LOG_ABS_ERROR
 
@@ -65,9 +65,7 @@ def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, de
 
 def _log_powers(epsilon: float, copies: int) -> float:
     """ln of 1 + e^epsilon + ... + e^((m-1) epsilon)."""
-    if epsilon < 1e-12 or math.isinf(
-        epsilon
-    ):  # then the quotient below is lost; all powers are at most the last
+    if epsilon < 1e-12 or math.isinf(epsilon):  # the quotient would be lost; no power exceeds the last
         return math.log(copies) + (copies - 1) * epsilon
     return (copies - 1) * epsilon + math.log(math.expm1(-copies * epsilon) / math.expm1(-epsilon))
 
