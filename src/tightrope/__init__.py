@@ -30,6 +30,7 @@ _HOMES = {
     "numerics.confidence": "draws_needed HOEFFDING CHERNOFF BETTING",
     "engines.draws.tilts": "PLAIN TILTED",
     "answers.spend": "epsilon delta privacy_curve",
+    "answers.one_by_one": "epsilon_one_by_one",
     "answers.calibrate": "smallest_noise most_steps largest_rate Calibration",
     "answers.batches": "largest_batch fewest_batches",
     "answers.contrast": "contrast Contrast",

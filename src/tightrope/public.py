@@ -13,6 +13,7 @@ from tightrope.answers.calibrate import Calibration, largest_rate, most_steps, s
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
 from tightrope.answers.ledger import Ledger
+from tightrope.answers.one_by_one import epsilon_one_by_one
 from tightrope.answers.private_size import PrivateSize, private_size
 from tightrope.answers.spend import delta, epsilon, privacy_curve
 from tightrope.audit.claims.shuffled import epsilon_if_shuffled
@@ -74,7 +75,7 @@ __all__ = [  # noqa: RUF022
     "Effort", "QUICK", "TIGHT",
     "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",
     "draws_needed", "PLAIN", "TILTED", "HOEFFDING", "CHERNOFF", "BETTING",
-    "epsilon", "delta", "privacy_curve",
+    "epsilon", "delta", "privacy_curve", "epsilon_one_by_one",
     "smallest_noise", "most_steps", "largest_rate", "largest_batch", "fewest_batches",
     "contrast", "compare", "sweep", "Grid",
     "private_size", "PrivateSize", "Ledger", "epsilon_if_shuffled",

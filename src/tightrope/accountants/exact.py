@@ -17,6 +17,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.lookup import analyse
+from tightrope.theorems.table import refuse_counts
 
 if TYPE_CHECKING:  # which loads flint: only a curve needs it
     from tightrope.curve.exact_curve import ExactCurve
@@ -72,6 +73,7 @@ class Exact(Accountant["ExactCurve", Bracket]):
             what = f"{{steps={run.steps}}} are more than the {MOST_STEPS:,} that {{Exact}} composes"
             raise NotPreciseEnough(what, "Ask {Certified}, whose cost hardly depends on the steps.")
         analyses = analyse(run, relation, QUICK)
+        refuse_counts(analyses, "Brackets in exact integers")
         compositions: dict[Schedule, ExactComposition] = {}
 
         def compose(schedule: Schedule | Game, side: Side) -> ExactComposition:

@@ -22,7 +22,7 @@ from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.lookup import analyse
-from tightrope.theorems.table import Analysis
+from tightrope.theorems.table import Analysis, refuse_counts
 
 MOST_DRAWS = 10**12  # a year of work; more is a slip of the pen
 
@@ -102,6 +102,7 @@ def simulate(
     """
     check_progress(progress)
     analyses = tuple(analyses)
+    refuse_counts(analyses, "Random draws of losses")
     covers = dict.fromkeys(schedule for analysis in analyses for schedule in analysis.covers[0].schedules)
     witnesses = dict.fromkeys(w.schedule for analysis in analyses for w in analysis.witnesses[:1])
     above = tuple(resolve(schedule, ABOVE) for schedule in covers if isinstance(schedule, Schedule))

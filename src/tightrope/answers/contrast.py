@@ -57,10 +57,10 @@ _NOTE = (
     "the rows' epsilons and ratios have both ends, their refusal the reason where there is none."
 )
 _RELATED = {
-    ADD: "one record is added",
-    REMOVE: "one record is removed",
-    ADD_OR_REMOVE: "one record is added or removed",
-    SUBSTITUTE: "one record is exchanged for another",
+    ADD: ("one record is added", "up to {} records are added"),
+    REMOVE: ("one record is removed", "up to {} records are removed"),
+    ADD_OR_REMOVE: ("one record is added or removed", "up to {} records are added or removed"),
+    SUBSTITUTE: ("one record is exchanged for another", "up to {} records are exchanged for others"),
 }
 
 
@@ -236,6 +236,7 @@ def contrast(
     random allocations say more than a rate, so they have rows where the run uses them.
 
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE).
+    Where that is about groups of records, such as ADD_OR_REMOVE.of(5), so is every row.
     The default is the run's own sampling under ADD_OR_REMOVE, if its steps share one. The effort of `by`
     matters for one row only: WithoutReplacement under SUBSTITUTE takes seconds to minutes if it is TIGHT.
     """
@@ -246,6 +247,7 @@ def contrast(
     if not deltas:
         raise InvalidSetting("delta", delta, "hold at least one value", "Pass for example {delta=1e-6}.")
     check_certified(by)
+    group = 1 if claim is None else claim[1].group
     kinds = dict.fromkeys([*AT_ANY_RATE, *_own_kinds(run)])
     if claim is not None and claim[0] not in kinds:
         known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
@@ -254,7 +256,7 @@ def contrast(
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
         for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
-        for relation in RELATIONS.values()
+        for relation in (one.of(group) for one in RELATIONS.values())
         if (sampling, relation) != SLOWEST or BallsInBins in _own_kinds(run)
     ]
     table = Contrast(run, deltas, tuple(rows), claim)
@@ -307,6 +309,11 @@ def _check_claim(claimed: object) -> Claim:
     raise InvalidSetting("claimed", claimed, "be a kind of sampling and a relation", remedy)
 
 
+def _relate(relation: Relation) -> str:
+    one, many = _RELATED[relation.single]
+    return one if relation.group == 1 else many.format(f"{relation.group:,}")
+
+
 def compare_row(row: ContrastRow, claimed: tuple[Bracket, ...]) -> ContrastRow:
     """The row with its ratios to the claimed epsilons, where both have some."""
     if row.epsilons is claimed:  # a number is exactly once itself, however little is known about it
@@ -347,7 +354,7 @@ def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
     """
     sampling, relation = claimed
     if claimed not in answers:
-        case = f"{_SAMPLED[sampling]} and {_RELATED[relation]}"
+        case = f"{_SAMPLED[sampling]} and {_relate(relation)}"
         return f"The claim cannot be judged: no epsilon is certified if {case}."
     claim = answers[claimed]
     worse = [
@@ -365,6 +372,6 @@ def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
         worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower)
     )
     truth = [_SAMPLED[true_sampling]] if true_sampling is not sampling else []
-    truth += [_RELATED[true_relation]] if true_relation is not relation else []
+    truth += [_relate(true_relation)] if true_relation is not relation else []
     larger, smaller = write_brackets([epsilon, claim])
     return f"If {' and '.join(truth)}, epsilon is {larger}, not {smaller}."

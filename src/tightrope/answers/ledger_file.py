@@ -12,7 +12,7 @@ from tightrope.errors import UnusableFile
 from tightrope.setting.effort import Effort
 from tightrope.setting.parts import run_of
 from tightrope.setting.plain import Plain, plain_run, spell
-from tightrope.setting.relation import RELATION_SPELLINGS, Relation
+from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.tables import Table, place_refusals
 
@@ -43,7 +43,7 @@ class SavedLedger:
         """The content of a file. One that is damaged, or has a key nobody knows, is refused."""
         table = _read(path)
         table.keep_to(_KEYS)
-        relation, effort = table.choice("relation", RELATION_SPELLINGS), table.choice("effort", _EFFORTS)
+        relation, effort = table.relation(), table.choice("effort", _EFFORTS)
         accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
         with place_refusals(table.where):
             by = Certified(accuracy=accuracy, effort=effort)

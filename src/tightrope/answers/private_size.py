@@ -12,7 +12,7 @@ from tightrope.extras import advise_install
 from tightrope.numerics import check
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.mechanism import Mechanism, RandomizedResponse
-from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation, need_one_record
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import EveryRecord, WithoutReplacement
 from tightrope.theorems.composition import BIASED_DOWN
@@ -94,7 +94,7 @@ class PrivateSize:
         >>> print(size.epsilon_with(tr.Gaussian(noise_multiplier=2), batch=50, steps=10_000, delta=1e-6))
         at most 0.63881... (at most 0.66014... if chosen after seeing the estimate)
         """
-        if as_relation(relation) is SUBSTITUTE:
+        if need_one_record(as_relation(relation), "private sizes") is SUBSTITUTE:
             remedy = "Under {SUBSTITUTE} the size is public: account for the true one."
             raise InvalidSetting("relation", relation, "be {ADD}, {REMOVE} or {ADD_OR_REMOVE}", remedy)
         wanted = check_delta(delta)

@@ -78,7 +78,7 @@ class Target:
     def named(self) -> str:
         """The target with its names in braces, for refusals."""
         epsilon, delta = write_number(self.epsilon), write_number(self.delta)
-        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {{{self.relation.name}}}"
+        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {self.relation.text}"
 
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
         """The curve of `run` together with what is released besides."""

@@ -47,12 +47,13 @@ def audit(
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
+    group: opt.WhichGroup = 1,
     delta: OneDelta,
     repeats: Repeats = False,
     form: Form = IN_WORDS,
 ) -> int:
     """Tell from recorded batches what really runs, and set it against what was accounted."""
-    neighbours, by = as_relation(relation), question.certified("quick")
+    neighbours, by = as_relation(relation).of(group), question.certified("quick")
     finding = watch(batches, records=question.records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
     said = f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}."

@@ -43,6 +43,7 @@ class TargetOptions:
     """The options that state the privacy to reach, and how exactly that is checked."""
 
     relation: opt.WhichRelation
+    group: opt.WhichGroup = 1
     epsilon: Annotated[float, opt.Number, opt.about("Privacy loss that is accepted.")]
     delta: Annotated[float, opt.Number, opt.about("Failure probability that is accepted.")]
     accuracy: opt.Accuracy = Certified.accuracy
@@ -51,7 +52,7 @@ class TargetOptions:
     @property
     def neighbours(self) -> Relation:
         """The relation that was named."""
-        return as_relation(self.relation)
+        return as_relation(self.relation).of(self.group)
 
     @property
     def by(self) -> Certified:

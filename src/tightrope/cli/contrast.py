@@ -33,12 +33,13 @@ def contrast(
     delta: opt.Deltas,
     claimed_sampling: ClaimedSampling = None,
     claimed_relation: ClaimedRelation = "add-or-remove",
+    group: opt.WhichGroup = 1,
     effort: opt.WhichEffort = "quick",
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
     run = question.run
-    claimed = name_kind(claimed_sampling or question.sampling), as_relation(claimed_relation)
+    claimed = name_kind(claimed_sampling or question.sampling), as_relation(claimed_relation).of(group)
     by = question.certified(effort)
     with long_work() as work:
         asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
@@ -102,11 +103,12 @@ def _pick_rows(
     Add and remove by themselves matter to who claims one of them.
     """
     sampling, relation = table.claimed or (None, None)
-    usual = RELATIONS.values() if relation in (ADD, REMOVE) else (ADD_OR_REMOVE, SUBSTITUTE)
+    one = relation and relation.single
+    usual = RELATIONS.values() if one in (ADD, REMOVE) else (ADD_OR_REMOVE, SUBSTITUTE)
     return [
         row
         for row in rows
-        if row.relation in usual and (row.sampling is not EveryRecord or sampling is EveryRecord)
+        if row.relation.single in usual and (row.sampling is not EveryRecord or sampling is EveryRecord)
     ]
 
 

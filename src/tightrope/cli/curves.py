@@ -97,6 +97,7 @@ def epsilon(
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
+    group: opt.WhichGroup = 1,
     delta: opt.Deltas,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
     form: Form = IN_WORDS,
@@ -106,9 +107,9 @@ def epsilon(
     if question.sampling in opt.SHUFFLES and isinstance(by, Certified):
         from tightrope.cli.shuffled import show_shuffled
 
-        show_shuffled(question, as_relation(relation), delta, by, form=form)
+        show_shuffled(question, as_relation(relation).of(group), delta, by, form=form)
         return
-    asked = CurveQuestion(question, as_relation(relation), by)
+    asked = CurveQuestion(question, as_relation(relation).of(group), by)
     _answer(asked, "epsilon", delta, form=form)
 
 
@@ -116,12 +117,13 @@ def delta(
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
+    group: opt.WhichGroup = 1,
     epsilon: opt.Epsilons,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest delta for which the run is (epsilon, delta)-private."""
-    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    asked = CurveQuestion(question, as_relation(relation).of(group), who.by(question.accuracy))
     _answer(asked, "delta", epsilon, form=form)
 
 
@@ -143,6 +145,7 @@ def curve(
     question: opt.RunOptions | None = None,
     *,
     relation: opt.WhichRelation | None = None,
+    group: opt.WhichGroup = 1,
     runs: Runs = None,
     epsilons: Range = None,
     plot: opt.Picture = None,
@@ -157,13 +160,13 @@ def curve(
         if who.accountant != Certified.name:
             wrong = f"--accountant {who.accountant} contradicts --runs, whose curves are certified"
             raise Misused(f"{wrong}: leave one out")
-        if question is not None or relation is not None:
+        if question is not None or relation is not None or group != 1:
             raise Misused(MIXED)
         show_runs(read_runs(runs), epsilons, target, effort=who.effort, form=form)
         return
     if question is None or relation is None:
         raise Misused(tell_missing(["--sampling" if question is None else "--relation"]))
-    asked = CurveQuestion(question, as_relation(relation), who.by(question.accuracy))
+    asked = CurveQuestion(question, as_relation(relation).of(group), who.by(question.accuracy))
     _answer(asked, "delta", epsilons, target=target, form=form)
 
 

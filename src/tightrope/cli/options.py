@@ -74,6 +74,11 @@ RelationName = Literal["add", "remove", "add-or-remove", "substitute"]
 WhichRelation = Annotated[
     RelationName, about("Which datasets count as neighbours. There is no default.", QUESTION, "--relation")
 ]
+WhichGroup = Annotated[
+    int,
+    Whole,
+    about("Neighbours differ in up to so many records, such as all of one user.", QUESTION, "--group"),
+]
 Json = Annotated[bool, flag("Print one JSON object instead of tables.")]
 Records = Annotated[
     MaybeWhole,

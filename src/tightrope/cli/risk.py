@@ -62,6 +62,7 @@ def risk(
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
+    group: opt.WhichGroup = 1,
     fpr: Rates = _RATES,
     prior: Priors = _PRIORS,
     effort: opt.WhichEffort = "quick",
@@ -71,7 +72,7 @@ def risk(
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
-    by, neighbours = question.certified(effort), as_relation(relation)
+    by, neighbours = question.certified(effort), as_relation(relation).of(group)
     with long_work() as work:
 
         def answer() -> AnsweredAttack:
@@ -175,8 +176,9 @@ def _attack_tables(
 
 
 def _meaning(relation: Relation) -> str:
-    if relation is REMOVE:
-        return "D holds the record, D' does not."
-    if relation is ADD:
-        return "D' holds the record, D does not."
+    what = "group" if relation.group > 1 else "record"
+    if relation.single is REMOVE:
+        return f"D holds the {what}, D' does not."
+    if relation.single is ADD:
+        return f"D' holds the {what}, D does not."
     return "D is either of two neighbours, whichever is worse."

@@ -63,7 +63,7 @@ def read_runs(path: Path) -> RunsFile:
     attempt = problems.attempt
     attempt(lambda: table.keep_to(_FILE_KEYS))
     if "relation" in table.entries:
-        attempt(lambda: table.choice("relation", RELATION_SPELLINGS))
+        attempt(table.relation)
     accuracy = attempt(lambda: _read_accuracy(table))
     epsilons = attempt(lambda: _read_epsilons(table))
     entries = attempt(lambda: _read_entries(table)) or []
@@ -131,7 +131,7 @@ def _read_relation(entry: Table, file: Table) -> Relation:
     if "relation" not in entry.entries and "relation" not in file.entries:
         choices = ", ".join(RELATION_SPELLINGS)
         entry.need("relation", f"State it in the run, or once above all runs: one of {choices}.")
-    return (entry if "relation" in entry.entries else file).choice("relation", RELATION_SPELLINGS)
+    return (entry if "relation" in entry.entries else file).relation()
 
 
 # Answering

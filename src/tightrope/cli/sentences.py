@@ -12,7 +12,7 @@ from tightrope.curve.limit_curve import Approximation
 from tightrope.curve.renyi_curve import UpperBound
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.numerics.text import round_outwards, write_number
-from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
+from tightrope.setting.relation import ADD, ADD_OR_REMOVE, NOT_COVERED, REMOVE, SUBSTITUTE, Relation
 from tightrope.theorems.evidence import PROVED, Evidence
 
 if TYPE_CHECKING:  # which loads every accountant
@@ -150,12 +150,17 @@ def tell_worth(answers: "Iterable[Answer]") -> str:
 
 
 def tell_direction(relation: Relation) -> str:
-    """That add, or remove, is one direction only; nothing of the relations that have both.
+    """What a relation leaves out: add, or remove, is one direction only, and groups come and go together.
 
     >>> tell_direction(ADD)
     'This is one direction only: add-or-remove bounds both.'
+    >>> tell_direction(ADD_OR_REMOVE.of(5))
+    'A group that is partly added and partly removed is not covered.'
     """
-    return "This is one direction only: add-or-remove bounds both." if relation in (ADD, REMOVE) else ""
+    if relation.single in (ADD, REMOVE):
+        return "This is one direction only: add-or-remove bounds both."
+    is_group = relation.group > 1 and relation.single is ADD_OR_REMOVE
+    return f"{NOT_COVERED[0].upper()}{NOT_COVERED[1:]}." if is_group else ""
 
 
 def tell_so_far(said: str) -> str:
@@ -203,7 +208,10 @@ def _separate(text: str) -> str:
 
 def tell_attack(priors: Sequence[float], successes: Sequence[Bracket], relation: Relation) -> str:
     """How often the best attack is right, without a full stop."""
-    about = "which of two records was used" if relation is SUBSTITUTE else "whether a record was used"
+    many = f"groups of up to {relation.group:,} records" if relation.group > 1 else ""
+    about = f"whether {f'a group of up to {relation.group:,} records' if many else 'a record'} was used"
+    if relation.single is SUBSTITUTE:
+        about = f"which of two {many or 'records'} was used"
     who = "An attacker who sees everything the run releases and knows all other records"
     rates = [
         f"at most {percent(success.upper)} of the time ({percent(max(prior, 1 - prior))} by chance)"

@@ -70,7 +70,8 @@ def contrast_shuffle(asked: opt.RunOptions, table: Contrast, by: Certified) -> l
         records, batch = 2 * meant.denominator, 2 * meant.numerator
     epochs = Fraction(asked.steps, -(-records // batch))
     rows = []
-    for relation in RELATIONS.values() if epochs else ():
+    group = 1 if table.claimed is None else table.claimed[1].group
+    for relation in (one.of(group) for one in RELATIONS.values() if epochs):
         plan = Training(records=records, batch=batch, epochs=epochs, sampling=Poisson)
         run = Step(asked.stated_mechanism, shuffle(plan)) * asked.steps
         row = partial(ContrastRow, Shuffled, relation, run)
@@ -113,7 +114,7 @@ def _draw_instead(
     drawn: Sampling = Poisson(rate=rate) if kind is Poisson else BallsInBins(batches=batches)
     epochs = Fraction(asked.steps) * shuffled.exact_rate if asked.epochs is None else Fraction(asked.epochs)
     run = Step(asked.stated_mechanism, drawn) * -(-epochs // drawn.exact_rate)
-    if kind is BallsInBins and relation is SUBSTITUTE:
+    if kind is BallsInBins and relation.single is SUBSTITUTE:
         return run, []
     try:
         return run, [epsilon(run, delta=at, relation=relation, by=by) for at in deltas]

@@ -34,6 +34,7 @@ def compare(
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
+    group: opt.WhichGroup = 1,
     delta: opt.Deltas,
     effort: opt.WhichEffort = "quick",
     drawing: opt.DrawOptions | None = None,
@@ -41,7 +42,7 @@ def compare(
     form: Form = IN_WORDS,
 ) -> None:
     """Set the certified bracket beside the exact one, Rényi's bound, the Gaussian limit and Monte Carlo."""
-    target, neighbours, run = show.check_picture(plot), as_relation(relation), question.run
+    target, neighbours, run = show.check_picture(plot), as_relation(relation).of(group), question.run
     certified = question.certified(effort)
     by: Any = certified
     if drawing is not None:

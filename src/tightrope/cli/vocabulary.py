@@ -196,7 +196,10 @@ def _read_value(option: str, typed: str, notes: list[str]) -> str:
 def _read_relation(option: str, typed: str) -> str:
     """The printed name of a relation; the library knows what else people call it."""
     try:
-        return str(as_relation(typed))
+        relation = as_relation(typed)
+        if relation.group > 1:
+            raise Misused(f"{option} names a relation: write {relation.single} --group {relation.group}")
+        return str(relation)
     except InvalidSetting as refusal:
         raise InvalidSetting(option, typed, refusal.must, refusal.remedy) from None
 

@@ -1,15 +1,27 @@
 """The output line cut at free nodes: what each cell holds, without subtracting nearly equal numbers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightrope.engines.enclosures import Enclosed, compare_masses, cut_at, enclose_masses, lowered, raised
+from tightrope.engines.enclosures import (
+    Cuts,
+    Enclosed,
+    compare_counted,
+    compare_masses,
+    cut_at,
+    cut_counted_at,
+    enclose_masses,
+    lowered,
+    raised,
+)
 from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF, Floats, exact_log_ratio
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
@@ -98,15 +110,29 @@ def cut(pair: Pair, nodes: Floats) -> Cells:
 
 @cut.register
 def _(pair: ShiftPair, nodes: Floats) -> Cells:
-    cuts = cut_at(pair, nodes)
+    def compare(points: Floats, abs_errors: Floats) -> tuple[Enclosed, Enclosed]:
+        plain = enclose_masses(pair.noise, points, abs_errors)
+        log_masses, ratio = compare_masses(pair.observed, plain, points, abs_errors)
+        _, other_ratio = compare_masses(pair.alternative, plain, points, abs_errors)
+        return log_masses, ratio.minus(other_ratio)
+
+    return _between(cut_at(pair, nodes), nodes, compare)
+
+
+@cut.register
+def _(pair: CountedPair, nodes: Floats) -> Cells:
+    return _between(cut_counted_at(pair, nodes), nodes, partial(compare_counted, pair))
+
+
+def _between(
+    cuts: Cuts, nodes: Floats, compare: Callable[[Floats, Floats], tuple[Enclosed, Enclosed]]
+) -> Cells:
+    """The cells between cuts; `compare` gives their P-masses and merged losses."""
     ends = np.concatenate([[-np.inf], cuts.outputs, [np.inf]])
     is_held = ends[:-1] < ends[1:]  # other cells are empty
     points = np.append(ends[:-1][is_held], np.inf)
     abs_errors = np.append(np.concatenate([[0.0], cuts.abs_errors])[is_held], 0.0)
-    plain = enclose_masses(pair.noise, points, abs_errors)
-    log_masses, ratio = compare_masses(pair.observed, plain, points, abs_errors)
-    _, other_ratio = compare_masses(pair.alternative, plain, points, abs_errors)
-    losses = ratio.minus(other_ratio)
+    log_masses, losses = compare(points, abs_errors)
     low, high = np.concatenate([[-np.inf], nodes])[is_held], np.append(nodes, np.inf)[is_held]
     lifts = np.concatenate([[0.0], cuts.lifts])[is_held]
     # Raising losses to `low` raises the merged one by at most the lift; it lies above the cell's own losses.

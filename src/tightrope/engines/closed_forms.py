@@ -9,6 +9,7 @@ rate, because more noise and rarer sampling are post-processing.
 """
 
 import math
+from collections.abc import Callable
 from enum import IntEnum
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from flint import arb, ctx
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.numerics.balls import FIRST_BITS, ball, enclose, log_ends_of_ball
 from tightrope.numerics.floats import next_down, next_up
+from tightrope.pairs.counted import CountedPair, CountMixture
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
@@ -27,6 +29,8 @@ ROUNDED = Fraction(1, 2**53)  # how far a float can be, relative, from a number 
 # Where 1 - rate is smaller a rate is taken for the number it is: rounding it would decide digits of 1 - rate.
 LEAST_REST = Fraction(1, 2**10)
 FAR = 1000  # standard deviations
+Centres = list[tuple[Fraction, Fraction]]  # of normal noise, each with its probability
+MOST_NEWTON = 400  # steps to a root: each doubles the digits, once it is near
 
 
 class Corner(IntEnum):
@@ -85,6 +89,8 @@ class OneStep(Formula):
     def of(schedule: Schedule) -> Formula:
         """The curve of a schedule of one step."""
         ((pair, _),) = schedule.parts
+        if isinstance(pair, CountedPair):
+            return OneCountedStep(pair)
         return OneLabelledStep(pair) if isinstance(pair, LabelledPair) else OneStep(pair)
 
     def __init__(self, pair: Pair) -> None:
@@ -119,6 +125,79 @@ class OneLabelledStep(Formula):
         with ctx.workprec(FIRST_BITS):
             each = (ball(weight) * part.delta(epsilon, corner) for weight, part in self.parts)
             return sum(each, arb(0))
+
+
+class OneCountedStep(Formula):
+    """The curve of one step of normal noise around a drawn number of shifts."""
+
+    def __init__(self, pair: CountedPair) -> None:
+        self.pair = pair
+
+    def delta(self, epsilon: Fraction, corner: Corner) -> arb:
+        """P(X > x) - e^eps Q(X > x), x of loss epsilon; the shifts move, the weights are what they are."""
+        p, q = (_list_centres(law, corner) for law in (self.pair.observed, self.pair.alternative))
+        if len(p) == 1 and enclose(lambda: (-ball(epsilon)).exp() - ball(q[0][1])) <= 0:
+            return arb(0)
+
+        def compute() -> arb:
+            x = _counted_output(p, q, epsilon)
+            return _counted_tail(p, x) - ball(epsilon).exp() * _counted_tail(q, x)
+
+        return enclose(compute)
+
+
+def _list_centres(law: CountMixture, corner: Corner) -> Centres:
+    """Where the noise is centred at a corner of the shift, and how likely that is."""
+    shift = law.exact_shift * (1 + corner * ROUNDED)
+    return [(j * shift, weight) for j, weight in enumerate(law.exact_weights)]
+
+
+def _counted_output(p: Centres, q: Centres, epsilon: Fraction) -> arb:
+    """The output whose loss is epsilon, enclosed.
+
+    Where only one side moves, the root of a sum of exponentials, whose logarithm is convex: Newton's steps
+    from where one term alone is large enough come down to it. Where both move, from the middle. The ball
+    around where they end is checked: what is wanted changes its sign there.
+    """
+    order = ball(epsilon).exp()
+    if len(q) == 1 or len(p) == 1:
+        sign, law, total = (1, p, order) if len(q) == 1 else (-1, q, 1 / order)
+        moving, target = [(sign * a, weight) for a, weight in law[1:]], (total - ball(law[0][1])).log()
+        starts = [(target - ball(weight).log()) / ball(a) + ball(a / 2) for a, weight in moving]
+        start = min(starts, key=float) if target.is_finite() else target
+        return sign * _root(lambda x: _log_mixture(moving, x), start, target)
+
+    def loss(x: arb) -> tuple[arb, arb]:
+        (log_p, slope_p), (log_q, slope_q) = _log_mixture(p, x), _log_mixture(q, x)
+        return log_p - log_q, slope_p - slope_q
+
+    return _root(loss, arb(0), ball(epsilon))
+
+
+def _root(rising: Callable[[arb], tuple[arb, arb]], start: arb, target: arb) -> arb:
+    """Where a function that rises, given with its derivative, is `target`; nan where that cannot be told."""
+    x, smallest = arb(start.mid()), arb(2) ** (16 - ctx.prec)
+    for _ in range(MOST_NEWTON):
+        value, slope = rising(x)
+        move = arb(((target - value) / slope).mid())
+        x = arb((x + move).mid())
+        if not abs(move) > smallest * (1 + abs(x)):
+            break
+    radius = arb((1024 * smallest * (1 + abs(x))).mid())
+    low, high = (rising(arb(end.mid()))[0] for end in (x - radius, x + radius))
+    return arb(x, 2 * radius) if low < target < high else arb("nan")
+
+
+def _log_mixture(law: Centres, x: arb) -> tuple[arb, arb]:
+    """ln of the sum of weight e^{a x - a^2/2} over the centres a, and its derivative."""
+    terms = [(ball(a), ball(weight) * (ball(a) * x - ball(a * a / 2)).exp()) for a, weight in law]
+    total = sum((term for _, term in terms), arb(0))
+    return total.log(), sum((a * term for a, term in terms), arb(0)) / total
+
+
+def _counted_tail(law: Centres, x: arb) -> arb:
+    """P(X > x) for normal noise around each of several centres."""
+    return sum((ball(weight) * _normal_tail(x - ball(a)) for a, weight in law), arb(0))
 
 
 def _move(pair: ShiftPair, corner: Corner) -> ShiftPair:

@@ -16,6 +16,7 @@ from tightrope.numerics.ulps import (
     logaddexp_abs_error,
     pairwise_roundings,
 )
+from tightrope.pairs.counted import CountedPair, CountMixture
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -235,6 +236,68 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
     low[is_middle] = 0.0
     lifts = raised(np.maximum(nodes - low, 0.0))
     return Cuts(ordered, np.where(is_middle, 2 * UNIT_ROUNDOFF * abs(middle), 0.0), lifts)
+
+
+def enclose_counted_loss(pair: CountedPair, x: Floats) -> Enclosed:
+    """The loss at outputs; at -inf and +inf it is an end of its range."""
+    finite = np.isfinite(x)
+    at = np.where(finite, x, 0.0)
+    p, q = (Enclosed.around(*law.enclose_log_ratio(at)) for law in (pair.observed, pair.alternative))
+    loss = p.minus(q)
+    # rounded outwards by more than the logarithm of a weight is off
+    least, most = (
+        Enclosed.around(np.array([end]), np.array([abs(end) * 2.0**-50])) for end in pair.loss_range
+    )
+    low = np.where(finite, loss.low, np.where(x < 0, least.low, most.low))
+    return Enclosed(low, np.where(finite, loss.high, np.where(x < 0, least.high, most.high)))
+
+
+def cut_counted_at(pair: CountedPair, nodes: Floats) -> Cuts:
+    """Outputs that cut a pair at these losses: each certainly at or a little before its node."""
+    x = pair.output_at(nodes - FIRST_MARGIN * np.abs(nodes))
+    loss = enclose_counted_loss(pair, x)
+    low, high = loss.low.copy(), loss.high.copy()
+    margins = np.zeros_like(nodes)
+    for _ in range(MOST_NUDGES):
+        wrong = np.flatnonzero((high > nodes) & (x > -np.inf))  # before -inf lies nothing
+        if len(wrong) == 0:
+            break
+        margins[wrong] = 2 * (margins[wrong] + high[wrong] - np.minimum(low[wrong], nodes[wrong]))
+        x[wrong] = pair.output_at(nodes[wrong] - margins[wrong])
+        loss = enclose_counted_loss(pair, x[wrong])
+        low[wrong], high[wrong] = loss.low, loss.high
+    else:
+        raise ArithmeticError("rounding hides where the loss passes a node")
+    # also in the order of the nodes: an output before another's has no larger loss
+    ordered = np.minimum.accumulate(x[::-1])[::-1]
+    moved = np.flatnonzero(ordered != x)
+    if len(moved):
+        low[moved] = enclose_counted_loss(pair, ordered[moved]).low
+    return Cuts(ordered, np.zeros_like(ordered), raised(np.maximum(nodes - low, 0.0)))
+
+
+def compare_counted(pair: CountedPair, points: Floats, abs_errors: Floats) -> tuple[Enclosed, Enclosed]:
+    """ln of P's masses between points, and ln of their ratio to Q's."""
+    plain = enclose_masses(Noise.NORMAL, points, abs_errors)
+    ratio, other = (_compare_counts(law, plain, points) for law in (pair.observed, pair.alternative))
+    return Enclosed(lowered(plain.low + ratio.low), raised(plain.high + ratio.high)), ratio.minus(other)
+
+
+def _compare_counts(law: CountMixture, plain: Enclosed, points: Floats) -> Enclosed:
+    """ln of the law's masses between points over the plain noise's, which grows with each count's ratio."""
+    if law.is_plain:
+        return Enclosed.zeros(plain.low)
+    is_finite = np.isfinite(points)
+    ratios = []
+    for shift in law.shifts.ravel().tolist():
+        # the difference is rounded, and the shift is right to u
+        slips = UNIT_ROUNDOFF * LOOSE * (np.where(is_finite, np.abs(points), 0.0) + 2 * abs(shift))
+        moved = enclose_masses(Noise.NORMAL, points - shift, np.where(is_finite, slips, 0.0))
+        ratios.append(moved.minus(plain))
+    low, high = (
+        law.log_mixed(np.stack([getattr(ratio, end) for ratio in ratios])) for end in ("low", "high")
+    )
+    return Enclosed(lowered(low.value, low.abs_error), raised(high.value, high.abs_error))
 
 
 def log_sum_above(terms: Floats) -> float:

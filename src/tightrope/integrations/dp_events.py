@@ -11,7 +11,7 @@ from tightrope.numerics import check
 from tightrope.numerics.floats import floor_root
 from tightrope.setting.given import exactly
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, RandomizedResponse
-from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation, need_one_record
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import (
     BallsInBins,
@@ -89,7 +89,7 @@ def from_dp_event(
     >>> from_dp_event(event, tr.SUBSTITUTE, noise=PER_SENSITIVITY)
     Step(Gaussian(noise_multiplier=1.6), EveryRecord()) * 5
     """
-    relation = as_relation(relation)
+    relation = need_one_record(as_relation(relation), "events of dp_accounting")
     unit = check_noise_unit(relation, noise)
     return Run(tuple((read_release(release, relation, unit), times) for release, times in releases(event)))
 
@@ -106,7 +106,8 @@ def to_dp_event(
     >>> to_dp_event(tr.Step(tr.Laplace(noise_multiplier=2), tr.Poisson(rate=0.1)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=LaplaceDpEvent(noise_multiplier=2.0))
     """
-    relation = None if relation is None else as_relation(relation)
+    if relation is not None:
+        relation = need_one_record(as_relation(relation), "events of dp_accounting")
     unit = check_noise_unit(relation or ADD_OR_REMOVE, noise)
     if relation is None and unit is PER_SENSITIVITY:
         remedy = "It decides how far a neighbour moves the sum."
@@ -135,7 +136,7 @@ def from_neighboring_relation(neighboring_relation: NeighboringRelation) -> Rela
 
 def to_neighboring_relation(relation: Relation | str) -> NeighboringRelation:
     """dp_accounting's name for a relation; it has none for one direction alone."""
-    neighbours = as_relation(relation)
+    neighbours = need_one_record(as_relation(relation), "relations of dp_accounting")
     for theirs, ours in _RELATION_OF.items():
         if ours is neighbours:
             return theirs

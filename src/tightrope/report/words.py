@@ -30,10 +30,10 @@ _KINDS: dict[type[Sampling], str] = {
     Shuffled: "shuffled batches",
 }
 _CHANGES = {
-    ADD: "add one record",
-    REMOVE: "remove one record",
-    ADD_OR_REMOVE: "add or remove one record",
-    SUBSTITUTE: "exchange one record for another",
+    ADD: ("add one record", "add up to {} records"),
+    REMOVE: ("remove one record", "remove up to {} records"),
+    ADD_OR_REMOVE: ("add or remove one record", "add or remove up to {} records"),
+    SUBSTITUTE: ("exchange one record for another", "exchange up to {} records for others"),
 }
 
 
@@ -72,6 +72,7 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
     >>> batches_in_words(EveryRecord())
     'all records take part in every step'
     """
+    is_exchange = relation is not None and relation.single is SUBSTITUTE
     match sampling:
         case EveryRecord():
             return "all records take part in every step"
@@ -81,7 +82,7 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
         case WithoutReplacement():
             size = f"exactly {sampling.batch} of {sampling.population} records"
             counted = " (under add and remove the larger neighbour is counted)"
-            return f"each batch is {size}, drawn afresh{counted * (relation is not SUBSTITUTE)}"
+            return f"each batch is {size}, drawn afresh{counted * (not is_exchange)}"
         case TruncatedPoisson():
             joins = f"each of {sampling.population} records joins each batch"
             drawn = f"independently with probability {write_given(sampling, 'rate')}"
@@ -100,7 +101,7 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
             counted = "; under add and remove the larger neighbour is counted, both have as many batches"
             counted += ", and no sum is divided by the size of a smaller last batch"
             shuffled = f"in each epoch all records are shuffled and cut into {cut}"
-            return f"{shuffled}{counted * (relation is not SUBSTITUTE)}"
+            return f"{shuffled}{counted * (not is_exchange)}"
     assert_never(sampling)
 
 
@@ -158,7 +159,9 @@ def assumed_in_words(samplings: Iterable[Sampling], relation: Relation) -> str:
     """
     kinds = dict.fromkeys(type(sampling) for sampling in samplings)
     drawn = " and ".join(_KINDS.get(kind, spell(kind).replace("-", " ")) for kind in kinds)
-    return ", ".join(filter(None, (drawn, _CHANGES[relation])))
+    one, many = _CHANGES[relation.single]
+    changed = one if relation.group == 1 else many.format(f"{relation.group:,}")
+    return ", ".join(filter(None, (drawn, changed)))
 
 
 def write_steps(steps: int) -> str:

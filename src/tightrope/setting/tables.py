@@ -14,6 +14,7 @@ from tightrope.errors import (
     write_key,
     write_value,
 )
+from tightrope.setting.relation import RELATION_SPELLINGS, Relation, spelled_relation
 
 T = TypeVar("T")
 
@@ -123,6 +124,11 @@ class Table:
             near = get_close_matches(value, choices, n=1)
             raise self.refusal(key, "a known name", f"Did you mean {near[0]}? {remedy}" if near else remedy)
         return choices[value]
+
+    def relation(self, key: str = "relation") -> Relation:
+        """The relation under `key`, of one record or of a group: "add-or-remove of 5"."""
+        found = spelled_relation(str(self.entries.get(key)))
+        return self.choice(key, RELATION_SPELLINGS) if found is None else found
 
     def items(self, key: str, remedy: str) -> list[object]:
         """The value of a key that holds a list."""

@@ -8,7 +8,7 @@ class Facts:
     """What no accountant can know: the facts that people state about a release.
 
     Relations are between datasets of records. A `unit` that is no record, such as a user, is protected only
-    if `records_per_unit` is 1.
+    if `records_per_unit` is 1, or at most the group of the relation: 5 under ADD_OR_REMOVE.of(5).
     """
 
     name: str

@@ -13,7 +13,7 @@ from tightrope.errors import InvalidSetting, SeveralProblems, UnusableFile
 from tightrope.extras import MissingExtra
 from tightrope.files import read_toml
 from tightrope.setting.parts import run_of
-from tightrope.setting.relation import RELATION_SPELLINGS, Relation
+from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table, place_refusals
@@ -27,6 +27,7 @@ from tightrope.statements.model import (
     RegistryFacts,
     Setting,
     SomeWords,
+    SpelledRelation,
     Statement,
     list_steps,
 )
@@ -128,7 +129,8 @@ class StatementFile(ClosedTable):
     description: str = Field("", description=LEAVE_OUT)
     unit_details: str = Field("", description=LEAVE_OUT)
     records_per_unit: Count | None = Field(
-        None, description="It is the most records that one unit has: a relation protects one."
+        None,
+        description="It is the most records that one unit has: the relation must protect as many.",
     )
     code: str = Field("", description=LEAVE_OUT)
     delta: FailureProbability = Field(
@@ -152,14 +154,12 @@ class RunFile(StatementFile):
     """A file that lists its run."""
 
     run: Annotated[Run, PlainValidator(_read_run)] = Field(description="Open each part with a line [[run]].")
-    relation: Literal[tuple(RELATION_SPELLINGS)] = Field(  # type: ignore[valid-type]
-        description="Say who counts as a neighbour."
-    )
+    relation: SpelledRelation = Field(description="Say who counts as a neighbour.")
 
     @property
     def asked(self) -> tuple[Run, Relation]:
         """What is accounted, and who counts as a neighbour."""
-        return self.run, RELATION_SPELLINGS[self.relation]
+        return self.run, as_relation(self.relation)
 
 
 class LedgerFile(StatementFile):

@@ -128,7 +128,10 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
     }
     made = judge_anew(check_statement(entries))
     if epsilon is None and (gap := find_unit_gap(made)):
-        advice = f"Pass records_per_unit=1 if each {facts.unit} has one record. "
+        advice = (
+            f"Pass records_per_unit=1 if each {facts.unit} has one record, or account for groups of so many: "
+            "add-or-remove of 5, for example. "
+        )
         raise _ask_for_claim(f"nothing is proved for one {facts.unit} ({gap})", advice)
     return made
 

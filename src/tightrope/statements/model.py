@@ -14,14 +14,20 @@ from tightrope.extras import MissingExtra
 from tightrope.files import MOST_CHARACTERS, PEOPLE_SEND
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS, Mechanism
 from tightrope.setting.plain import plain_setting, read_exactly, sampling_of
-from tightrope.setting.relation import RELATION_SPELLINGS, Relation
+from tightrope.setting.relation import (
+    GROUP_PATTERN,
+    RELATION_SPELLINGS,
+    Relation,
+    as_relation,
+    spelled_relation,
+)
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.validate import ClosedTable, must
 from tightrope.statements.stated_steps import Count, Share, Size, StatedMechanism, StatedSampling
 
 try:
-    from pydantic import AfterValidator, BeforeValidator, Field
+    from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 except ModuleNotFoundError as missing:
     raise MissingExtra("a privacy statement", "pydantic", "statement") from missing
 
@@ -40,6 +46,17 @@ ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
 NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
 
 
+def _check_relation(text: str) -> str:
+    if spelled_relation(text) is None:
+        *names, last = map(repr, RELATION_SPELLINGS)
+        raise must(f"be {', '.join(names)} or {last}, or that of a group, such as 'remove of 5'")
+    return text
+
+
+_SPELLING = {"type": "string", "pattern": f"^({'|'.join(RELATION_SPELLINGS)})( of ({GROUP_PATTERN}))?$"}
+SpelledRelation = Annotated[str, AfterValidator(_check_relation), WithJsonSchema(_SPELLING)]
+
+
 class Steps(ClosedTable):
     """One mechanism on one sampling, so many times."""
 
@@ -51,7 +68,8 @@ class Steps(ClosedTable):
 class Unit(ClosedTable):
     """Whose contribution is protected: one example, one user, one sequence.
 
-    Relations are between datasets of records, so a unit is protected if it is a record or has only one.
+    Relations are between datasets of records, so a unit is protected if it is a record or has only one, or
+    has no more than the groups that the relation is about.
     """
 
     protects: Words
@@ -157,7 +175,7 @@ class Statement(ClosedTable):
     description: Text = ""
     setting: Setting
     unit: Unit
-    relation: Literal[tuple(RELATION_SPELLINGS)]  # type: ignore[valid-type]
+    relation: SpelledRelation
     data_accesses: Words
     tuning: Words
     outputs: Words
@@ -180,7 +198,7 @@ class Statement(ClosedTable):
     @property
     def neighbours(self) -> Relation:
         """Who counts as a neighbour."""
-        return RELATION_SPELLINGS[self.relation]
+        return as_relation(self.relation)
 
     @property
     def finding(self) -> Finding:

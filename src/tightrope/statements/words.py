@@ -133,13 +133,14 @@ def explain_claim(statement: Statement) -> str:
 
 def find_unit_gap(statement: Statement) -> str:
     """Why a relation between datasets of records does not protect the unit; empty where it does."""
-    unit, relation = statement.unit, statement.relation
-    if unit.most_records == 1:
+    unit, relation = statement.unit, statement.neighbours
+    if unit.most_records <= relation.group:
         return ""
-    number = "it is not stated that each has one record"
+    protected = "one record" if relation.group == 1 else f"{relation.group:,} records"
+    number = f"it is not stated that each has {protected}{' at most' * (relation.group > 1)}"
     if unit.records_per_unit is not None:
         number = f"each has up to {unit.records_per_unit:,} records"
-    return f"{relation} protects one record, and {number}"
+    return f"{relation} protects {protected}, and {number}"
 
 
 def describe_unit_and_relation(statement: Statement) -> str:
@@ -149,7 +150,7 @@ def describe_unit_and_relation(statement: Statement) -> str:
         "any number of records" if math.isinf(unit.most_records) else f"up to {unit.records_per_unit} records"
     )
     of = "" if unit.is_a_record else f" with {'one record' if unit.most_records == 1 else records}"
-    return f"one {quote(unit.protects)}{of} {CHANGES[statement.relation]}"
+    return f"one {quote(unit.protects)}{of} {CHANGES[str(statement.neighbours.single)]}"
 
 
 def name_claim(statement: Statement) -> str:

@@ -16,7 +16,7 @@ from tightrope.engines.face import Progress
 from tightrope.engines.watching import Rehearsal, Workload
 from tightrope.errors import InvalidSetting
 from tightrope.setting.parts import part_of
-from tightrope.setting.relation import RELATION_SPELLINGS
+from tightrope.setting.relation import as_relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import EveryRecord
 from tightrope.setting.tables import Table
@@ -63,7 +63,7 @@ def _answer(cell: Cell, progress: Progress | None = None) -> Row:
     values: Any = dict(cell)
     ask, by = values["ask"], _accountant(values)
     target = {key: values[key] for key in ASKS[ask]}
-    how: Any = {"relation": RELATION_SPELLINGS[values["relation"]], "by": by, "progress": progress}
+    how: Any = {"relation": as_relation(values["relation"]), "by": by, "progress": progress}
     if ask in ("epsilon", "delta"):
         curve = privacy_curve(_run(values), **how)
         return {**_ends(getattr(curve, ask)(*target.values())), "because": _names(curve.because)}

@@ -179,6 +179,8 @@ def _list_values(table: Table, key: str) -> list[Plain]:
 
 def _read_one(table: Table, name: str, key: str) -> Plain:
     """One value, of the kind its key holds; whether a run can have it is for its cell to say."""
+    if key == "relation":
+        return str(table.relation(name))
     if key in CHOICES:
         table.choice(name, CHOICES[key])
         return str(table.entries[name])

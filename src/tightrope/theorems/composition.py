@@ -1,7 +1,7 @@
 """Statements about whole runs: composition, branches of a relation, sizes, limits and Rényi divergences."""
 
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.relation import ADD_OR_REMOVE, REMOVE, Relation
+from tightrope.setting.relation import ADD_OR_REMOVE, Relation
 from tightrope.setting.run import Run
 from tightrope.theorems.evidence import PROVED, Evidence
 
@@ -58,7 +58,15 @@ BANDED_NOISE = Evidence(
     "Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta, Xu 2023; proof note",
     "proofs/banded_cyclic.md",
 )
-RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED, BANDED_NOISE)
+GROUPS_TOGETHER = Evidence(
+    "groups_come_and_go_together",
+    "Of groups of up to m records the largest loses most. A group is all added or all removed: one that is "
+    "partly added and partly removed is not covered.",
+    PROVED,
+    "proof note",
+    "proofs/groups.md",
+)
+RUN_THEOREMS = (COMPOSITION, BOTH_BRANCHES, REMOVE_SUFFICES, NOTHING_SAMPLED, BANDED_NOISE, GROUPS_TOGETHER)
 
 _WANG = "Wang, Balle, Kasiviswanathan 2020"
 _RENYI_NOTE = "proofs/renyi.md"
@@ -123,8 +131,10 @@ RENYI_THEOREMS = (
 
 def find_needed_branches(run: Run, relation: Relation) -> tuple[tuple[Relation, ...], tuple[Evidence, ...]]:
     """The branches whose larger composed curve is the curve for epsilon >= 0, and why."""
-    if relation is not ADD_OR_REMOVE:
+    if relation.single is not ADD_OR_REMOVE:
         return relation.branches, ()
+    add, remove = relation.branches
+    together = (GROUPS_TOGETHER,) * (relation.group > 1)
     if all(isinstance(step.mechanism, Gaussian) for step, _ in run):
-        return (REMOVE,), (REMOVE_SUFFICES,)
-    return relation.branches, (BOTH_BRANCHES,)
+        return (remove,), (REMOVE_SUFFICES, *together)
+    return (add, remove), (BOTH_BRANCHES, *together)

@@ -46,6 +46,7 @@ from tightrope.theorems.composition import (
     find_needed_branches,
 )
 from tightrope.theorems.evidence import Evidence
+from tightrope.theorems.groups import GROUP_ROWS, refuse_group
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
 from tightrope.theorems.shuffled import bound_epochs
@@ -141,6 +142,8 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
         nobody = Mixture(Noise.NORMAL)
         return DominatedStep(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
+    if relation.group > 1:
+        return _dominate_group(step, plain, times, relation)
     missing = []
     for row in ROWS:
         if row.matches(type(plain.mechanism), type(plain.sampling), relation):
@@ -150,6 +153,22 @@ def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
                 return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by, below)
             missing.append(lacks)
     raise _refusal(step, relation, missing)
+
+
+def _dominate_group(step: Step, plain: Step, times: int, relation: Relation) -> DominatedStep:
+    """A kind of step with the pair that dominates a group, or a refusal."""
+    missing = []
+    for row in GROUP_ROWS:
+        if row.matches(type(plain.mechanism), type(plain.sampling), relation):
+            lacks = row.needs(plain, relation.group)
+            if lacks is None:
+                pair = row.pair(plain, relation.group)
+                return DominatedStep(step, times, pair, row.evidence, row.attained_by)
+            missing.append(lacks)
+    mechanism = type(step.mechanism)
+    known = [s for s in get_args(Sampling) if any(row.matches(mechanism, s, relation) for row in GROUP_ROWS)]
+    names = f"{{{mechanism.__name__}}} with " + ", ".join(f"{{{s.__name__}}}" for s in known) if known else ""
+    raise refuse_group(step, relation, _name_step(step, relation), missing, names)
 
 
 def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
@@ -162,14 +181,19 @@ def _plainest(sampling: Sampling, relation: Relation) -> Sampling:
         sampling = BallsInBins(batches=sampling.batches)
     alone = isinstance(sampling, Poisson | Allocated)  # none stands aside for another
     leaves_out = isinstance(sampling, Shuffled) and sampling.left_over > 0
-    if sampling.exact_rate == 1 and (alone or relation is SUBSTITUTE) and not leaves_out:
+    if sampling.exact_rate == 1 and (alone or relation.single is SUBSTITUTE) and not leaves_out:
         return EveryRecord()
     return sampling
 
 
+def _name_step(step: Step, relation: Relation) -> str:
+    mechanism, sampling = type(step.mechanism).__name__, type(step.sampling).__name__
+    return f"{{{mechanism}}} with {{{sampling}}} sampling under {relation.text}"
+
+
 def _refusal(step: Step, relation: Relation, missing: list[str]) -> NoTheorem:
     mechanism, sampling = type(step.mechanism), type(step.sampling)
-    asked = f"{{{mechanism.__name__}}} with {{{sampling.__name__}}} sampling under {{{relation.name}}}"
+    asked = _name_step(step, relation)
     if missing:
         return NoTheorem(f"{asked}: the theorem for this case does not apply, {'; '.join(missing)}")
     known = ", ".join(f"{{{r.name}}}" for r in RELATIONS.values() if _cell(mechanism, sampling, r))
@@ -216,6 +240,8 @@ class SupportMatrix:
         False
         """
         asked = (mechanism, sampling, as_relation(relation))
+        if asked[2].group > 1:
+            return all(any(row.matches(*asked[:2], one) for row in GROUP_ROWS) for one in asked[2].branches)
         return any(evidence for *cell, evidence in self.cells if tuple(cell) == asked)
 
     def to_dicts(self) -> list[Flat]:
@@ -268,6 +294,7 @@ def list_theorems() -> tuple[Evidence, ...]:
     """All that the table holds: one-step theorems, statements about runs, refuted beliefs."""
     return (
         *(row.evidence for row in ROWS),
+        *(row.evidence for row in GROUP_ROWS),
         GAME_COVER,
         ENVELOPE_ALONE,
         *RUN_THEOREMS,

@@ -76,7 +76,7 @@ def _by_pairs(cover: Cover, relation: Relation) -> RenyiCover:
     (schedule,) = cover.schedules
     assert isinstance(schedule, Schedule)  # quick effort plays no game
     because = dict.fromkeys((*cover.because, DOMINATES))
-    if relation is ADD_OR_REMOVE and REMOVE_SUFFICES in because:
+    if relation.single is ADD_OR_REMOVE and REMOVE_SUFFICES in because:
         because[REMOVE_HAS_MORE] = None
     return RenyiCover(schedule.parts, (*because, CONVERSION, TOTAL_VARIATION))
 

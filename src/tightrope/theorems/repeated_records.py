@@ -22,7 +22,7 @@ _PROOF = "proofs/repeated_records.md"
 COPIES_ONE_BY_ONE = Evidence(
     "copies_one_by_one",
     "m copies of a record are m neighbours in a row: if one is (epsilon, delta)-private, m are "
-    "(m epsilon, m e^((m-1) epsilon) delta)-private.",
+    "(m epsilon, (1 + e^epsilon + ... + e^((m-1) epsilon)) delta)-private.",
     PROVED,
     "group privacy; Vadhan 2017, Lemma 2.2",
     _PROOF,
@@ -41,14 +41,14 @@ REPEATED_RECORD_THEOREMS = (COPIES_ONE_BY_ONE, COPIES_TOGETHER)
 def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, delta: float) -> float:
     """epsilon at `delta` for `copies` records in a row; `epsilon_above` bounds that of one at any delta.
 
-    (epsilon, d) for one gives (m epsilon, m e^((m-1) epsilon) d) for m. Any d that makes this at most delta
-    is sound; the largest is looked for by bisection.
+    (epsilon, d) for one gives (m epsilon, (1 + e^epsilon + ... + e^((m-1) epsilon)) d) for m. Any d that
+    makes this at most delta is sound; the largest is looked for by bisection.
     """
-    target = math.log(delta) - math.log(copies) - LOG_ABS_ERROR
+    target = math.log(delta) - LOG_ABS_ERROR
 
     def fits(log_delta: float) -> float | None:
         each = epsilon_above(math.exp(log_delta))
-        return each if log_delta + (copies - 1) * each * (1 + LOG_ABS_ERROR) <= target else None
+        return each if log_delta + _log_powers(each, copies) * (1 + LOG_ABS_ERROR) <= target else None
 
     low, high = math.log(SMALLEST_DELTA), target
     best = fits(low) if low < high else None
@@ -61,6 +61,13 @@ def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, de
         else:
             low, best = middle, min(best, found)
     return math.nextafter(copies * best, math.inf)
+
+
+def _log_powers(epsilon: float, copies: int) -> float:
+    """ln of 1 + e^epsilon + ... + e^((m-1) epsilon)."""
+    if epsilon < 1e-12 or math.isinf(epsilon):  # the quotient would be lost; no power exceeds the last
+        return math.log(copies) + (copies - 1) * epsilon
+    return (copies - 1) * epsilon + math.log(math.expm1(-copies * epsilon) / math.expm1(-epsilon))
 
 
 def move_together(run: Run, *, copies: int) -> Run:

@@ -3,9 +3,11 @@
 Importing a file of theorems fills the table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tightrope.errors import NoTheorem
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -60,6 +62,15 @@ class Analysis:
     branch: Relation
     covers: tuple[Cover, ...]
     witnesses: tuple[Witness, ...]
+
+
+def refuse_counts(analyses: Iterable[Analysis], what: str) -> None:
+    """Refuse sampled groups of records, where `what` composes pairs of one record only."""
+    covers = (cover for analysis in analyses for cover in analysis.covers)
+    schedules = (one for cover in covers for one in cover.schedules if isinstance(one, Schedule))
+    if any(isinstance(pair, CountedPair) for schedule in schedules for pair, _ in schedule):
+        remedy = "Ask {Certified}, which knows their curve from above and from below."
+        raise NoTheorem(f"{what} for sampled groups of records are not worked out here", remedy)
 
 
 def theorem(

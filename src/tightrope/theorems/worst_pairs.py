@@ -23,18 +23,19 @@ from tightrope.setting.sampling import (
 
 
 def sum_moves_by(sampling: Sampling, relation: Relation) -> int:
-    """How far, in units of C, a neighbour can move the sum of a batch that holds the differing record.
+    """How far, in units of C, a neighbour can move the sum of a batch that holds every differing record.
 
     Only this function decides it. A record that joins or leaves moves the sum by at most 1. One that takes
-    another's place, because one was exchanged or a batch of fixed size was full, moves it by 2.
+    another's place, because one was exchanged or a batch of fixed size was full, moves it by 2. A group moves
+    it as far as all of its records together.
     """
-    if relation is SUBSTITUTE:
-        return 2
+    if relation.single is SUBSTITUTE:
+        return 2 * relation.group
     match sampling:
         case WithoutReplacement() | TruncatedPoisson() | Shuffled():
-            return 2
+            return 2 * relation.group
         case EveryRecord() | Poisson() | BallsInBins() | RandomAllocation():
-            return 1
+            return relation.group
     assert_never(sampling)  # a new sampling must say here what a neighbour does to its batches
 
 

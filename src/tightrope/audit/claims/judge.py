@@ -85,7 +85,7 @@ class Audit:
 
     def in_words(self, words: Words) -> str:
         """The sentence as a front end says it."""
-        at = f"at delta {write_number(self.delta)} under {words.name(self.relation.name)}"
+        at = f"at delta {write_number(self.delta)} under {words.fill(self.relation.text)}"
         claim = f"{_describe(self.run)}, epsilon {write_brackets([self.claimed])[0]} {at}"
         told = [f"Accounted as {claim}.", self.finding.sentence, tell_counts(self.run, self.finding)]
         told += [self._tell_bound(), self._tell_nearest()]
@@ -248,7 +248,8 @@ def _agrees(claimed: Sampling, finding: Finding, relation: Relation) -> bool:
         rounded_up = found.rate in (float32_rate(claimed.rate), float64_rate(claimed.rate))
         return found.rate == claimed.rate or (rounded_up and found.rate <= claimed.rate * (1 + GRID))
     if isinstance(claimed, WithoutReplacement) and isinstance(found, WithoutReplacement):
-        return claimed.exact_rate == found.exact_rate  # only the rate matters to the guarantee
+        # only the rate matters to the guarantee of one record, and both numbers to that of a group
+        return claimed == found if relation.group > 1 else claimed.exact_rate == found.exact_rate
     return claimed == found  # every number of the others matters
 
 

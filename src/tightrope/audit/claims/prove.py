@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,7 +22,7 @@ from tightrope.curve.bracket import Bracket, Gap
 from tightrope.errors import InvalidSetting, NoTheorem, NotPreciseEnough
 from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction, floor_fraction
-from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation, need_one_record
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
@@ -95,9 +96,11 @@ def prove_claim(claim: DrawnClaim) -> ProvedBound:
     """What is proved about the run of a claim, whose numbers were checked, or why nothing is."""
     try:
         if claim.copies > 1:
+            need_one_record(claim.relation, "bounds for datasets that hold a record several times")
             return _bound_copies(claim)
         if claim.finding.sampling is not None:
             return _bound_sampling(claim, claim.finding.sampling)
+        need_one_record(claim.relation, "bounds for batches drawn in this way")
         return _BOUNDS.get(claim.finding.scheme, _bound_nothing)(claim)
     except (NoTheorem, NotPreciseEnough, InvalidSetting) as refusal:  # noise may be too small to be halved
         return _give_up(str(refusal))
@@ -231,9 +234,10 @@ def _bound_copies(claim: DrawnClaim) -> ProvedBound:
     sampling = _list_samplings(claim.finding).get(claim.finding.scheme)
     if sampling is None:
         return _bound_copies_in_order(claim)
-    if isinstance(sampling, EveryRecord):
-        together = claim.bound(move_together(claim.run, copies=claim.copies))
-        return ProvedBound(epsilon=together, because=(COPIES_TOGETHER,))
+    with suppress(NoTheorem):  # without a theorem about them together, one by one
+        curve = claim.by.curve(resample(claim.run, sampling), claim.relation.of(claim.copies))
+        because = tuple(one for one in curve.because if isinstance(one, Evidence))
+        return ProvedBound(epsilon=curve.epsilon(claim.delta), because=(COPIES_TOGETHER, *because))
     if not isinstance(sampling, Poisson | WithoutReplacement):
         return _give_up("no theorem is about copies of a record under this sampling")
     reached = _reach_copies(claim, sampling)

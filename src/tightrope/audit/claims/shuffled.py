@@ -12,7 +12,7 @@ from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.errors import NoTheorem
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Mechanism
-from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
+from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation, need_one_record
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import Shuffled
 from tightrope.setting.training import Training, check_plan, count_steps
@@ -57,7 +57,8 @@ def epsilon_if_shuffled(
     step = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier)
     run = Step(step.mechanism, shuffle(plan)) * count_shuffled_steps(plan)
     asked = check.open_probability(delta=delta)
-    neighbours, certifies = as_relation(relation), check_certified(by)
+    neighbours = need_one_record(as_relation(relation), "bounds for shuffled batches")
+    certifies = check_certified(by)
     claim = DrawnClaim(
         run=run,
         finding=declare_shuffle(plan),

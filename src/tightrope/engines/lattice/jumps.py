@@ -21,6 +21,7 @@ from tightrope.engines.planning import outline
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, next_up
 from tightrope.numerics.ulps import logaddexp_abs_error
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
@@ -118,6 +119,14 @@ def _(pair: Envelope, threshold: float) -> Floats:
 @_fine_nodes.register
 def _(pair: LabelledPair, threshold: float) -> Floats:
     return np.unique(np.concatenate([_fine_nodes(part, threshold) for part in pair.pairs]))
+
+
+@_fine_nodes.register
+def _(pair: CountedPair, threshold: float) -> Floats:
+    middle = min(max(float(pair.output_at(np.array([threshold]))[0]), -FARTHEST), FARTHEST)
+    high = max(FARTHEST, pair.observed.reach + 14)
+    outputs = np.concatenate([np.linspace(-14, middle, 500), np.linspace(middle, high, 1200)])
+    return np.union1d(pair.loss(outputs), [threshold])
 
 
 @_fine_nodes.register

@@ -19,6 +19,7 @@ from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.pairs.amplified import Amplified
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -187,6 +188,11 @@ def _unsampled_square(part: Pair | Amplified) -> Fraction:
     """The squared distance of the outermost normals of a step; 0 without normal noise."""
     if isinstance(part, LabelledPair):
         return max(map(_unsampled_square, part.pairs))
+    if isinstance(part, CountedPair):
+        return (
+            part.observed.most * part.observed.exact_shift
+            - part.alternative.most * part.alternative.exact_shift
+        ) ** 2
     laws = part.base if isinstance(part, Amplified) else part.one_step
     if not part.unsampled_separation:
         return Fraction(0)

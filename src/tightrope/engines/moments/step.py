@@ -20,7 +20,9 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.moments.enclosures import moment
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.numerics.balls import ball, ceil_float, enclose, float_ends
+from tightrope.numerics.floats import next_down, next_up
 from tightrope.pairs.amplified import GAUSSIAN_NOISE, Amplification, Amplified
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -52,6 +54,8 @@ def log_moment_ends(pair: Pair, c: float) -> tuple[float, float]:
     if pair.is_finite and not pair.levels:
         return -math.inf, -math.inf
     tilt = Fraction(c)
+    if isinstance(pair, CountedPair):
+        return _counted_ends(pair, c)
     if isinstance(pair, ShiftPair) and pair.has_normal_noise and pair.exact_separation is not None:
         with ctx.workprec(FIRST_BITS):
             return float_ends(ball(pair.exact_separation**2 * tilt * (1 + tilt) / 2))
@@ -79,6 +83,8 @@ def log_moment_bound(pair: Pair, c: Fraction) -> arb:
     lower half of an envelope and its atom add at most 1 to the moment of the remove pair. Moments of labelled
     parts add up.
     """
+    if isinstance(pair, CountedPair):
+        return _counted_bound(pair, c)
     if isinstance(pair, LabelledPair):
         each = (ball(weight) * log_moment_bound(part, c).exp() for weight, part in pair.parts)
         return sum(each, arb(0)).log()
@@ -98,6 +104,29 @@ def log_moment_bound(pair: Pair, c: Fraction) -> arb:
     for bound in bounds[1:]:
         best = best.min(bound)
     return best
+
+
+def _counted_ends(pair: CountedPair, c: float) -> tuple[float, float]:
+    """The same of a group, from the certified nodes of its transform."""
+    try:
+        nodes = kept_transform(pair).nodes(c)
+    except (EngineDeclines, ArithmeticError):
+        with ctx.workprec(FIRST_BITS):
+            return -math.inf, ceil_float(_counted_bound(pair, Fraction(c)))
+    error = nodes.moment_rel_error * 1.01  # of M itself, and below 0.01: ln(1 - e) >= -1.01 e
+    return next_down(nodes.log_moment - error), next_up(nodes.log_moment + error)
+
+
+def _counted_bound(pair: CountedPair, c: Fraction) -> arb:
+    """By joint convexity, with one draw of the count for both sides: the mean of the unsampled moments."""
+    p, q, tilt = pair.observed, pair.alternative, ball(c)
+    weights = q.exact_weights if p.is_plain else p.exact_weights
+    apart = p.exact_shift - q.exact_shift
+    if not (p.is_plain or q.is_plain) and p.exact_weights != q.exact_weights:
+        weights, apart = (Fraction(0), Fraction(1)), p.most * p.exact_shift - q.most * q.exact_shift
+    squares = (ball((j * apart) ** 2) for j in range(len(weights)))
+    each = (ball(w) * (tilt * (1 + tilt) * d2 / 2).exp() for w, d2 in zip(weights, squares, strict=True))
+    return sum(each, arb(0)).log()
 
 
 def estimate_log_moment(pair: Pair, c: float) -> float:

@@ -3,10 +3,12 @@
 from functools import lru_cache, singledispatch
 
 from tightrope.engines.transforms.bounded import FiniteTransform, LaplaceTransform
+from tightrope.engines.transforms.counted import CountedTransform
 from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.engines.transforms.labelled import LabelledTransform
 from tightrope.engines.transforms.normal import NormalTransform
 from tightrope.engines.transforms.transform import KEPT_PAIRS, Transform
+from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
@@ -21,6 +23,7 @@ def make_transform(pair: Pair) -> Transform:
 
 make_transform.register(FinitePair, FiniteTransform)
 make_transform.register(Envelope, EnvelopeTransform)
+make_transform.register(CountedPair, CountedTransform)
 
 
 @make_transform.register

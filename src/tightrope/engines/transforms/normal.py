@@ -33,6 +33,7 @@ from tightrope.engines.transforms.rooms import (
 from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, share_rel_error
 from tightrope.engines.transforms.transform import (
     KEPT,
+    MOST_CELLS,
     MOST_NODES,
     Missed,
     PlannedNodes,
@@ -41,6 +42,13 @@ from tightrope.engines.transforms.transform import (
     Transform,
     plan,
     weigh,
+)
+from tightrope.engines.transforms.trapezoid import (
+    cells_between,
+    log_normal_aliasing,
+    log_terms,
+    round_down,
+    round_up,
 )
 from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.mixture import Mixture
@@ -121,7 +129,7 @@ class NormalTransform(Transform):
             step = min(step, (ceiling - low) / 300)
         step = short(step)
         u, log_p, log_q = self._sheet(low, min(high, ceiling), step)
-        return plan(log_p - log_q, _log_terms(u, log_p, log_q, c, step), c)
+        return plan(log_p - log_q, log_terms(u, log_p, log_q, c, step), c)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         low, high = self._span(c)
@@ -132,7 +140,7 @@ class NormalTransform(Transform):
             log_quadrature=aliasing.log_error,
             quadrature_share=math.exp(aliasing.log_share),
             log_tails=log_tails,
-            log_mass=float(np.logaddexp(_log_normal_aliasing(step), self._log_tail(0.0, low, high)))
+            log_mass=float(np.logaddexp(log_normal_aliasing(step), self._log_tail(0.0, low, high)))
             + LOG_ROOM,
         )
         return weigh(c, self._terms(self._grid(low, high, step), c, step), missed)
@@ -141,7 +149,7 @@ class NormalTransform(Transform):
         """The multiples of a short step from `low` to `high`, and the logarithms of R_P and R_Q there."""
         if not high - low < MOST_NODES * step:
             raise EngineDeclines("the integrand oscillates too fast")
-        u = np.arange(_floor(low / step), _ceil(high / step) + 1, dtype=float) * step
+        u = np.arange(round_down(low / step), round_up(high / step) + 1, dtype=float) * step
         return u, self.p.log_ratio(u), self.q.log_ratio(u)
 
     def _make_grid(self, low: float, high: float, step: float) -> TrapezoidGrid:
@@ -153,7 +161,7 @@ class NormalTransform(Transform):
     def _terms(self, grid: TrapezoidGrid, c: float, step: float) -> Terms:
         """The terms f(u; c) step. Each part of ln f is rounded at most three times, and four sums are."""
         losses = grid.log_p - grid.log_q
-        logs = _log_terms(grid.u, grid.log_p, grid.log_q, c, step)
+        logs = log_terms(grid.u, grid.log_p, grid.log_q, c, step)
         constants = 2 * HALF_LOG_2PI + 8 * abs(math.log(step))
         sizes = grid.u**2 / 2 + constants + (1 + c) * np.abs(grid.log_p) + c * np.abs(grid.log_q)
         errors = (1 + c) * grid.log_p_abs_errors + c * grid.log_q_abs_errors + 7 * UNIT_ROUNDOFF * sizes
@@ -193,7 +201,7 @@ class NormalTransform(Transform):
 
         In each cell ln|f| is expanded at the centre, with its exact slope and a bound on its curvature.
         """
-        u, width = _cells(low, high, self.steepest)
+        u, width = cells_between(low, high, self.steepest, most=MOST_CELLS)
         w_p, w_q = self._weight_p(u), self._weight_q(u)
         log_p, arg_p, cw_p = _rotate(self.p.log_ratio(u), w_p, -self.a * y)
         log_q, arg_q, cw_q = _rotate(self.q.log_ratio(u), w_q, self.b * y)
@@ -227,13 +235,13 @@ class ModulusBound:
     def __init__(self, transform: NormalTransform, c: float) -> None:
         self.of, self.c = transform, c
         low, high = transform._span(c)
-        u, width = _cells(low, high, transform.steepest)
+        u, width = cells_between(low, high, transform.steepest, most=MOST_CELLS)
         log_p, log_q = transform.p.log_ratio(u), transform.q.log_ratio(u)
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
         nodes = transform.nodes(c)
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
-        log_mass = _log_terms(u, log_p, log_q, c, width) - nodes.log_moment
+        log_mass = log_terms(u, log_p, log_q, c, width) - nodes.log_moment
         # of the masses, and of M(c), which they are relative to
         room = transform._room(c, 0.0, low, high) + nodes.moment_rel_error
         log_most = log_mass + np.abs(size - u) * width / 2 + curve * width**2 / 8 + room
@@ -276,21 +284,6 @@ class ModulusBound:
         return up, down
 
 
-def _log_normal_aliasing(step: float) -> float:
-    """ln of what the trapezoidal rule misses of a normal density: 2 (r + r^4 + ...), r = e^{-2 pi^2 / h^2}.
-
-    That is less than 2.1 r for steps up to 2.4, where r <= 0.04.
-    """
-    if not step < 2.4:
-        return math.inf
-    return math.log(2.1) - 2 * (math.pi / step) ** 2 * (1 - LOG_ROOM)
-
-
-def _log_terms(u: Floats, log_p: Floats, log_q: Floats, c: float, step: float) -> Floats:
-    """ln of f(u; c) step."""
-    return (1 + c) * log_p - c * log_q - u**2 / 2 - HALF_LOG_2PI + math.log(step)
-
-
 def _log_ratio_abs_errors(law: Mixture, u: Floats, log_ratio: Floats) -> Floats:
     """How far ln R can be off at outputs that are exact.
 
@@ -306,24 +299,6 @@ def _log_ratio_abs_errors(law: Mixture, u: Floats, log_ratio: Floats) -> Floats:
 def _turn(weight: Floats, angle: Floats) -> Floats:
     """arg(1 - w + w e^{i angle})."""
     return np.asarray(np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2))
-
-
-def _cells(low: float, high: float, steepest: float) -> tuple[Floats, float]:
-    """Centres and width of cells that cover [low, high], fine enough for the bounds to lose little."""
-    wish = min(0.1, 0.2 / steepest)
-    if not (high - low) / wish < 3 * MOST_NODES:
-        raise EngineDeclines("the tilted mass spans too much")
-    width = short(wish)
-    return (np.arange(_floor(low / width), _ceil(high / width), dtype=float) + 0.5) * width, width
-
-
-def _floor(x: float) -> int:
-    """An integer below a quotient that was rounded, and at most 2^20."""
-    return math.floor(x - 2.0**-20)
-
-
-def _ceil(x: float) -> int:
-    return -_floor(-x)
 
 
 def _rotate(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:

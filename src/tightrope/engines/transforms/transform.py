@@ -19,6 +19,7 @@ from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, pairwise_roundings
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
+MOST_CELLS = 3 * MOST_NODES  # of a line, for bounds
 KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
