@@ -17,7 +17,8 @@ _HOMES = {
     "setting.sampling": "EveryRecord Poisson TruncatedPoisson WithoutReplacement BallsInBins "
     "RandomAllocation Shuffled",
     "setting.run": "Step Run",
-    "setting.trials": "TrialLaw GeometricTrials NegativeBinomialTrials LogarithmicTrials PoissonTrials FixedTrials",
+    "setting.trials": "TrialLaw GeometricTrials NegativeBinomialTrials LogarithmicTrials PoissonTrials "
+    "FixedTrials",
     "setting.tuned": "tuned Tuned",
     "setting.training": "Training",
     "setting.banded": "banded_run",

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field, replace
 
 from tightrope.accountants.certified import Certified, check_certified
-from tightrope.curve.best_of import AnyOrder, PlayedOrder, WholeCurve, WorstRanks
 from tightrope.curve.bracket import Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness
+from tightrope.curve.played_order import AnyOrder, PlayedOrder
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.ranks import RandomRanks, Ranks, ranks_of
+from tightrope.curve.worst_ranks import WholeCurve, WorstRanks
 from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
 from tightrope.setting.trials import FixedTrials
 from tightrope.setting.tuned import SEARCHED, Tuned
@@ -28,8 +30,12 @@ ALIKE = "all outputs score alike"
 def tuned_curve(
     search: Tuned, relation: Relation, by: Certified, progress: Progress | None = None
 ) -> PrivacyCurve:
-    """The curve of the best of several runs, each direction of the relation from its own curve of one run."""
-    made = _Searched(search, check_certified(by), progress)
+    """The curve of the best of several runs, each direction of the relation from its own curve of one run.
+
+    It asks for one run at hundreds of epsilons, so no games are played whatever the effort.
+    """
+    by = replace(check_certified(by), effort=QUICK)
+    made = _Searched(search, by, progress)
 
     def curve_under(asked: Relation) -> PrivacyCurve:
         def reverse() -> PrivacyCurve:
@@ -96,9 +102,7 @@ class _Searched:
             if not isinstance(witness.schedule, Schedule):
                 continue
             match = _find_reversed(witness.schedule, here)
-            reverse = _only(back, match)
-            curve = replace(_only(one, place), reverse=lambda reverse=reverse: reverse)
-            reverse = replace(reverse, reverse=lambda curve=curve: curve)
+            curve, reverse = _link(_only(one, place), _only(back, match))
             order = PlayedOrder(ranks, curve, None if match is None else reverse)
             said = HIGH if match is None else LOW_THEN_HIGH
             played.append(ComposedWitness[ComposedCurve]((order,), f"{witness.datasets}; {said}"))
@@ -113,6 +117,13 @@ def _find_reversed(schedule: Schedule, among: tuple[Witness, ...]) -> int | None
     """Which witness of the opposite direction plays the same pairs reversed."""
     back = schedule.reverse
     return next((place for place, witness in enumerate(among) if witness.schedule == back), None)
+
+
+def _link(one: PrivacyCurve, back: PrivacyCurve) -> tuple[PrivacyCurve, PrivacyCurve]:
+    """Both curves, each the other's reverse."""
+    curve = replace(one, reverse=lambda: reverse)
+    reverse = replace(back, reverse=lambda: curve)
+    return curve, reverse
 
 
 def _only(curve: PrivacyCurve, place: int | None) -> PrivacyCurve:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class Ranks(ABC):
-    """The generating function f of K, as balls: g(u) = 1 - f(1 - u) is the chance that some run is in a set
-    of probability u. Balls have the precision in force when a method is called.
+    """g(u) is the chance that some of K runs is in a set of probability u: 1 - E[(1 - u)^K].
+
+    Balls have the precision in force when a method is called.
     """
 
     @property

@@ -37,7 +37,7 @@ class TrialLaw(ABC):
         >>> print(NegativeBinomialTrials(eta=0.5, mean=20))
         negative-binomial:0.5:20
         """
-        given = (as_given(self, name) for name in given_names(type(self)))  # type: ignore[arg-type]
+        given = (as_given(self, name) for name in given_names(type(self)))
         return ":".join([self.spelling, *(_write(value) for value in given)])
 
 

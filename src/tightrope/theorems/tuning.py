@@ -6,10 +6,10 @@ _PROOF = "proofs/tuning.md"
 
 WORST_RANKS = Evidence(
     "best_of_a_random_number_of_runs",
-    "If the best of K runs is published, K being truncated negative binomial or Poisson and secret, then "
-    "delta is at most the mean over outputs of what each can lose at its worst rank, which the curves of one "
-    "run in both directions bound. Each run draws its candidate anew from one law, its score is a function of "
-    "what it releases, and ties are broken by independent uniform draws.",
+    "If the best of K runs is published, K being truncated negative binomial or Poisson and secret, delta is "
+    "at most the sum over outputs of what each can lose at its worst rank, which the curves of one run in "
+    "both directions bound. Each run draws its candidate anew from one law, its score is a function of what "
+    "it releases, and ties are broken by independent uniform draws.",
     PROVED,
     "proof note; never more than E[K] delta(epsilon - ln C) of Koskela, Redberg, Wang 2024",
     _PROOF,
