@@ -278,3 +278,21 @@ def test_a_law_is_what_its_spelling_says(law: str) -> None:
     assert str(as_trials(law)) == law
     assert as_trials(str(as_trials(law))) == as_trials(law)
     assert tr.tuned(ANCHOR, trials=law) == tr.tuned(ANCHOR, trials=as_trials(law))
+
+
+def test_the_noise_of_one_run_is_enough_for_the_whole_search() -> None:
+    target = {"epsilon": 1.0, "delta": 1e-6, "relation": tr.REMOVE}
+    found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=1_000, trials="geometric:20", **target)
+    alone = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=1_000, **target)
+    assert found.value > alone.value
+    assert found.beyond is not None
+    for noise, meets in ((found.value, True), (found.beyond, False)):
+        run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=1e-3)) * 1_000
+        spent = tr.epsilon(tr.tuned(run, trials="geometric:20"), delta=1e-6, relation=tr.REMOVE)
+        assert spent.upper <= 1 if meets else spent.lower > 1
+
+
+def test_a_search_is_not_calibrated_beside_other_releases() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    with pytest.raises(tr.InvalidSetting, match="besides must be left out beside trials"):
+        tr.most_steps(step, epsilon=1, delta=1e-6, relation=tr.REMOVE, besides=step, trials="poisson:3")
