@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from tightrope.setting.trials import TrialLaw
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What no accountant can know: the facts that people state about a release.
 
     Relations are between datasets of records. A `unit` that is no record, such as a user, is protected only
-    if `records_per_unit` is 1.
+    if `records_per_unit` is 1. `tuning` says in words how hyper-parameters were chosen. Where the best of
+    several runs was published, as in `tuned`, `trials` is the law of their number, and the claim covers all.
     """
 
     name: str
@@ -24,3 +27,4 @@ class Facts:
     records: int | None = None
     batch: float | None = None
     epochs: float | None = None
+    trials: TrialLaw | str | int | None = None
