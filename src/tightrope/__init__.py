@@ -17,6 +17,9 @@ _HOMES = {
     "setting.sampling": "EveryRecord Poisson TruncatedPoisson WithoutReplacement BallsInBins "
     "RandomAllocation Shuffled",
     "setting.run": "Step Run",
+    "setting.trials": "TrialLaw GeometricTrials NegativeBinomialTrials LogarithmicTrials PoissonTrials "
+    "FixedTrials",
+    "setting.tuned": "tuned Tuned",
     "setting.training": "Training",
     "setting.banded": "banded_run",
     "setting.relation": "Relation ADD REMOVE ADD_OR_REMOVE SUBSTITUTE",

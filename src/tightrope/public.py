@@ -52,6 +52,15 @@ from tightrope.setting.sampling import (
     WithoutReplacement,
 )
 from tightrope.setting.training import Training
+from tightrope.setting.trials import (
+    FixedTrials,
+    GeometricTrials,
+    LogarithmicTrials,
+    NegativeBinomialTrials,
+    PoissonTrials,
+    TrialLaw,
+)
+from tightrope.setting.tuned import Tuned, tuned
 from tightrope.statements.facts import Facts
 from tightrope.statements.state import statement, verify
 from tightrope.sweeps.grid import Grid
@@ -71,6 +80,8 @@ __all__ = [  # noqa: RUF022
     "EveryRecord", "Poisson", "TruncatedPoisson", "WithoutReplacement", "BallsInBins",
     "RandomAllocation", "Shuffled",
     "Step", "Run", "Training", "banded_run",
+    "tuned", "Tuned", "TrialLaw", "GeometricTrials", "NegativeBinomialTrials", "LogarithmicTrials",
+    "PoissonTrials", "FixedTrials",
     "Relation", "ADD", "REMOVE", "ADD_OR_REMOVE", "SUBSTITUTE",
     "Effort", "QUICK", "TIGHT",
     "Accountant", "Certified", "Exact", "Renyi", "GaussianLimit", "MonteCarlo",

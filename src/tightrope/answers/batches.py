@@ -26,6 +26,7 @@ from tightrope.setting.sampling import (
     WithoutReplacement,
 )
 from tightrope.setting.training import Training, as_sampling_kind, as_typed, count_steps
+from tightrope.setting.trials import TrialLaw
 from tightrope.theorems.lookup import analyse
 
 
@@ -40,6 +41,7 @@ def largest_batch(
     delta: float,
     relation: Relation | str,
     besides: Run | Step = NOTHING,
+    trials: TrialLaw | str | int | None = None,
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
@@ -48,7 +50,7 @@ def largest_batch(
     The run takes `steps` steps, or those of `epochs` epochs: then a larger batch takes fewer, and as their
     number is rounded up, some batch beyond one that misses may still meet the target. Batches are drawn
     without replacement, or hold so many records on average: by Poisson sampling or by balls in bins, of which
-    a pass has population / batch, rounded up.
+    a pass has population / batch, rounded up. `trials` are those of `smallest_noise`.
 
     >>> import tightrope as tr
     >>> target = {"epsilon": 2, "delta": 1e-6, "relation": tr.ADD_OR_REMOVE}
@@ -62,7 +64,7 @@ def largest_batch(
     """
     size, kind = check.whole(least=1, population=population), _check_batched(sampling)
     steps = _check_length(steps, epochs)
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress, trials)
 
     def run(batch: int) -> Run:
         plan = Training(records=size, batch=batch, epochs=1 if epochs is None else epochs, sampling=kind)
@@ -99,13 +101,15 @@ def fewest_batches(
     delta: float,
     relation: Relation | str,
     besides: Run | Step = NOTHING,
+    trials: TrialLaw | str | int | None = None,
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
     """How few batches a pass of balls in bins may have, for a run and `besides` within (epsilon, delta).
 
     Fewer batches are larger ones. The run takes `epochs` passes, or `steps` steps. Where the steps of epochs
-    are rounded up, fewer batches than some that miss may still meet the target.
+    are rounded up, fewer batches than some that miss may still meet the target. `trials` are those of
+    `smallest_noise`.
 
     >>> import tightrope as tr
     >>> noise = tr.Gaussian(noise_multiplier=1)
@@ -114,7 +118,7 @@ def fewest_batches(
     (76, 75, 760)
     """
     steps = _check_length(steps, epochs)
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress, trials)
     passes = None
     if epochs is not None:
         check.positive(remedy="Pass how often the training goes through the dataset.", epochs=epochs)

@@ -27,6 +27,7 @@ from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run, Step, check_steps
 from tightrope.setting.sampling import LEAST_RATE, Poisson, Sampling
 from tightrope.setting.training import Training
+from tightrope.setting.trials import TrialLaw
 from tightrope.theorems.worst_pairs import sum_moves_by
 
 
@@ -99,12 +100,14 @@ def smallest_noise(
     relation: Relation | str,
     mechanism: type[Gaussian] | type[Laplace] = Gaussian,
     besides: Run | Step = NOTHING,
+    trials: TrialLaw | str | int | None = None,
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
     """The smallest noise multiplier with which `steps` steps and `besides` are (epsilon, delta)-private.
 
-    A `Training` in place of the sampling says how many steps there are.
+    A `Training` in place of the sampling says how many steps there are. With `trials`, the best of so many
+    runs is published, as by `tuned`, and the whole search is (epsilon, delta)-private.
 
     For batches without replacement under SUBSTITUTE, by=Certified(effort=TIGHT) plays games in each of a few
     trials. That takes up to minutes and brings `value` and `beyond` closer together. `progress` is called as
@@ -124,7 +127,7 @@ def smallest_noise(
         raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
     sampling, steps = _expand(sampling, steps)
     count = check_steps(steps, least=1, remedy="Without steps nothing is released and no noise is needed.")
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress, trials)
 
     def run(noise: float) -> Run:
         return Step(mechanism(noise_multiplier=noise), sampling) * count
@@ -147,10 +150,13 @@ def most_steps(
     delta: float,
     relation: Relation | str,
     besides: Run | Step = NOTHING,
+    trials: TrialLaw | str | int | None = None,
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[int]:
     """How many times `step` can be taken, with `besides`, within (epsilon, delta); 0 if not even once.
+
+    With `trials`, that is how many steps each run of a search can take, as in `smallest_noise`.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
@@ -160,7 +166,7 @@ def most_steps(
     """
     if not isinstance(step, Step):
         raise InvalidSetting("step", step, "be a Step", "Write Step(mechanism, sampling).")
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress, trials)
     most = MOST_STEPS - dict(target.besides).get(step, 0)
     found = find_best("steps", target, lambda times: step * times, 1000, safest=1, riskiest=most)
     if found is None:
@@ -182,13 +188,14 @@ def largest_rate(
     delta: float,
     relation: Relation | str,
     besides: Run | Step = NOTHING,
+    trials: TrialLaw | str | int | None = None,
     by: Certified = BY_DEFAULT,
     progress: Progress | None = None,
 ) -> Calibration[float]:
     """The largest Poisson sampling rate with which `steps` steps and `besides` are (epsilon, delta)-private.
 
     It is 1 if every record may join every batch. For balls in bins ask for `fewest_batches`, T: the rate
-    is 1 / T.
+    is 1 / T. `trials` are those of `smallest_noise`.
 
     >>> import tightrope as tr
     >>> noise = tr.Gaussian(noise_multiplier=0.8)
@@ -197,7 +204,7 @@ def largest_rate(
     0.001054
     """
     count = check_steps(steps, least=1, remedy="Without steps every rate is fine.")
-    target = Target.check(epsilon, delta, relation, besides, by, progress)
+    target = Target.check(epsilon, delta, relation, besides, by, progress, trials)
 
     def run(rate: float) -> Run:
         return Step(mechanism, Poisson(rate=rate)) * count

@@ -84,14 +84,17 @@ class Trials(Generic[V]):
 
 def search_a_gap(trials: Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
     """The frontier where theory keeps the ends apart: found quickly, then narrowed by games if TIGHT."""
-    effort = trials.target.by.effort
+    effort = trials.target.by.effort if trials.target.trials is None else QUICK
+    close = CLOSE_TO_A_GAP[
+        QUICK if trials.target.trials is None else TIGHT
+    ]  # a search of runs takes long too
 
     def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
         made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)
         made.most_varying_width = 2 * trials.accuracy
         return made
 
-    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, CLOSE_TO_A_GAP[QUICK])
+    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, close)
     quick.search(start)
     if effort is QUICK:
         return quick

@@ -3,13 +3,15 @@
 from typing import Any, TypeVar, overload
 
 from tightrope.accountants.accountant import Accountant
-from tightrope.accountants.certified import BY_DEFAULT
+from tightrope.accountants.certified import BY_DEFAULT, check_certified
+from tightrope.answers.tuning import tuned_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
+from tightrope.setting.tuned import Tuned
 
 CurveT = TypeVar("CurveT")
 AnswerT = TypeVar("AnswerT")
@@ -17,18 +19,18 @@ AnswerT = TypeVar("AnswerT")
 
 @overload
 def privacy_curve(
-    run: Run | Step, *, relation: Relation | str, progress: Progress | None = None
+    run: Run | Step | Tuned, *, relation: Relation | str, progress: Progress | None = None
 ) -> PrivacyCurve: ...
 @overload
 def privacy_curve(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     relation: Relation | str,
     by: Accountant[CurveT, Any],
     progress: Progress | None = None,
 ) -> CurveT: ...
 def privacy_curve(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     relation: Relation | str,
     by: Accountant[Any, Any] = BY_DEFAULT,
@@ -39,7 +41,8 @@ def privacy_curve(
     `by` says who answers, and so what an answer is worth: `Certified(accuracy=, effort=)` gives brackets,
     `Exact(width=)` brackets in exact integers, `Renyi()` upper bounds, `GaussianLimit()` approximations and
     `MonteCarlo(draws=, ...)` estimates with a confidence level. `progress(done, of)` is called during long
-    work: after each step of a game or product of polynomials, or with the draws so far.
+    work: after each step of a game or product of polynomials, or with the draws so far. The run may be
+    `tuned`; then the accountant is `Certified`.
 
     >>> import tightrope as tr
     >>> step = tr.Step(tr.Laplace(noise_multiplier=1), tr.EveryRecord())
@@ -49,16 +52,18 @@ def privacy_curve(
     if not isinstance(by, Accountant):
         must = "be an accountant: {Certified}, {Exact}, {Renyi}, {GaussianLimit} or {MonteCarlo}"
         raise InvalidSetting("by", by, must, "Pass for example {by=Certified()}.")
+    if isinstance(run, Tuned):
+        return tuned_curve(run, as_relation(relation), check_certified(by), progress)
     return by.curve(as_run(run), as_relation(relation), progress)
 
 
 @overload
 def epsilon(
-    run: Run | Step, *, delta: float, relation: Relation | str, progress: Progress | None = None
+    run: Run | Step | Tuned, *, delta: float, relation: Relation | str, progress: Progress | None = None
 ) -> Bracket: ...
 @overload
 def epsilon(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     delta: float,
     relation: Relation | str,
@@ -66,7 +71,7 @@ def epsilon(
     progress: Progress | None = None,
 ) -> AnswerT: ...
 def epsilon(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     delta: float,
     relation: Relation | str,
@@ -88,11 +93,11 @@ def epsilon(
 
 @overload
 def delta(
-    run: Run | Step, *, epsilon: float, relation: Relation | str, progress: Progress | None = None
+    run: Run | Step | Tuned, *, epsilon: float, relation: Relation | str, progress: Progress | None = None
 ) -> Bracket: ...
 @overload
 def delta(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     epsilon: float,
     relation: Relation | str,
@@ -100,7 +105,7 @@ def delta(
     progress: Progress | None = None,
 ) -> AnswerT: ...
 def delta(
-    run: Run | Step,
+    run: Run | Step | Tuned,
     *,
     epsilon: float,
     relation: Relation | str,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from tightrope.accountants.certified import Certified, check_certified, leaves_a_gap
 from tightrope.answers.frontier import OutOfReach
+from tightrope.answers.tuning import tuned_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
@@ -21,11 +22,14 @@ from tightrope.setting.given import exactly
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Allocated, EveryRecord, Poisson, Shuffled
+from tightrope.setting.trials import TrialLaw, as_trials
+from tightrope.setting.tuned import Tuned
 from tightrope.theorems.lookup import analyse
 
 NOTHING = Run()
 ROUGH, ROUGHEST = 0.1, 0.9  # accuracies for trials far from the target
 FAR = 1.0  # in ln delta
+LEFT_TO_ONE_RUN = 0.6  # of the epsilon of a search, about: a start that the search corrects
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Target:
     besides: Run
     by: Certified
     progress: Progress | None = field(default=None, repr=False, compare=False)
+    trials: TrialLaw | None = None  # the best of so many runs is published
 
     @staticmethod
     def check(
@@ -47,6 +52,7 @@ class Target:
         besides: Run | Step,
         by: Certified,
         progress: Progress | None,
+        trials: TrialLaw | str | int | None = None,
     ) -> "Target":
         """The target, unless it is malformed or `besides` alone misses it."""
         remedy = "Pass the privacy loss you accept, 0 or more."
@@ -59,7 +65,11 @@ class Target:
         check_certified(by)
         check.open_probability(delta=delta)
         at = check.open_probability(delta=floor_fraction(exactly(delta)))
-        target = Target(bound, at, as_relation(relation), as_run(besides), by, progress)
+        law = None if trials is None else as_trials(trials)
+        if law is not None and as_run(besides):
+            remedy = "No theorem here composes a search with other releases: leave one of them out."
+            raise InvalidSetting("besides", besides, "be left out beside {trials}", remedy)
+        target = Target(bound, at, as_relation(relation), as_run(besides), by, progress, law)
         # ask at delta, not at epsilon: while little is spent, delta at epsilon is too small to certify
         spent = target.curve(NOTHING).epsilon(target.delta)
         if spent.upper > bound:
@@ -78,15 +88,20 @@ class Target:
     def named(self) -> str:
         """The target with its names in braces, for refusals."""
         epsilon, delta = write_number(self.epsilon), write_number(self.delta)
-        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {self.relation.text}"
+        searched = "" if self.trials is None else f" for the best of {self.trials} runs"
+        return f"{{epsilon}} {epsilon} at {{delta}} {delta} under {self.relation.text}{searched}"
 
     def curve(self, run: Run, accuracy: float | None = None) -> PrivacyCurve:
-        """The curve of `run` together with what is released besides."""
+        """The curve of `run` together with what is released besides, or of the best of several."""
         by = self.by if accuracy is None else replace(self.by, accuracy=accuracy)
+        if self.trials is not None:
+            return tuned_curve(Tuned(run=run, trials=self.trials), self.relation, by, self.progress)
         return by.curve(run + self.besides, self.relation, self.progress)
 
     def leaves_a_gap(self, run: Run) -> bool:
         """Whether theory keeps the two ends apart, so that a finer accuracy brings them no closer."""
+        if self.trials is not None:
+            return True
         return leaves_a_gap(analyse(run + self.besides, self.relation, QUICK))
 
     @property
@@ -133,7 +148,8 @@ class Target:
             for schedule in analysis.covers[0].schedules
             if isinstance(schedule, Schedule)
         ]
-        about = max(log_delta_guess(schedule, self.epsilon, log_delta) for schedule in schedules) - log_delta
+        epsilon = self.epsilon if self.trials is None else self.epsilon * LEFT_TO_ONE_RUN
+        about = max(log_delta_guess(schedule, epsilon, log_delta) for schedule in schedules) - log_delta
         return Bracket(about, about)  # NaN is refused here
 
     def verify(self, run: Run, accuracy: float) -> PrivacyCurve | None:

@@ -48,6 +48,7 @@ class TargetOptions:
     delta: Annotated[float, opt.Number, opt.about("Failure probability that is accepted.")]
     accuracy: opt.Accuracy = Certified.accuracy
     effort: opt.WhichEffort = "quick"
+    tuning: opt.Tuning = None
 
     @property
     def neighbours(self) -> Relation:
@@ -62,7 +63,8 @@ class TargetOptions:
     @property
     def asked(self) -> dict[str, Any]:
         """What every calibration takes."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "relation": self.neighbours, "by": self.by}
+        asked = {"epsilon": self.epsilon, "delta": self.delta, "relation": self.neighbours, "by": self.by}
+        return {**asked, "trials": opt.read_tuning(self.tuning)}
 
 
 def _say_mechanism(mechanism: Mechanism) -> Said:

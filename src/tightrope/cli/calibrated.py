@@ -19,7 +19,7 @@ from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import StopWork
 from tightrope.numerics.text import round_outwards, write_number
-from tightrope.report.words import assumed_in_words, relation_in_words
+from tightrope.report.words import assumed_in_words, relation_in_words, trials_in_words
 from tightrope.setting.run import Run
 
 Said = tuple[str, Any]  # in words, and as JSON
@@ -137,6 +137,8 @@ def print_calibration(
     target, run = typed.calibration.target, typed.calibration.run
     at = f"epsilon {write_number(target.epsilon)} at delta {write_number(target.delta)}"
     assumed = assumed_in_words([step.sampling for step, _ in run], target.relation)
+    if target.trials is not None:
+        assumed = f"{trials_in_words(target.trials)}, {assumed}"
     value = tell_calibration(typed.calibration.parameter, typed.text, typed.missing, at, more)
     said = work.tell(f"{value}: {assumed}.")
     if form.json:
@@ -185,6 +187,7 @@ def _calibration_object(typed: TypedValue[V], asked: OpenQuestion, also: Mapping
     return {
         "question": {**asked.stated, **how, "relation": show.relation_object(target.relation)},
         "target": {"epsilon": target.epsilon, "delta": target.delta},
+        **show.tuning_object(target.trials),
         "parameter": calibration.parameter,
         "value": calibration.value,
         "beyond": calibration.beyond,

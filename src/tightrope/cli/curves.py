@@ -27,8 +27,10 @@ from tightrope.curve.renyi_curve import RenyiCurve
 from tightrope.curve.simulated_curve import Estimate
 from tightrope.engines.face import Progress
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short
+from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short, trials_in_words
 from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.trials import TrialLaw
+from tightrope.setting.tuned import tuned
 from tightrope.theorems.evidence import Evidence
 
 
@@ -39,13 +41,21 @@ class CurveQuestion:
     stated: opt.RunOptions
     relation: Relation
     by: Accountant[Any, Any]
+    trials: TrialLaw | None = None
 
     def curve(self, progress: Progress | None) -> AnyCurve:
         """The curve that answers it."""
-        found: AnyCurve = privacy_curve(
-            self.stated.run, relation=self.relation, by=self.by, progress=progress
-        )
+        run = self.stated.run if self.trials is None else tuned(self.stated.run, trials=self.trials)
+        found: AnyCurve = privacy_curve(run, relation=self.relation, by=self.by, progress=progress)
         return found
+
+    def tell_tuning(self, ask: str, at: Sequence[float]) -> str:
+        """What one run would cost, where several are searched."""
+        if self.trials is None:
+            return ""
+        one = getattr(privacy_curve(self.stated.run, relation=self.relation, by=self.by), ask)(at[0])
+        given = "delta" if ask == "epsilon" else "epsilon"
+        return f"One run alone: {ask} at most {safe_number(one, None)} at {given} {write_number(at[0])}."
 
     def usual_range(self, curve: AnyCurve) -> list[float]:
         """Epsilons to ask at by default, up to where brackets or the Rényi bound find delta negligible."""
@@ -67,6 +77,8 @@ class CurveQuestion:
     def facts(self, curve: AnyCurve, answers: Sequence[Answer]) -> list[show.Fact]:
         """The question, who answers, and how."""
         facts = show.question_facts(self.stated, self.relation, self.by)
+        if self.trials is not None:
+            facts.append(("tuning", f"{self.trials}: {trials_in_words(self.trials)}"))
         if not isinstance(self.by, Certified):
             facts.append(("accountant", f"{self.by.name}, {self.by.promise}"))
         if isinstance(self.by, Exact):
@@ -99,17 +111,19 @@ def epsilon(
     relation: opt.WhichRelation,
     group: opt.WhichGroup = 1,
     delta: opt.Deltas,
+    tuning: opt.Tuning = None,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest epsilon >= 0 for which the run is (epsilon, delta)-private."""
     by = who.by(question.accuracy)
-    if question.sampling in opt.SHUFFLES and isinstance(by, Certified):
+    trials = opt.read_tuning(tuning)
+    if question.sampling in opt.SHUFFLES and isinstance(by, Certified) and trials is None:
         from tightrope.cli.shuffled import show_shuffled
 
         show_shuffled(question, as_relation(relation).of(group), delta, by, form=form)
         return
-    asked = CurveQuestion(question, as_relation(relation).of(group), by)
+    asked = CurveQuestion(question, as_relation(relation).of(group), by, trials)
     _answer(asked, "epsilon", delta, form=form)
 
 
@@ -119,11 +133,13 @@ def delta(
     relation: opt.WhichRelation,
     group: opt.WhichGroup = 1,
     epsilon: opt.Epsilons,
+    tuning: opt.Tuning = None,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket the smallest delta for which the run is (epsilon, delta)-private."""
-    asked = CurveQuestion(question, as_relation(relation).of(group), who.by(question.accuracy))
+    by = who.by(question.accuracy)
+    asked = CurveQuestion(question, as_relation(relation).of(group), by, opt.read_tuning(tuning))
     _answer(asked, "delta", epsilon, form=form)
 
 
@@ -148,6 +164,7 @@ def curve(
     group: opt.WhichGroup = 1,
     runs: Runs = None,
     epsilons: Range = None,
+    tuning: opt.Tuning = None,
     plot: opt.Picture = None,
     who: opt.AccountantOptions = opt.USUAL_ACCOUNTANT,
     form: Form = IN_WORDS,
@@ -160,13 +177,14 @@ def curve(
         if who.accountant != Certified.name:
             wrong = f"--accountant {who.accountant} contradicts --runs, whose curves are certified"
             raise Misused(f"{wrong}: leave one out")
-        if question is not None or relation is not None or group != 1:
+        if question is not None or relation is not None or group != 1 or tuning is not None:
             raise Misused(MIXED)
         show_runs(read_runs(runs), epsilons, target, effort=who.effort, form=form)
         return
     if question is None or relation is None:
         raise Misused(tell_missing(["--sampling" if question is None else "--relation"]))
-    asked = CurveQuestion(question, as_relation(relation).of(group), who.by(question.accuracy))
+    by = who.by(question.accuracy)
+    asked = CurveQuestion(question, as_relation(relation).of(group), by, opt.read_tuning(tuning))
     _answer(asked, "delta", epsilons, target=target, form=form)
 
 
@@ -275,6 +293,8 @@ class AnsweredCurve:
     def sentence(self) -> str:
         """The answer in words, with what was assumed."""
         assumed = assumed_in_words([self.question.stated.stated_sampling], self.question.relation)
+        if self.question.trials is not None:
+            assumed = f"{trials_in_words(self.question.trials)}, {assumed}"
         return f"{tell(self.ask, self.given, self.at, self.answers, self.logs)}: {assumed}."
 
     @property
@@ -291,7 +311,12 @@ class AnsweredCurve:
         """Print a page; a table only where it says more than the sentence."""
         asked = self.question
         page = show.open_page(
-            [work.tell(self.sentence), tell_direction(asked.relation), tell_worth(self.answers)],
+            [
+                work.tell(self.sentence),
+                asked.tell_tuning(self.ask, self.at),
+                tell_direction(asked.relation),
+                tell_worth(self.answers),
+            ],
             question=show.question_in_short(asked.stated, asked.relation, asked.by),
             facts=asked.facts(self.curve, self.answers),
             why=form.why,
@@ -322,7 +347,11 @@ class AnsweredCurve:
             "answer": work.tell(self.sentence),
             **work.mark,
             "question": show.question_object(asked.stated, asked.relation, asked.by),
+            **show.tuning_object(asked.trials),
         }
+        if asked.trials is not None:
+            one = getattr(privacy_curve(asked.stated.run, relation=asked.relation, by=asked.by), self.ask)
+            stated["one_run"] = [show.bracket_object(found) for found in one(self.at)]
         if not isinstance(asked.by, Certified):
             stated["accountant"] = asked.accountant_object()
         if self.brackets:

@@ -19,6 +19,7 @@ from tightrope.cli.samplings import SHUFFLES as SHUFFLES
 from tightrope.cli.samplings import refuse as refuse
 from tightrope.cli.samplings import require as require
 from tightrope.engines.draws.tilts import Drawing
+from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.numerics.confidence import Interval
 from tightrope.numerics.text import write_number
@@ -27,6 +28,7 @@ from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism, Randomized
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.training import Training, as_typed, count_steps, tell_batches, tell_steps
+from tightrope.setting.trials import KNOWN_TRIALS, TrialLaw, as_trials
 
 T = TypeVar("T")
 
@@ -98,6 +100,14 @@ WhichEffort = Annotated[
         "works for seconds to minutes and narrows the bracket.",
         ANSWER,
         "--effort",
+    ),
+]
+Tuning = Annotated[
+    str | None,
+    about(
+        f"The best of several runs is published: the law of their number, {KNOWN_TRIALS}.",
+        QUESTION,
+        "--tuning",
     ),
 ]
 Picture = Annotated[Path | None, about("Also draw delta into this png, pdf or svg file.", ANSWER, "--plot")]
@@ -305,6 +315,16 @@ class AccountantOptions(DrawOptions):
         if self.accountant == MonteCarlo.name:
             return self.monte_carlo
         return find_accountant(self.accountant)(**lattice)
+
+
+def read_tuning(typed: str | None) -> TrialLaw | None:
+    """The law of the number of runs that was typed, or None; refusals name the option."""
+    if typed is None:
+        return None
+    try:
+        return as_trials(typed)
+    except InvalidSetting as wrong:
+        raise InvalidSetting("tuning", typed, wrong.must, wrong.remedy) from None
 
 
 USUAL_ACCOUNTANT = AccountantOptions()

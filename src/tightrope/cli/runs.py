@@ -11,6 +11,7 @@ from tightrope.answers.spend import privacy_curve
 from tightrope.cli import show
 from tightrope.cli.form import Form, print_brief
 from tightrope.cli.long_work import LongWork, long_work
+from tightrope.cli.options import read_tuning
 from tightrope.cli.sentences import SHORT, safe_number, tell
 from tightrope.cli.terminal import Page
 from tightrope.curve.bracket import Bracket
@@ -20,17 +21,25 @@ from tightrope.errors import InvalidSetting, UnusableFile, write_value
 from tightrope.files import read_toml
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short, run_in_words
+from tightrope.report.words import (
+    assumed_in_short,
+    assumed_in_words,
+    run_in_short,
+    run_in_words,
+    trials_in_words,
+)
 from tightrope.setting.effort import Effort
 from tightrope.setting.parts import PART_KEYS, part_of, run_of
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import Run
 from tightrope.setting.tables import Problems, Table, place_refusals
+from tightrope.setting.trials import KNOWN_TRIALS, TrialLaw
+from tightrope.setting.tuned import Tuned, tuned
 from tightrope.theorems.evidence import Evidence
 
 _FILE_KEYS = ("relation", "accuracy", "epsilons", "run")
-_RUN_KEYS = ("name", "relation", "parts")
+_RUN_KEYS = ("name", "relation", "parts", "tuning")
 _LONGEST_NAME = 80
 
 
@@ -41,6 +50,12 @@ class NamedRun:
     name: str
     run: Run
     relation: Relation
+    trials: TrialLaw | None = None  # of several such runs, the best is published
+
+    @property
+    def published(self) -> Run | Tuned:
+        """The run, or the search."""
+        return self.run if self.trials is None else tuned(self.run, trials=self.trials)
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,15 @@ def _read_run(value: object, place: str, file: Table) -> NamedRun:
     if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
         form = f"one line of 1 to {_LONGEST_NAME} characters"
         raise entry.refusal("name", form, "It names the run in tables and pictures.")
-    return NamedRun(name, _read_steps(entry), _read_relation(entry, file))
+    return NamedRun(name, _read_steps(entry), _read_relation(entry, file), _read_tuning(entry))
+
+
+def _read_tuning(entry: Table) -> TrialLaw | None:
+    if "tuning" not in entry.entries:
+        return None
+    spelled = entry.text("tuning", f"Write the law of the number of runs: {KNOWN_TRIALS}.")
+    with place_refusals(entry.where):
+        return read_tuning(spelled)
 
 
 def _read_steps(entry: Table) -> Run:
@@ -153,6 +176,8 @@ class AnsweredRun:
         ends = slice(None, None, max(len(self.epsilons) - 1, 1))
         told = tell("delta", "epsilon", self.epsilons[ends], self.deltas[ends], self.logs[ends])
         assumed = assumed_in_words([step.sampling for step, _ in self.asked.run], self.asked.relation)
+        if self.asked.trials is not None:
+            assumed = f"{trials_in_words(self.asked.trials)}, {assumed}"
         return f"{self.number}. {self.asked.name}: {told} ({assumed})."
 
     @property
@@ -194,7 +219,7 @@ def _answer_runs(
     curves: list[tuple[NamedRun, PrivacyCurve]] = []
     for asked in file.runs:
         with place_refusals(f"{file.path}: {asked.name}: "):
-            curve = privacy_curve(asked.run, relation=asked.relation, by=by, progress=progress)
+            curve = privacy_curve(asked.published, relation=asked.relation, by=by, progress=progress)
             curves.append((asked, curve))
     at = list(epsilons or file.epsilons or show.usual_range(curve for _, curve in curves))
     answered: list[AnsweredRun] = []
@@ -289,6 +314,7 @@ def _run_object(run: AnsweredRun) -> show.Object:
         "name": run.asked.name,
         "parts": plain_run(run.asked.run),
         "relation": show.relation_object(run.asked.relation),
+        **show.tuning_object(run.asked.trials),
         "brackets": brackets,
         "theorems": [theorem.name for theorem in run.theorems],
         "reached_by": run.datasets,

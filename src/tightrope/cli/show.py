@@ -33,6 +33,7 @@ from tightrope.report.words import (
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run
+from tightrope.setting.trials import TrialLaw
 from tightrope.theorems.evidence import Evidence
 
 DIGITS = 6
@@ -97,6 +98,13 @@ def question_object(asked: RunOptions, relation: Relation | None, by: object = N
     if training(asked):
         stated["training"] = training(asked)
     return stated if relation is None else {**stated, "relation": relation_object(relation)}
+
+
+def tuning_object(trials: TrialLaw | None) -> Object:
+    """How many runs there are, of which the best is published; empty where nothing is searched."""
+    if trials is None:
+        return {}
+    return {"tuning": {"law": str(trials), "mean": trials.expected}}
 
 
 def relation_object(relation: Relation) -> Object:

@@ -19,6 +19,7 @@ from tightrope.setting.sampling import (
     TruncatedPoisson,
     WithoutReplacement,
 )
+from tightrope.setting.trials import FixedTrials, PoissonTrials, TrialLaw
 
 _KINDS: dict[type[Sampling], str] = {
     EveryRecord: "full batches",
@@ -35,6 +36,19 @@ _CHANGES = {
     ADD_OR_REMOVE: ("add or remove one record", "add or remove up to {} records"),
     SUBSTITUTE: ("exchange one record for another", "exchange up to {} records for others"),
 }
+
+
+def trials_in_words(trials: TrialLaw) -> str:
+    """What is published of how many runs.
+
+    >>> from tightrope import GeometricTrials
+    >>> trials_in_words(GeometricTrials(mean=20))
+    'the best of a geometric number of runs, 20 on average'
+    """
+    if isinstance(trials, FixedTrials):
+        return f"the best of {trials.number:,} runs, all of which count"
+    kind = "Poisson" if isinstance(trials, PoissonTrials) else trials.spelling.replace("-", " ")
+    return f"the best of a {kind} number of runs, {trials.expected:.6g} on average"
 
 
 def mechanism_in_words(mechanism: Mechanism) -> str:

@@ -150,4 +150,6 @@ def as_run(run: Run | Step) -> Run:
     remedy = "Write Step(mechanism, sampling) * times."
     if type(run).__name__ == "Training":
         remedy = "Write plan.run(noise_multiplier=...)."
+    if type(run).__name__ == "Tuned":
+        remedy = "About the best of several runs, ask {epsilon}, {delta}, {privacy_curve} or a calibration."
     raise InvalidSetting("run", run, "be a Run or a Step", remedy)

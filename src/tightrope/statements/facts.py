@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tightrope.setting.trials import TrialLaw
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -9,6 +11,9 @@ class Facts:
 
     Relations are between datasets of records. A `unit` that is no record, such as a user, is protected only
     if `records_per_unit` is 1, or at most the group of the relation: 5 under ADD_OR_REMOVE.of(5).
+
+    `tuning` says in words how hyper-parameters were chosen. Where the best of several runs was published, as
+    in `tuned`, `trials` is the law of their number, and the claim covers all.
     """
 
     name: str
@@ -24,3 +29,4 @@ class Facts:
     records: int | None = None
     batch: float | None = None
     epochs: float | None = None
+    trials: TrialLaw | str | int | None = None

@@ -125,6 +125,10 @@ class StatementFile(ClosedTable):
     tuning: SomeWords = Field(
         description="Say whether hyperparameters were chosen on the data, and whether the claim covers that."
     )
+    trials: str | None = Field(
+        None,
+        description='It is the law of the number of runs, for example "geometric:20"; see docs/tuning.md.',
+    )
     outputs: SomeWords = Field(description="Say what is released: the final model, all checkpoints, a table.")
     description: str = Field("", description=LEAVE_OUT)
     unit_details: str = Field("", description=LEAVE_OUT)

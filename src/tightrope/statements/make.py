@@ -21,6 +21,7 @@ from tightrope.setting.plain import spell
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Poisson, Sampling
+from tightrope.setting.trials import as_trials
 from tightrope.statements.checks import check_statement
 from tightrope.statements.facts import Facts as Facts  # makers of statements find it here too
 from tightrope.statements.model import (
@@ -33,6 +34,7 @@ from tightrope.statements.model import (
     Theorem,
     list_steps,
 )
+from tightrope.statements.searched import search_runs
 from tightrope.statements.words import find_unit_gap, judge_anew
 
 DECIMALS = 4  # a claim that is not given is the proved epsilon, rounded up to so many
@@ -95,6 +97,8 @@ def state_ledger(
 def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
     """The statement about what was audited; everything wrong with the facts is listed at once."""
     check_parts(found.run)
+    trials = None if facts.trials is None else as_trials(facts.trials)
+    found = search_runs(found, trials)
     finding = found.finding.plain()
     finding.pop("tests")
     unit = {
@@ -114,6 +118,7 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
         "relation": spell(found.relation),
         "data_accesses": facts.data_accesses,
         "tuning": facts.tuning,
+        "trials": None if trials is None else str(trials),
         "outputs": facts.outputs,
         "noise_convention": CONVENTION,
         "run": list_steps(found.run),

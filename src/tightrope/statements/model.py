@@ -23,6 +23,7 @@ from tightrope.setting.relation import (
 )
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
+from tightrope.setting.trials import TrialLaw, as_trials
 from tightrope.setting.validate import ClosedTable, must
 from tightrope.statements.stated_steps import Count, Share, Size, StatedMechanism, StatedSampling
 
@@ -161,6 +162,10 @@ class Assumption(ClosedTable):
     because: Words
 
 
+def _check_trials(spelled: str) -> str:
+    return str(as_trials(spelled))
+
+
 class Statement(ClosedTable):
     """Everything that others need to check a privacy claim; how the claim stands comes first.
 
@@ -178,6 +183,7 @@ class Statement(ClosedTable):
     relation: SpelledRelation
     data_accesses: Words
     tuning: Words
+    trials: Annotated[str, AfterValidator(_check_trials)] | None = None
     outputs: Words
     noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"]
     run: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=PEOPLE_SEND.tables)]
@@ -199,6 +205,11 @@ class Statement(ClosedTable):
     def neighbours(self) -> Relation:
         """Who counts as a neighbour."""
         return as_relation(self.relation)
+
+    @property
+    def search(self) -> TrialLaw | None:
+        """The law of the number of runs, if the best of several was published."""
+        return None if self.trials is None else as_trials(self.trials)
 
     @property
     def finding(self) -> Finding:

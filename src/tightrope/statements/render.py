@@ -22,6 +22,7 @@ from tightrope.statements.words import (
     describe_mechanisms,
     describe_samplings,
     describe_theorems,
+    describe_tuning,
     explain_claim,
     judge_claim,
     list_entries,
@@ -55,7 +56,8 @@ def refuse_refuted(statement: Statement, *, even_if_refuted: bool) -> None:
 def render_json(statement: Statement, *, even_if_refuted: bool = False) -> str:
     """The statement as JSON text in ASCII, so that every terminal and file holds it; always the same."""
     refuse_refuted(statement, even_if_refuted=even_if_refuted)
-    text = statement.model_dump_json(indent=2) + "\n"
+    unsearched = {"trials"} if statement.trials is None else None
+    text = statement.model_dump_json(indent=2, exclude=unsearched) + "\n"
     return re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text)
 
 
@@ -340,7 +342,7 @@ def _implementation(statement: Statement) -> dict[str, list[str]]:
     return {
         "preprocessing_and_hyperparameter_tuning": [
             f"Data accesses covered: {statement.data_accesses}",
-            f"Tuning: {statement.tuning}",
+            f"Tuning: {' '.join(describe_tuning(statement))}",
         ],
         "mechanisms": [
             *describe_mechanisms(statement),

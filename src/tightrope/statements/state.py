@@ -3,6 +3,7 @@
 What reads and checks statements needs pydantic, and is loaded when it is called.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from tightrope.answers.ledger import Ledger
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step
+from tightrope.setting.tuned import Tuned
 from tightrope.statements.facts import Facts
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def statement(
-    release: "Run | Step | Ledger | Audit | str | Path",
+    release: "Run | Step | Tuned | Ledger | Audit | str | Path",
     *,
     facts: Facts,
     relation: Relation | str | None = None,
@@ -33,7 +35,7 @@ def statement(
     A run needs `relation` and `delta`, a ledger `delta`; an audit holds both. `implemented` says how batches
     are really drawn, as `inspect_loader` or `watch` found; without it they are declared to be drawn as
     accounted, and the statement says that nobody looked. `epsilon` is the claim: the proved one, rounded up,
-    if it is left out.
+    if it is left out. What was `tuned` is stated with the epsilon of the whole search.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 1000
@@ -49,6 +51,10 @@ def statement(
     if not isinstance(facts, Facts):
         remedy = "Write tightrope.Facts(name=..., setting=..., unit=..., ...)."
         raise InvalidSetting("facts", facts, "be Facts", remedy)
+    if isinstance(release, Tuned):
+        _refuse_what_is_held("The search", trials=facts.trials)
+        facts = replace(facts, trials=release.trials)
+        release = release.run
     if isinstance(release, Audit):
         _refuse_what_is_held("The audit", relation=relation, delta=delta, implemented=implemented)
         return state_audit(release, facts=facts, epsilon=epsilon)

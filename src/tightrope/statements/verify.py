@@ -17,9 +17,11 @@ from tightrope.curve.bracket import Bracket
 from tightrope.engines.face import Progress
 from tightrope.errors import PYTHON, Words
 from tightrope.numerics.text import round_outwards, write_number
+from tightrope.report.words import trials_in_words
 from tightrope.statements.assumptions import list_assumptions
 from tightrope.statements.make import VERIFY, compute_ends, list_theorems
 from tightrope.statements.model import CertifiedEnds, Statement
+from tightrope.statements.searched import search_runs
 from tightrope.statements.words import (
     RESTS_ON,
     describe_unit_and_relation,
@@ -29,6 +31,9 @@ from tightrope.statements.words import (
 )
 
 AGREE = 1e-3  # relative: brackets computed by different versions may differ by their accuracy
+
+
+NOT_IN_INTEGERS = "Note: exact integers know single runs only, and were not asked about a search."
 
 
 class Outcome(Enum):
@@ -104,6 +109,7 @@ def verify(stated: Statement) -> Verification:
     """The statement, computed anew."""
     finding = replace(stated.finding, sentence=f'"{quote(stated.implemented.sentence)}"')
     found = audit(finding, stated.accounted, delta=stated.claim.delta, relation=stated.neighbours)
+    found = search_runs(found, stated.search)
     return Verification(
         statement=stated,
         audit=found,
@@ -120,6 +126,8 @@ def verify_in_integers(found: Verification, progress: Progress | None = None) ->
     the claim may be below what exact integers reach.
     """
     stated, claimed = found.statement, found.audit.claimed
+    if stated.search is not None:
+        return replace(found, notes=(*found.notes, NOT_IN_INTEGERS))
     asked: Any = {"delta": stated.claim.delta, "relation": stated.neighbours, "progress": progress}
     exact = epsilon(stated.accounted, by=Exact(), **asked)
     problems = list(found.problems)
@@ -178,6 +186,8 @@ def _find_unknown(stated: Statement, found: Audit) -> Iterator[str]:
 
 def _find_notes(stated: Statement, found: Audit) -> Iterator[str]:
     """What is true and may mislead: a delta that allows anything, theorems in words of another release."""
+    if stated.search is not None:
+        yield f"Note: what is accounted is {trials_in_words(stated.search)}."
     records, delta = stated.dataset.records or stated.implemented.records, stated.claim.delta
     if records is not None and Fraction(delta) * records >= 1:
         whole = "publishing one record in the clear, chosen at random, would do as well"

@@ -9,7 +9,12 @@ from tightrope.audit.finding import Scheme
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.numerics.text import write_number
-from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
+from tightrope.report.words import (
+    mechanism_in_words,
+    relation_in_words,
+    sampling_in_words,
+    trials_in_words,
+)
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
 from tightrope.setting.run import Step
@@ -65,7 +70,7 @@ def list_entries(statement: Statement) -> list[Entry]:
         ("description", statement.description),
         ("setting", statement.setting),
         ("data accesses covered", statement.data_accesses),
-        ("tuning", statement.tuning),
+        ("tuning", *describe_tuning(statement)),
         ("outputs covered", statement.outputs),
         ("unit", _describe_unit(statement)),
         ("neighbours", relation_in_words(statement.neighbours)),
@@ -200,6 +205,13 @@ def count_unchecked(statement: Statement) -> str:
 
 
 # its parts
+
+
+def describe_tuning(statement: Statement) -> Iterator[str]:
+    """How hyper-parameters were chosen, and which search the numbers count."""
+    yield statement.tuning
+    if statement.search is not None:
+        yield f"Accounted: {trials_in_words(statement.search)} ({statement.trials})."
 
 
 def describe_mechanisms(statement: Statement) -> list[str]:

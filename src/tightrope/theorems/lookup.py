@@ -58,6 +58,7 @@ from tightrope.theorems.substitution import (
     is_exchange,
 )
 from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
+from tightrope.theorems.tuning import TUNING_THEOREMS
 
 ANY_NEIGHBOURS = "any neighbours"
 # importing these fills the table
@@ -304,5 +305,6 @@ def list_theorems() -> tuple[Evidence, ...]:
         *BATCHING_THEOREMS,
         STARTED_PASS,
         *REPEATED_RECORD_THEOREMS,
+        *TUNING_THEOREMS,
         *REFUTED_BELIEFS,
     )
