@@ -13,6 +13,7 @@ is charged: proofs/chosen_on_the_way.md.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from tightrope.engines.game.above import A_FEW, Profile, Window, wrapped_spectra
 from tightrope.engines.game.outward import exp_above, exp_of_sum_above, log_above
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_down
 from tightrope.numerics.fourier import convolution_rel_error, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 from tightrope.pairs.pair import Pair
@@ -128,12 +129,16 @@ class MenuAbove:
                 spectra.pop(forgotten, None)
                 levels[forgotten] = start  # never needed again, and its memory is
 
-    def profile(self, level: Level) -> Profile:
-        """V at r >= 0, to be read between lattice points."""
+    def log_upper(self, level: Level, epsilon: float) -> float:
+        """An upper bound on ln V(epsilon), epsilon >= 0: the chord between its two lattice points."""
         w = self.window
-        values = level.values[w.below :]
-        log_values = log_above((values + level.abs_error) * (1 + A_FEW))
-        return Profile(w.spacing, w.tilt, log_values)
+        place = math.floor(Fraction(epsilon) / Fraction(w.spacing))
+        near = w.below + place
+        log_values = log_above((level.values[near : near + 2] + level.abs_error) * (1 + A_FEW))
+        # V falls, so that a place a little to the left bounds it
+        rest = max(next_down(epsilon - place * w.spacing), 0.0)
+        found, drift = Profile(w.spacing, w.tilt, log_values).log_upper(rest), w.tilt * (place * w.spacing)
+        return found - drift + 4 * UNIT_ROUNDOFF * (abs(found) + drift)
 
     def _start(self) -> Level:
         r = np.minimum(self.window.remaining, 0.0)
