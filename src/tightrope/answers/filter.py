@@ -5,23 +5,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
+from tightrope.answers.filter_file import SavedFilter, refuse_changed
+from tightrope.answers.filter_game import find_game_rule, play_policy
 from tightrope.answers.filter_rules import (
     FilterRule,
     MenuQuestion,
     RuleKind,
     check_entries,
     count_alone,
-    find_game_rule,
-    find_rule,
-    play_policy,
     refuse_entry,
 )
+from tightrope.answers.free_filters import find_gaussian_rule, find_renyi_rule
 from tightrope.curve.bracket import Bracket, Decision
 from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.engines.face import Progress
-from tightrope.errors import Infeasible, InvalidSetting, NotPreciseEnough
+from tightrope.errors import Infeasible, InvalidSetting, NoSuchValue, NoTheorem, NotPreciseEnough
+from tightrope.files import as_path, write_alone
 from tightrope.numerics import check, html
 from tightrope.numerics.text import Flat, align
 from tightrope.setting.relation import Relation, as_relation
@@ -34,7 +36,7 @@ PROMISE = "each entry is chosen from what was released before it, and from nothi
 
 @dataclass(frozen=True, kw_only=True)
 class MenuRow:
-    """One entry: how often it fits an unspent filter, how often if it were fixed in advance, and what is left."""
+    """How often an entry fits an unspent filter, how often if it were fixed in advance, and what is left."""
 
     entry: Run
     fits: int
@@ -88,6 +90,35 @@ class Filter:
             most = check_steps(steps, least=1, remedy="It is how many entries are ever taken, at most.")
             self._rule = _check_reached(find_game_rule(self._question, tell, most), most)
         self._times = [0] * len(entries)
+        self._saved: dict[Path, SavedFilter] = {}  # what each file held when it was loaded or saved
+
+    def save(self, path: str | Path) -> None:
+        """Write the filter with what is spent; whatever goes wrong, the old file or the new one is there.
+
+        Save after spending and before the output is seen: a crash in between then counts one entry too many,
+        and never one too few. A file that another filter wrote to meanwhile is refused.
+        """
+        given = as_path(path)
+        with write_alone(given, what="the filter") as draft:
+            known = self._saved.get(draft.target)
+            if (draft.target.exists() or known) and (known is None or SavedFilter.read(given) != known):
+                raise refuse_changed(given)
+            content = SavedFilter(question=self._question, rule=self._rule, times=tuple(self._times))
+            try:
+                draft.put_in_place(content.seal())
+            finally:
+                if draft.is_in_place:  # an interrupt may come right after
+                    self._saved[draft.target] = content
+
+    @staticmethod
+    def load(path: str | Path) -> "Filter":
+        """The filter saved there, with what it has spent; a file that is damaged or edited is refused."""
+        given = as_path(path)
+        found = SavedFilter.read(given)
+        loaded = Filter.__new__(Filter)
+        loaded._question, loaded._rule, loaded._times = found.question, found.rule, list(found.times)
+        loaded._saved = {given.resolve(): found}
+        return loaded
 
     @property
     def menu(self) -> tuple[Run, ...]:
@@ -222,7 +253,8 @@ class Filter:
         return self.menu.index(run)
 
     def __repr__(self) -> str:
-        return f"<Filter: epsilon {self.epsilon!r}, delta {self.delta!r} under {self.relation.name}, {self._told}>"
+        budget = f"epsilon {self.epsilon!r}, delta {self.delta!r} under {self.relation.name}"
+        return f"<Filter: {budget}, {self._told}>"
 
     def __str__(self) -> str:
         table = [["entry", "fits", "fixed in advance", "left"], *map(_write_row, self.rows)]
@@ -248,6 +280,22 @@ class Filter:
         if not self.price:
             return "To choose on the way costs nothing here."
         return f"To choose on the way costs up to {math.ceil(1000 * self.price) / 10:g} % of the steps."
+
+
+def find_rule(question: MenuQuestion, progress: Progress) -> FilterRule:
+    """The rule that admits most: one, chosen in advance. No theorem bounds what either of two admits."""
+    free = find_gaussian_rule(question)
+    if free is not None:
+        return free
+    try:
+        by_game = find_game_rule(question, progress)
+    except NotPreciseEnough:  # too many steps for a game
+        return find_renyi_rule(question)
+    try:
+        by_moments = find_renyi_rule(question)
+    except (NoTheorem, NoSuchValue):
+        return by_game
+    return max(by_game, by_moments, key=question.count_share)
 
 
 def _name(entry: Run) -> str:

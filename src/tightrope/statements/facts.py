@@ -8,7 +8,8 @@ class Facts:
     """What no accountant can know: the facts that people state about a release.
 
     Relations are between datasets of records. A `unit` that is no record, such as a user, is protected only
-    if `records_per_unit` is 1.
+    if `records_per_unit` is 1. `schedule` says whether steps were "fixed in advance" or "chosen on the way";
+    a ledger that says it itself decides.
     """
 
     name: str
@@ -24,3 +25,4 @@ class Facts:
     records: int | None = None
     batch: float | None = None
     epochs: float | None = None
+    schedule: str = "not stated"

@@ -37,6 +37,7 @@ FailureProbability = Annotated[float, Field(gt=0, lt=1)]
 Setting = Literal["central", "local", "federated", "shuffle"]
 Holds = Literal["yes", "tested", "not checked"]
 ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
+Schedule = Literal["not stated", "fixed in advance", "chosen on the way"]
 NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
 
 
@@ -161,6 +162,7 @@ class Statement(ClosedTable):
     data_accesses: Words
     tuning: Words
     outputs: Words
+    schedule: Schedule = "not stated"
     noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"]
     run: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=PEOPLE_SEND.tables)]
     dataset: Dataset = Dataset()

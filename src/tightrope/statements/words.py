@@ -12,7 +12,7 @@ from tightrope.numerics.text import write_number
 from tightrope.report.words import mechanism_in_words, relation_in_words, sampling_in_words
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
-from tightrope.setting.run import Step
+from tightrope.setting.run import CHOSEN_ON_THE_WAY, Step
 from tightrope.statements.assumptions import list_assumptions
 from tightrope.statements.model import CertifiedEnds, ClaimStanding, Statement
 
@@ -67,6 +67,7 @@ def list_entries(statement: Statement) -> list[Entry]:
         ("data accesses covered", statement.data_accesses),
         ("tuning", statement.tuning),
         ("outputs covered", statement.outputs),
+        ("schedule", "" if statement.schedule == "not stated" else statement.schedule),
         ("unit", _describe_unit(statement)),
         ("neighbours", relation_in_words(statement.neighbours)),
         ("mechanism", *describe_mechanisms(statement)),
@@ -109,7 +110,7 @@ def judge_claim(statement: Statement) -> ClaimStanding:
     standings = {theorem.standing for theorem in statement.theorems}
     if runs.upper is None or claimed < runs.upper or not standings or "refuted" in standings:
         return "not proved"
-    if find_unit_gap(statement):
+    if find_schedule_gap(statement) or find_unit_gap(statement):
         return "not proved"
     return "conjectured" if "conjectured" in standings else "proved"
 
@@ -128,7 +129,14 @@ def explain_claim(statement: Statement) -> str:
         )
     if statement.claim.epsilon < runs.upper:
         return f"for what runs, epsilon is known to be at most {upper}"
-    return find_unit_gap(statement) or "no proved theorem is named"
+    return find_schedule_gap(statement) or find_unit_gap(statement) or "no proved theorem is named"
+
+
+def find_schedule_gap(statement: Statement) -> str:
+    """Why composing the run bounds nothing; empty where it does, or where nobody said how it was chosen."""
+    if statement.schedule != CHOSEN_ON_THE_WAY:
+        return ""
+    return "steps were chosen on the way, and composing what was recorded does not bound that"
 
 
 def find_unit_gap(statement: Statement) -> str:

@@ -2,7 +2,9 @@
 
 An entry is a schedule of pairs, played in a row, and costs whole units. With B units left
 
-    V_B(r) = max over entries that cost at most B of  E V_{B - cost}(r - loss),     V_B = (1 - e^r)_+ if none does,
+    V_B(r) = max over entries that cost at most B of  E V_{B - cost}(r - loss),
+
+(1 - e^r)_+ if there is none,
 
 at every remaining epsilon r of a lattice. Each pair is spread onto the lattice, which lies above it: a step
 is one product of spectra. To the left of the window V lies below its chord to V = 1 at order 0, to the right
@@ -203,5 +205,3 @@ def _largest(levels: Sequence[Level]) -> Level:
         max(level.log_moment for level in levels),
         max(level.infinite for level in levels),
     )
-
-

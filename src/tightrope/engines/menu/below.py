@@ -61,9 +61,7 @@ class MenuBelow:
             progress(left, units)
         return self.game.read(*levels[units], 0.0)
 
-    def _enter(
-        self, laws: Sequence[int], values: Floats, errors: list[float]
-    ) -> tuple[Floats, list[float]]:
+    def _enter(self, laws: Sequence[int], values: Floats, errors: list[float]) -> tuple[Floats, list[float]]:
         """A and B, and how far off they are, before the steps of one entry."""
         game, size, count = self.game, self.game.window.size, values.shape[1]
         for law in laws:

@@ -55,7 +55,7 @@ class MenuPlanner:
             raise self._refuse() from None
 
     def window(self, units: int, accuracy: float, *, policy: bool = False) -> Window:
-        """The window on which about so many products of spectra are computed; a policy's reaches further left."""
+        """The window for about so many products of spectra; a policy's reaches further to the left."""
         low = min(self.saddles)
         tilt = min(low, max(low / 16, (-self.log_delta - TELLABLE) / max(self.epsilon, 1e-9)))
         while True:
