@@ -41,6 +41,9 @@ def choose_costs(alone: Sequence[int]) -> list[int]:
 def find_game_rule(question: MenuQuestion, progress: Progress, steps: int | None = None) -> FilterRule:
     """As many units as the game certifies; with `steps`, every entry costs one and there are so many."""
     loses = question.loses
+    if not any(loses):
+        nothing = (Fraction(0),) * len(loses)
+        return FilterRule(kind=RuleKind.GAME, costs=nothing, capacity=Fraction(steps or 0), delta=0.0)
     costs = [1] * len(loses)
     if steps is None:
         chosen = iter(
@@ -110,6 +113,8 @@ def play_policy(question: MenuQuestion, rule: FilterRule, progress: Progress) ->
     for branch in question.relation.branches:
         schedules = question.reach(branch)
         played, planner = _plan(question, schedules, units)
+        if not played:
+            continue
         products = 2 * (1 + sum(schedules[i].steps for i in played))
         window = planner.window(units * products, question.by.accuracy, policy=True)
         laws = {pair: labels_of(pair, window) for i in played for pair, _ in schedules[i]}

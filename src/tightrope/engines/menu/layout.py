@@ -19,7 +19,7 @@ from tightrope.pairs.schedule import Schedule
 TOLERANCE = 3e-4  # how far the lattice may move epsilon, relative
 EASY = 1.5e9  # lattice points times products of spectra: some twenty seconds
 MOST_WORK = 1e10
-MOST_POINTS = 2**22
+FEWEST_POINTS, MOST_POINTS = 4000, 2**22
 STEEPEST = 4.0  # times ln(1/delta) / epsilon is as large as a saddle is taken to be
 LOG_SHARE = math.log(1e-4)  # of the tilted mass of all steps that may be moved to the least loss
 
@@ -61,7 +61,8 @@ class MenuPlanner:
         while True:
             end = max(self._ends(tilt))
             reach = max(self._reaches())
-            below = self.epsilon if not policy else self._below(reach)
+            # to the left of this the curve is as good as straight in e^r
+            below = self._below(reach) if policy else max(self.epsilon, 5 * max(self.deviations))
             if tilt * (end + below + 2 * reach) < LARGEST_EXPONENT:
                 break
             tilt *= 0.7
@@ -78,6 +79,7 @@ class MenuPlanner:
             spacing = self._spacing(tolerance)
         if width / spacing > MOST_POINTS or units * width / spacing > MOST_WORK:
             raise self._refuse()
+        spacing = min(spacing, few_bits(width / FEWEST_POINTS))
         first, last, widest = (math.ceil(length / spacing) for length in (below, end, reach))
         return Window(spacing=spacing, below=first, last=last, reach=widest + 1, tilt=tilt)
 
