@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ FULL = tr.Step(tr.Gaussian(noise_multiplier=2.668), tr.EveryRecord())
 RARE = tr.Step(tr.Gaussian(noise_multiplier=0.267), tr.Poisson(rate=1e-4))
 CALM = tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.05))
 BOLD = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.05))
-BUDGET = {"epsilon": 2.0, "delta": 1e-5, "relation": tr.ADD_OR_REMOVE}
+BUDGET: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "relation": tr.ADD_OR_REMOVE}
 
 
 def gaussian(noise: float, rate: float) -> tr.Step:
@@ -193,7 +194,7 @@ def test_removing_and_adding_are_both_played() -> None:
         tr.Step(tr.Laplace(noise_multiplier=3), tr.Poisson(rate=0.3)),
         coin(Fraction(3, 5), Fraction(1, 2)),
     ]
-    question = {"menu": menu, "steps": 3, "epsilon": 0.5, "delta": 0.5}
+    question: dict[str, Any] = {"menu": menu, "steps": 3, "epsilon": 0.5, "delta": 0.5}
     each = [tr.Filter(relation=relation, **question).worst_delta.upper for relation in (tr.ADD, tr.REMOVE)]
     assert tr.Filter(relation=tr.ADD_OR_REMOVE, **question).worst_delta.upper == max(each)
 
@@ -294,9 +295,9 @@ def test_a_step_outside_the_menu_is_refused_with_the_remedy() -> None:
         ({"relation": "neighbours"}, "relation must be one of"),
     ],
 )
-def test_what_makes_no_filter_is_refused_by_name(given: dict[str, object], said: str) -> None:
+def test_what_makes_no_filter_is_refused_by_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(tr.InvalidSetting, match=said):
-        tr.Filter(**{"menu": [CALM, BOLD], **BUDGET, **given})  # type: ignore[arg-type]
+        tr.Filter(**{"menu": [CALM, BOLD], **BUDGET, **given})
 
 
 def test_more_steps_than_are_certified_are_refused_with_how_many_are() -> None:

@@ -1,5 +1,7 @@
 """What the file of a filter holds: the menu, the budget, the rule that was certified, and what is spent."""
 
+import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +22,8 @@ FILTER_FILE = SealedJson(format="tightrope-filter", version=1)
 _EFFORTS = {effort.value: effort for effort in Effort}
 _KINDS = {kind.value: kind for kind in RuleKind}
 _KEYS = ("relation", "accuracy", "effort", "epsilon", "delta", "rule", "capacity", "certified_delta", "menu")
+_ENTRY_KEYS = ("parts", "alone", "cost", "times")
+_EXACT = re.compile(r"\d{1,4000}(/[1-9]\d{0,3999})?")  # Python reads no more than 4300 digits
 _RESTORE = "Restore the file from a copy."
 
 
@@ -38,32 +42,25 @@ class SavedFilter:
         table.keep_to(_KEYS)
         items = table.items("menu", _RESTORE)
         entries = [Table.of(item, table.place("menu", i)) for i, item in enumerate(items)]
-        numbers: dict[str, Any] = {
-            key: table.need(key, _RESTORE) for key in ("accuracy", "epsilon", "delta", "certified_delta")
-        }
-        effort, kind = table.choice("effort", _EFFORTS), table.choice("rule", _KINDS)
-        with place_refusals(table.where):
-            by = Certified(accuracy=numbers["accuracy"], effort=effort)
-        try:
-            found = SavedFilter(
-                question=MenuQuestion(
-                    entries=tuple(run_of(entry, "parts") for entry in entries),
-                    epsilon=numbers["epsilon"],
-                    delta=numbers["delta"],
-                    relation=table.choice("relation", RELATION_SPELLINGS),
-                    by=by,
-                    alone=tuple(int(entry.need("alone", _RESTORE)) for entry in entries),  # type: ignore[call-overload]
-                ),
-                rule=FilterRule(
-                    kind=kind,
-                    costs=tuple(Fraction(entry.text("cost", _RESTORE)) for entry in entries),
-                    capacity=Fraction(table.text("capacity", _RESTORE)),
-                    delta=numbers["certified_delta"],
-                ),
-                times=tuple(int(entry.need("times", _RESTORE)) for entry in entries),  # type: ignore[call-overload]
-            )
-        except (TypeError, ZeroDivisionError) as error:
-            raise UnusableFile(path, f"holds what is no filter: {error}", _RESTORE) from None
+        for entry in entries:
+            entry.keep_to(_ENTRY_KEYS)
+        question = MenuQuestion(
+            entries=tuple(run_of(entry, "parts") for entry in entries),
+            epsilon=_number(table, "epsilon"),
+            delta=_number(table, "delta"),
+            relation=table.choice("relation", RELATION_SPELLINGS),
+            by=_accountant(table),
+            alone=tuple(_count(entry, "alone") for entry in entries),
+        )
+        rule = FilterRule(
+            kind=table.choice("rule", _KINDS),
+            costs=tuple(_fraction(entry, "cost") for entry in entries),
+            capacity=_fraction(table, "capacity"),
+            delta=_number(table, "certified_delta"),
+        )
+        found = SavedFilter(
+            question=question, rule=rule, times=tuple(_count(entry, "times") for entry in entries)
+        )
         if found.plain() != table.entries:
             raise UnusableFile(path, "is not as a filter writes it", _RESTORE)
         return found
@@ -91,6 +88,34 @@ class SavedFilter:
                 )
             ],
         }
+
+
+def _accountant(table: Table) -> Certified:
+    accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
+    effort = table.choice("effort", _EFFORTS)
+    with place_refusals(table.where):
+        return Certified(accuracy=accuracy, effort=effort)
+
+
+def _number(table: Table, key: str) -> float:
+    value = table.need(key, _RESTORE)
+    if not isinstance(value, float) or not 0 <= value < math.inf:
+        raise table.refusal(key, "a number that is not negative", _RESTORE)
+    return value
+
+
+def _count(table: Table, key: str) -> int:
+    value = table.need(key, _RESTORE)
+    if type(value) is not int or value < 0:
+        raise table.refusal(key, "a whole number, 0 or more", _RESTORE)
+    return value
+
+
+def _fraction(table: Table, key: str) -> Fraction:
+    text = table.text(key, _RESTORE)
+    if not _EXACT.fullmatch(text):
+        raise table.refusal(key, "a fraction such as 3/4", _RESTORE)
+    return Fraction(text)
 
 
 def refuse_changed(path: Path) -> UnusableFile:

@@ -149,7 +149,7 @@ def check_schedule(schedule: object) -> str | None:
     'fixed in advance'
     """
     if schedule is None or schedule in (FIXED_IN_ADVANCE, CHOSEN_ON_THE_WAY):
-        return schedule  # type: ignore[return-value]  # it is one of the two texts
+        return schedule
     must = f"be {FIXED_IN_ADVANCE!r} or {CHOSEN_ON_THE_WAY!r}, or left out"
     remedy = "Say whether steps were chosen before any output was seen, or after looking at some."
     raise InvalidSetting("schedule", schedule, must, remedy)
