@@ -42,6 +42,7 @@ _HOMES = {
     "sweeps.grid": "Grid",
     "answers.private_size": "private_size PrivateSize",
     "answers.ledger": "Ledger",
+    "answers.filter": "Filter",
     "audit.claims.shuffled": "epsilon_if_shuffled",
     "theorems.lookup": "support_matrix SupportMatrix",
     "audit": "audit",

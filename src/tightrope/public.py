@@ -12,6 +12,7 @@ from tightrope.answers.batches import fewest_batches, largest_batch
 from tightrope.answers.calibrate import Calibration, largest_rate, most_steps, smallest_noise
 from tightrope.answers.compare import Comparison, compare
 from tightrope.answers.contrast import Contrast, contrast
+from tightrope.answers.filter import Filter
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.one_by_one import epsilon_one_by_one
 from tightrope.answers.private_size import PrivateSize, private_size
@@ -89,7 +90,7 @@ __all__ = [  # noqa: RUF022
     "epsilon", "delta", "privacy_curve", "epsilon_one_by_one",
     "smallest_noise", "most_steps", "largest_rate", "largest_batch", "fewest_batches",
     "contrast", "compare", "sweep", "Grid",
-    "private_size", "PrivateSize", "Ledger", "epsilon_if_shuffled",
+    "private_size", "PrivateSize", "Ledger", "Filter", "epsilon_if_shuffled",
     "support_matrix",
     "audit", "Facts", "statement", "verify",
     "Bracket", "Decision", "Gap",

@@ -18,12 +18,22 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta, check_epsilon
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
-from tightrope.errors import InvalidSetting, NoSuchValue, UnusableFile
+from tightrope.errors import InvalidSetting, NoSuchValue, NoTheorem, UnusableFile
 from tightrope.files import as_path, write_alone
 from tightrope.numerics import check, html
 from tightrope.setting.mechanism import Gaussian, Laplace
 from tightrope.setting.relation import Relation, as_relation
-from tightrope.setting.run import PLANNED, UNBROKEN, Run, Step, as_run, may_hide_broken_passes
+from tightrope.setting.run import (
+    CHOSEN_ON_THE_WAY,
+    FIXED_IN_ADVANCE,
+    PLANNED,
+    UNBROKEN,
+    Run,
+    Step,
+    as_run,
+    check_schedule,
+    may_hide_broken_passes,
+)
 from tightrope.setting.sampling import Sampling
 
 MOST_SHOWN = 20  # kinds of steps in a notebook
@@ -34,8 +44,10 @@ class Ledger:
 
     Recording takes microseconds however many steps there are. Answers are kept until the next step is
     recorded. A ledger records even steps that no theorem covers; only the question is refused then, so ask
-    once before training. With more than one kind of step, answers hold only if later steps were not chosen
-    after looking at the outputs of earlier ones: `conditions` says so, and every answer prints it. Steps on
+    once before training. Answers hold only if later steps were not chosen after looking at the outputs of
+    earlier ones. Say so: `schedule="fixed in advance"` goes into the file and into statements. Where it is
+    not said, `conditions` names it for more than one kind of step, and every answer prints it. A ledger of
+    steps "chosen on the way" records them and refuses to answer: `Filter` bounds them. Steps on
     batches of passes, as of `BallsInBins`, go on with the pass that was begun: before a new sampler begins
     another, record the rest of it.
 
@@ -52,8 +64,11 @@ class Ledger:
     11097
     """
 
-    def __init__(self, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> None:
+    def __init__(
+        self, *, relation: Relation | str, by: Certified = BY_DEFAULT, schedule: str | None = None
+    ) -> None:
         self._relation, self._by = as_relation(relation), check_certified(by)
+        self._schedule = check_schedule(schedule)
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
         self._answers: dict[tuple[str, float], Bracket] = {}
@@ -131,13 +146,20 @@ class Ledger:
         return self._by
 
     @property
+    def schedule(self) -> str | None:
+        """How the steps came to be chosen, as stated: "fixed in advance", "chosen on the way", or None."""
+        return self._schedule
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What must be true for the answers to hold, and is not in the ledger."""
         broken = may_hide_broken_passes(self.run)
-        return (*((PLANNED,) if len(self._times) > 1 else ()), *((UNBROKEN,) if broken else ()))
+        unsaid = self._schedule != FIXED_IN_ADVANCE and len(self._times) > 1
+        return (*((PLANNED,) if unsaid else ()), *((UNBROKEN,) if broken else ()))
 
     def curve(self, progress: Progress | None = None) -> PrivacyCurve:
         """The privacy curve of everything recorded so far; `progress` is called during long work."""
+        self._refuse_choices()
         return replace(self._by.curve(self.run, self._relation, progress), conditions=self.conditions)
 
     def epsilon(self, delta: float, progress: Progress | None = None) -> Bracket:
@@ -160,6 +182,7 @@ class Ledger:
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:
         """How many more times `step` fits into the budget; by default the step recorded last."""
+        self._refuse_choices()
         step = self._last if step is None else step
         if step is None:
             must = "be given while nothing is recorded"
@@ -175,6 +198,14 @@ class Ledger:
             if refusal.limit == math.inf:
                 raise
             return 0
+
+    def _refuse_choices(self) -> None:
+        if self._schedule == CHOSEN_ON_THE_WAY:
+            raise NoTheorem(
+                "Composing recorded steps that were chosen on the way bounds nothing",
+                "Declare what may be chosen, and how much of it, before the first output: "
+                "Filter(menu=[...], epsilon=..., delta=..., relation=...).",
+            )
 
     def save(self, path: str | Path) -> None:
         """Bring the file up to date, and this ledger with it: whatever either recorded, both hold afterwards.
@@ -219,12 +250,14 @@ class Ledger:
         """The ledger saved there. A file that is damaged, or has a key nobody knows, is refused."""
         given = as_path(path)
         found = SavedLedger.read(given)
-        ledger = Ledger(relation=found.relation, by=found.by)
+        ledger = Ledger(relation=found.relation, by=found.by, schedule=found.schedule)
         ledger._adopt(given.resolve(), found, found.run)
         return ledger
 
     @staticmethod
-    def open(path: str | Path, *, relation: Relation | str, by: Certified = BY_DEFAULT) -> "Ledger":
+    def open(
+        path: str | Path, *, relation: Relation | str, by: Certified = BY_DEFAULT, schedule: str | None = None
+    ) -> "Ledger":
         """The ledger kept there, or a new one; every step is on disk when recording it returns.
 
         Record a step before its output is seen: a crash in between then counts one step too many, and never
@@ -237,7 +270,7 @@ class Ledger:
         ...     Ledger.load(f"{folder}/ledger.json").steps
         1
         """
-        given, made = as_path(path), Ledger(relation=relation, by=by)
+        given, made = as_path(path), Ledger(relation=relation, by=by, schedule=schedule)
         if not given.exists():
             try:
                 made.save(given)
@@ -248,11 +281,21 @@ class Ledger:
         if (ledger.relation, ledger.by) != (made.relation, made.by):
             kept = f"is kept under {ledger.relation.name} by {ledger.by!r}"
             raise UnusableFile(given, kept, "Open it with these, or choose another place.")
+        if ledger.schedule != made.schedule:
+            kept = f"is kept with the schedule {ledger.schedule or 'not stated'}"
+            raise UnusableFile(given, kept, "Open it with this one, or choose another place.")
         ledger._kept_at = given.resolve()  # also after the process moved to another folder
         return ledger
 
     def _content(self) -> SavedLedger:
-        return SavedLedger(id=self._id, relation=self._relation, by=self._by, run=self.run, last=self._last)
+        return SavedLedger(
+            id=self._id,
+            relation=self._relation,
+            by=self._by,
+            schedule=self._schedule,
+            run=self.run,
+            last=self._last,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):
@@ -260,7 +303,7 @@ class Ledger:
         return self._state() == other._state()
 
     def _state(self) -> tuple[object, ...]:
-        return self._relation, self._by, self._times, self._last
+        return self._relation, self._by, self._schedule, self._times, self._last
 
     def __repr__(self) -> str:
         return f"<Ledger: {self.run!r} under {self._relation.name}>"
@@ -283,4 +326,5 @@ class Ledger:
 
     @property
     def _heading(self) -> str:
-        return f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}"
+        said = f", {self._schedule}" if self._schedule else ""
+        return f"Ledger under {self._relation.name}: {self.steps} step{'s' * (self.steps != 1)}{said}"

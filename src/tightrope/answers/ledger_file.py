@@ -13,13 +13,13 @@ from tightrope.setting.effort import Effort
 from tightrope.setting.parts import run_of
 from tightrope.setting.plain import Plain, plain_run, spell
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import Run, Step
+from tightrope.setting.run import Run, Step, check_schedule
 from tightrope.setting.tables import Table, place_refusals
 
 LEDGER_FILE = SealedJson(format="tightrope-ledger", version=3)
 
 _EFFORTS = {effort.value: effort for effort in Effort}
-_KEYS = ("id", "relation", "accuracy", "effort", "parts", "last")
+_KEYS = ("id", "relation", "accuracy", "effort", "schedule", "parts", "last")
 _ELSEWHERE = "It is unchanged. Save to another place, or load it and record there."
 
 
@@ -35,6 +35,7 @@ class SavedLedger:
     id: str
     relation: Relation
     by: Certified
+    schedule: str | None
     run: Run
     last: Step | None
 
@@ -47,11 +48,13 @@ class SavedLedger:
         accuracy: Any = table.need("accuracy", "It is the relative width in delta, for example 0.001.")
         with place_refusals(table.where):
             by = Certified(accuracy=accuracy, effort=effort)
+            schedule = check_schedule(table.entries.get("schedule"))
         run = run_of(table, "parts")
         found = SavedLedger(
             id=table.text("id", "It tells ledgers apart: restore the file from a copy."),
             relation=relation,
             by=by,
+            schedule=schedule,
             run=run,
             last=_find_last(table, [step for step, _ in run]),
         )
@@ -71,6 +74,7 @@ class SavedLedger:
             "relation": spell(self.relation),
             "accuracy": self.by.accuracy,
             "effort": self.by.effort.value,
+            **({} if self.schedule is None else {"schedule": self.schedule}),
             "parts": plain_run(self.run),
             "last": None if self.last is None else [step for step, _ in self.run].index(self.last),
         }
@@ -81,7 +85,8 @@ class SavedLedger:
 
     def check_descent(self, earlier: "SavedLedger", path: Path) -> None:
         """Refuse a file that does not hold everything it held earlier."""
-        if (self.id, self.relation, self.by) != (earlier.id, earlier.relation, earlier.by):
+        stated, before = ((one.id, one.relation, one.by, one.schedule) for one in (self, earlier))
+        if stated != before:
             raise UnusableFile(path, "is not the ledger that was there", _ELSEWHERE)
         now = dict(self.run)
         for step, times in earlier.run:

@@ -175,7 +175,8 @@ class PrivateSession:
                 must = f"hold the state of the {name}"
                 raise InvalidSetting("state", Described("something else"), must, remedy)
         accountant = self.engine.accountant
-        fresh = type(accountant)(Ledger(relation=self.engine.relation, by=self.engine.ledger.by))
+        kept = self.engine.ledger
+        fresh = type(accountant)(Ledger(relation=kept.relation, by=kept.by, schedule=kept.schedule))
         fresh.load_state_dict(state["accountant"])  # refuses what is damaged
         self.sampler.load_state_dict(state["sampler"])
         accountant.load_state_dict(state["accountant"])

@@ -13,6 +13,7 @@ from tightrope.setting.sampling import InPasses, Sampling
 
 MOST_STEPS = 10**15  # beyond, double precision cannot count
 PLANNED = "the steps were planned before any output was seen"  # which a run of several kinds cannot show
+FIXED_IN_ADVANCE, CHOSEN_ON_THE_WAY = "fixed in advance", "chosen on the way"  # what a schedule can be
 UNBROKEN = "no pass was broken off before another began, or changed its noise"  # a run counts steps
 
 
@@ -138,6 +139,19 @@ def check_steps(steps: object, *, least: int = 0, remedy: str) -> int:
         advice = f"Round it up: {{steps={up}}}. Records, batch and epochs can be stated instead."
         raise InvalidSetting("steps", steps, "be a whole number", advice)
     return check.whole(least=least, remedy=remedy, steps=steps)
+
+
+def check_schedule(schedule: object) -> str | None:
+    """How steps came to be chosen, as it is stated; None where it is not.
+
+    >>> check_schedule("fixed in advance")
+    'fixed in advance'
+    """
+    if schedule is None or schedule in (FIXED_IN_ADVANCE, CHOSEN_ON_THE_WAY):
+        return schedule
+    must = f"be {FIXED_IN_ADVANCE!r} or {CHOSEN_ON_THE_WAY!r}, or left out"
+    remedy = "Say whether steps were chosen before any output was seen, or after looking at some."
+    raise InvalidSetting("schedule", schedule, must, remedy)
 
 
 def as_run(run: Run | Step) -> Run:

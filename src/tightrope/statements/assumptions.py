@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tightrope.audit.finding import How, Scheme
-from tightrope.setting.run import PLANNED, UNBROKEN, may_hide_broken_passes
+from tightrope.setting.run import FIXED_IN_ADVANCE, PLANNED, UNBROKEN, may_hide_broken_passes
 from tightrope.statements.model import Assumption, Holds, Statement
 
 BATCHES: dict[How, Holds] = {How.DECLARED: "not checked", How.INSPECTED: "yes", How.WATCHED: "tested"}
@@ -21,7 +21,9 @@ def list_assumptions(stated: Statement, *, provided: str) -> Iterator[Assumption
     says = f"Batches are drawn as stated: {finding.scheme.value}."
     yield Assumption(says=says, holds=known, because=finding.sentence)
     unchecked = dict(NOBODY_CHECKS)
-    if len(stated.accounted.parts) > 1:
+    if stated.schedule == FIXED_IN_ADVANCE:
+        unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "It is stated."
+    elif len(stated.accounted.parts) > 1:
         unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "A run does not say when its steps were chosen."
     if may_hide_broken_passes(stated.accounted):
         unchecked[f"{UNBROKEN[0].upper()}{UNBROKEN[1:]}."] = "A run counts steps, and not passes."

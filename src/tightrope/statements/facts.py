@@ -14,6 +14,8 @@ class Facts:
 
     `tuning` says in words how hyper-parameters were chosen. Where the best of several runs was published, as
     in `tuned`, `trials` is the law of their number, and the claim covers all.
+    `schedule` says whether steps were "fixed in advance" or "chosen on the way"; a ledger that says it itself
+    decides.
     """
 
     name: str
@@ -30,3 +32,4 @@ class Facts:
     batch: float | None = None
     epochs: float | None = None
     trials: TrialLaw | str | int | None = None
+    schedule: str = "not stated"

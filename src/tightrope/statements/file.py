@@ -19,12 +19,13 @@ from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table, place_refusals
 from tightrope.setting.validate import ClosedTable, explain, must, validate
 from tightrope.statements.checks import SEE_DOCS, find_contradictions
-from tightrope.statements.make import Facts, declare, declare_as_accounted, state_run
+from tightrope.statements.make import Facts, adopt_schedule, declare, declare_as_accounted, state_run
 from tightrope.statements.model import (
     Dataset,
     FailureProbability,
     Loss,
     RegistryFacts,
+    Schedule,
     Setting,
     SomeWords,
     SpelledRelation,
@@ -130,6 +131,10 @@ class StatementFile(ClosedTable):
         description='It is the law of the number of runs, for example "geometric:20"; see docs/tuning.md.',
     )
     outputs: SomeWords = Field(description="Say what is released: the final model, all checkpoints, a table.")
+    schedule: Schedule = Field(
+        "not stated",
+        description="Say whether steps were fixed in advance, or chosen on the way after looking at outputs.",
+    )
     description: str = Field("", description=LEAVE_OUT)
     unit_details: str = Field("", description=LEAVE_OUT)
     records_per_unit: Count | None = Field(
@@ -195,11 +200,12 @@ def read_statement(path: Path) -> Statement:
         raise problems[0] if len(problems) == 1 else SeveralProblems(path, problems)
     run, relation = read.asked
     with place_refusals(f"{path}: "):
+        facts = adopt_schedule(read.facts, read.ledger) if isinstance(read, LedgerFile) else read.facts
         return state_run(
             run,
             relation=relation,
             delta=read.delta,
-            facts=read.facts,
+            facts=facts,
             implemented=read.implemented.finding(run),
             epsilon=read.epsilon,
         )

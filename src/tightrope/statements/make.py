@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from tightrope.statements.model import (
     list_steps,
 )
 from tightrope.statements.searched import search_runs
-from tightrope.statements.words import find_unit_gap, judge_anew
+from tightrope.statements.words import find_schedule_gap, find_unit_gap, judge_anew
 
 DECIMALS = 4  # a claim that is not given is the proved epsilon, rounded up to so many
 VERIFY = "tightrope verify statement.json"
@@ -90,8 +91,23 @@ def state_ledger(
     kept = ledger if isinstance(ledger, Ledger) else Ledger.load(ledger)
     found = declare_as_accounted(kept.run) if implemented is None else implemented
     return state_run(
-        kept.run, relation=kept.relation, delta=delta, facts=facts, implemented=found, epsilon=epsilon
+        kept.run,
+        relation=kept.relation,
+        delta=delta,
+        facts=adopt_schedule(facts, kept),
+        implemented=found,
+        epsilon=epsilon,
     )
+
+
+def adopt_schedule(facts: Facts, kept: Ledger) -> Facts:
+    """The facts with the schedule that a ledger states; what contradicts it is refused."""
+    if kept.schedule is None or facts.schedule == kept.schedule:
+        return facts
+    if facts.schedule != "not stated":
+        remedy = f"The ledger says {kept.schedule!r}: leave out what the facts say."
+        raise InvalidSetting("schedule", facts.schedule, "be that of the ledger", remedy)
+    return replace(facts, schedule=kept.schedule)
 
 
 def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
@@ -120,6 +136,7 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
         "tuning": facts.tuning,
         "trials": None if trials is None else str(trials),
         "outputs": facts.outputs,
+        "schedule": facts.schedule,
         "noise_convention": CONVENTION,
         "run": list_steps(found.run),
         "dataset": {"records": facts.records, "batch": facts.batch, "epochs": facts.epochs},
@@ -132,6 +149,8 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
         "tightrope": __version__,
     }
     made = judge_anew(check_statement(entries))
+    if epsilon is None and (gap := find_schedule_gap(made)):
+        raise _ask_for_claim(f"nothing is proved ({gap})")
     if epsilon is None and (gap := find_unit_gap(made)):
         advice = (
             f"Pass records_per_unit=1 if each {facts.unit} has one record, or account for groups of so many: "

@@ -44,6 +44,7 @@ FailureProbability = Annotated[float, Field(gt=0, lt=1)]
 Setting = Literal["central", "local", "federated", "shuffle"]
 Holds = Literal["yes", "tested", "not checked"]
 ClaimStanding = Literal["refuted", "not proved", "conjectured", "proved"]
+Schedule = Literal["not stated", "fixed in advance", "chosen on the way"]
 NAMES_OF_A_RECORD = ("record", "example", "row", "sample", "data point")
 
 
@@ -185,6 +186,7 @@ class Statement(ClosedTable):
     tuning: Words
     trials: Annotated[str, AfterValidator(_check_trials)] | None = None
     outputs: Words
+    schedule: Schedule = "not stated"
     noise_convention: Literal["noise scale / C, where C bounds the norm of one record, under every relation"]
     run: Annotated[tuple[Steps, ...], Field(min_length=1, max_length=PEOPLE_SEND.tables)]
     dataset: Dataset = Dataset()

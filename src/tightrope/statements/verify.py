@@ -25,6 +25,7 @@ from tightrope.statements.searched import search_runs
 from tightrope.statements.words import (
     RESTS_ON,
     describe_unit_and_relation,
+    find_schedule_gap,
     find_unit_gap,
     judge_claim,
     quote,
@@ -180,6 +181,8 @@ def _find_unknown(stated: Statement, found: Audit) -> Iterator[str]:
     """What the statement would have to tell for its claim to hold."""
     if found.finding.scheme is Scheme.UNKNOWN:
         yield "Nothing is known of how batches are drawn."
+    if gap := find_schedule_gap(stated):
+        yield f"Nothing is proved: {gap}."
     if gap := find_unit_gap(stated):
         yield f"Nothing is proved for one {quote(stated.unit.protects)}: {gap}."
 

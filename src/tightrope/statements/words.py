@@ -17,7 +17,7 @@ from tightrope.report.words import (
 )
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Mechanism
-from tightrope.setting.run import Step
+from tightrope.setting.run import CHOSEN_ON_THE_WAY, Step
 from tightrope.statements.assumptions import list_assumptions
 from tightrope.statements.model import CertifiedEnds, ClaimStanding, Statement
 
@@ -72,6 +72,7 @@ def list_entries(statement: Statement) -> list[Entry]:
         ("data accesses covered", statement.data_accesses),
         ("tuning", *describe_tuning(statement)),
         ("outputs covered", statement.outputs),
+        ("schedule", "" if statement.schedule == "not stated" else statement.schedule),
         ("unit", _describe_unit(statement)),
         ("neighbours", relation_in_words(statement.neighbours)),
         ("mechanism", *describe_mechanisms(statement)),
@@ -114,7 +115,7 @@ def judge_claim(statement: Statement) -> ClaimStanding:
     standings = {theorem.standing for theorem in statement.theorems}
     if runs.upper is None or claimed < runs.upper or not standings or "refuted" in standings:
         return "not proved"
-    if find_unit_gap(statement):
+    if find_schedule_gap(statement) or find_unit_gap(statement):
         return "not proved"
     return "conjectured" if "conjectured" in standings else "proved"
 
@@ -133,7 +134,14 @@ def explain_claim(statement: Statement) -> str:
         )
     if statement.claim.epsilon < runs.upper:
         return f"for what runs, epsilon is known to be at most {upper}"
-    return find_unit_gap(statement) or "no proved theorem is named"
+    return find_schedule_gap(statement) or find_unit_gap(statement) or "no proved theorem is named"
+
+
+def find_schedule_gap(statement: Statement) -> str:
+    """Why composing the run bounds nothing; empty where it does, or where nobody said how it was chosen."""
+    if statement.schedule != CHOSEN_ON_THE_WAY:
+        return ""
+    return "steps were chosen on the way, and composing what was recorded does not bound that"
 
 
 def find_unit_gap(statement: Statement) -> str:

@@ -35,6 +35,7 @@ from tightrope.theorems import (
     without_replacement,
 )
 from tightrope.theorems.allocation import STARTED_PASS, Steps, bound_passes, check_passes, why_told
+from tightrope.theorems.chosen_steps import CHOSEN_STEP_THEOREMS
 from tightrope.theorems.composition import (
     BIASED_DOWN,
     CENTRAL_LIMIT,
@@ -304,6 +305,7 @@ def list_theorems() -> tuple[Evidence, ...]:
         BIASED_DOWN,
         *BATCHING_THEOREMS,
         STARTED_PASS,
+        *CHOSEN_STEP_THEOREMS,
         *REPEATED_RECORD_THEOREMS,
         *TUNING_THEOREMS,
         *REFUTED_BELIEFS,

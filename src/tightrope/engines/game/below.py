@@ -210,12 +210,12 @@ class GameBelow:
 
         `choices` receives which law is played at each r, the last step's first.
         """
-        values = self._accusations()
+        values = self.accusations()
         # their exponents x <= 0 are off by 4 u |x|, and |x| e^x is below 1
         errors, doublings = [A_FEW, A_FEW], 0
         for j in range(1, steps + 1):
             errors = [
-                self._next_error(which, error, side)
+                self.next_error(which, error, side)
                 for which, (error, side) in enumerate(zip(errors, values, strict=True))
             ]
             values, chosen = self._best(values)
@@ -230,16 +230,16 @@ class GameBelow:
                 errors = [math.ldexp(error, -power) + UNDERFLOW_ABS_ERROR for error in errors]
                 doublings += power
             progress(j, steps)
-        return self._value(values, errors, doublings * math.log(2))
+        return self.read(values, errors, doublings * math.log(2))
 
-    def _next_error(self, which: int, error: float, values: Floats) -> float:
+    def next_error(self, which: int, error: float, values: Floats) -> float:
         """How far off A or B is after one more step."""
         norm, kernel_abs_error = self.norms[which], self.kernel_abs_errors[which]
         convolved = self.step_rel_error * norm * two_norm(values)
         kernel = kernel_abs_error * float(values.max())
         return (norm * error + kernel + convolved + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
 
-    def _value(self, values: Floats, errors: list[float], log_scale: float) -> PolicyValue:
+    def read(self, values: Floats, errors: list[float], log_scale: float) -> PolicyValue:
         """The bounds on A and B without their tilts."""
         c, r = self.window.tilt, self.window.remaining
         with np.errstate(divide="ignore"):  # where nothing is left of A, it is bounded by 0
@@ -252,7 +252,7 @@ class GameBelow:
         log_b = log_b + log_scale - (c + 1) * r + A_FEW * (1 + np.abs(log_b) + log_scale + drift)
         return PolicyValue(r, log_a, log_b)
 
-    def _accusations(self) -> Floats:
+    def accusations(self) -> Floats:
         """A and B, tilted, when no step is left: accuse where nothing of epsilon remains."""
         w = self.window
         spent = np.minimum(w.remaining, 0.0)  # elsewhere e^r may be no float

@@ -181,7 +181,7 @@ class LedgerAccountant(IAccountant):
         if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
             remedy = "Make the engine with the relation of the run to go on with."
             raise ours.refusal("relation", relation.name, remedy)
-        ledger = Ledger(relation=relation, by=self.ledger.by)
+        ledger = Ledger(relation=relation, by=self.ledger.by, schedule=self.ledger.schedule)
         ledger.record(run_of(ours, "parts"))
         steps = read_steps(ours.entries.get("steps"), ledger.steps)
         if self._passes is not None:
