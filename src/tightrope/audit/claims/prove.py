@@ -237,7 +237,7 @@ def _bound_copies(claim: DrawnClaim) -> ProvedBound:
     with suppress(NoTheorem):  # without a theorem about them together, one by one
         curve = claim.by.curve(resample(claim.run, sampling), claim.relation.of(claim.copies))
         because = tuple(one for one in curve.because if isinstance(one, Evidence))
-        return ProvedBound(epsilon=curve.epsilon(claim.delta), because=(COPIES_TOGETHER, *because))
+        return ProvedBound(epsilon=curve.epsilon(claim.delta), because=because)
     if not isinstance(sampling, Poisson | WithoutReplacement):
         return _give_up("no theorem is about copies of a record under this sampling")
     reached = _reach_copies(claim, sampling)
