@@ -150,7 +150,7 @@ def test_two_steps_hold_the_value_of_a_quadrature(group: int, relation: tr.Relat
             density = sum(w * mpmath.npdf(x, c) for c, w in laws[0])
             return density * left(mpmath.mpf(1) - loss(laws, x))
 
-        nodes, weights = np.polynomial.legendre.leggauss(16)
+        nodes, weights = np.polynomial.legendre.leggauss(24)
         truth = mpmath.mpf(0)
         for start in range(-9, 15, 3):
             for node, weight in zip(nodes, weights, strict=True):

@@ -211,6 +211,7 @@ def test_a_statement_of_shuffled_epochs_is_made_and_verified_from_the_shell(
     code, out, _ = shell(f"verify {file}")
     assert code == 0
     assert "No pass was broken off before another began, or changed its noise." in out
+    assert "  No sum is divided by the size of a last batch that a record fewer makes smaller." in out
     made["claim"]["epsilon"] /= 2
     file.write_text(json.dumps(made))
     assert shell(f"verify {file}")[0] == 3

@@ -20,7 +20,8 @@ def banded_run(
     population of a truncated one is the size of the largest group. The noise is correlated by a lower
     triangular strategy matrix of that many bands; `noise_multiplier` is its standard deviation per clipping
     norm and per largest column norm. A record takes part in every `bands`-th step, and different ones of
-    these share no noise: proofs/banded_cyclic.md.
+    these share no noise: proofs/banded_cyclic.md. That is about one record: those of one user in different
+    groups share noise, so the run says nothing under relations of several records.
 
     >>> banded_run(noise_multiplier=1.5, sampling=Poisson(rate=0.02), bands=16, steps=2000)
     Step(Gaussian(noise_multiplier=1.5), Poisson(rate=0.02)) * 125

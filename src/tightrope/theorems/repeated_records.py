@@ -15,6 +15,7 @@ from tightrope.theorems.evidence import PROVED, Evidence
 MOST_COPIES = 64  # looked at from below: with more copies a lower end stays true
 SMALLEST_DELTA = 1e-290  # asked of a curve
 HALVINGS = 24  # of an interval of logarithms of delta
+FIRST_STEP = 0.5  # down from the delta that is asked for, where such an interval is looked for
 LOG_ABS_ERROR = 1e-9  # far above what sums of a few logarithms below 1e3 round by, about 1e-12
 
 _PROOF = "proofs/repeated_records.md"
@@ -50,8 +51,13 @@ def bound_one_by_one(epsilon_above: Callable[[float], float], *, copies: int, de
         each = epsilon_above(math.exp(log_delta))
         return each if log_delta + _log_powers(each, copies) * (1 + LOG_ABS_ERROR) <= target else None
 
-    low, high = math.log(SMALLEST_DELTA), target
-    best = fits(low) if low < high else None
+    # from the largest d down: smaller ones cost more epsilon, and where that grows fast none of them fits
+    least, high, step = math.log(SMALLEST_DELTA), target, FIRST_STEP
+    low, best = high, None
+    while best is None and high > least:
+        low, step = max(high - step, least), 1.5 * step
+        best = fits(low)
+        high = low if best is None else high
     if best is None:
         raise NoTheorem(f"no bound for a group of {copies:,} copies is known that a float can hold")
     for _ in range(HALVINGS):

@@ -24,7 +24,7 @@ from tightrope.numerics import check
 from tightrope.numerics.floats import ceil_fraction, floor_fraction
 from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_relation, need_one_record
 from tightrope.setting.run import Run, Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, WithoutReplacement
+from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, Shuffled, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.other_batchings import (
     REVEALED_BATCHES,
@@ -119,7 +119,9 @@ def resample(run: Run, sampling: Sampling) -> Run:
 
 
 def _bound_sampling(claim: DrawnClaim, sampling: Sampling) -> ProvedBound:
-    watched = claim.finding.how is How.WATCHED
+    provided = LIKE_WATCHED if claim.finding.how is How.WATCHED else ""
+    if isinstance(sampling, Shuffled) and claim.relation is not SUBSTITUTE and not sampling.left_over:
+        provided = NOT_ITS_OWN_SIZE
     ends = tuple(Poisson(rate=rate) for rate in claim.finding.rate_range or ()) or (sampling,)
     runs = [resample(claim.run, end) for end in ends]
     curves = [claim.by.curve(run, claim.relation) for run in runs]
@@ -127,7 +129,7 @@ def _bound_sampling(claim: DrawnClaim, sampling: Sampling) -> ProvedBound:
     return ProvedBound(
         epsilon=Bracket(low, high),
         because=tuple(one for one in curves[-1].because if isinstance(one, Evidence)),
-        provided=LIKE_WATCHED if watched else "",
+        provided=provided,
     )
 
 
@@ -237,7 +239,7 @@ def _bound_copies(claim: DrawnClaim) -> ProvedBound:
     with suppress(NoTheorem):  # without a theorem about them together, one by one
         curve = claim.by.curve(resample(claim.run, sampling), claim.relation.of(claim.copies))
         because = tuple(one for one in curve.because if isinstance(one, Evidence))
-        return ProvedBound(epsilon=curve.epsilon(claim.delta), because=(COPIES_TOGETHER, *because))
+        return ProvedBound(epsilon=curve.epsilon(claim.delta), because=because)
     if not isinstance(sampling, Poisson | WithoutReplacement):
         return _give_up("no theorem is about copies of a record under this sampling")
     reached = _reach_copies(claim, sampling)
