@@ -68,18 +68,15 @@ def main() -> None:
     print("\n".join(map(write_row, LAWS)))
     one = tr.epsilon(RUN, delta=DELTA, relation=RELATION).upper
     all_runs = tr.epsilon(RUN * 20, delta=DELTA, relation=RELATION).upper
-    print(
-        f"\nOne run: {round_outwards(one, 4, up=True)}. 20 runs composed: {round_outwards(all_runs, 4, up=True)}."
-    )
+    one_run, composed_runs = (round_outwards(end, 4, up=True) for end in (one, all_runs))
+    print(f"\nOne run: {one_run}. 20 runs composed: {composed_runs}.")
     target = {"steps": 10_000, "epsilon": 1.0, "delta": DELTA, "relation": RELATION}
     noises = [
         tr.smallest_noise(tr.Poisson(rate=1e-3), trials=law, **target) for law in (None, "geometric:20")
     ]
     composed = tr.smallest_noise(tr.Poisson(rate=1e-3), **{**target, "steps": 200_000})
-    alone, searched, published = (round_outwards(n.value, 4, up=True) for n in (*noises, composed))
-    print(
-        f"Noise for epsilon 1: {alone} for one run, {searched} for a search of geometric:20, {published} for 20 runs."
-    )
+    alone, searched, together = (round_outwards(n.value, 4, up=True) for n in (*noises, composed))
+    print(f"Noise for epsilon 1: {alone} for one run, {searched} for geometric:20, {together} for 20 runs.")
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ def test_json_has_the_law_and_both_brackets(shell: Shell) -> None:
 
 
 def test_delta_and_curve_know_a_search(shell: Shell) -> None:
-    _, out, _ = shell(f"delta {ANCHOR} --epsilon 1 --tuning logarithmic:5 --why")
+    remove = ANCHOR.replace("add-or-remove", "remove")
+    _, out, _ = shell(f"delta {remove} --epsilon 1 --tuning logarithmic:5 --why")
     assert "tuning     logarithmic:5: the best of a logarithmic number of runs, 5 on average" in out
-    code, out, _ = shell(f"curve {ANCHOR} --epsilons 0.5 1 --tuning fixed:3")
+    code, out, _ = shell(f"curve {remove} --epsilons 0.5 1 --tuning fixed:3")
     assert code == 0
     assert "the best of 3 runs, all of which count" in out
 

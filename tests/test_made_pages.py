@@ -182,3 +182,9 @@ def test_the_paper_page_counts_its_own_verdicts() -> None:
         counts = ", ".join(f"{found.count(v.value)} {v.value}" for v in PaperVerdict if v.value in found)
         row = rf"^\| \[{re.escape(title)}\]\(#[^)]*\) \| {counts} \|$"
         assert re.search(row, summary, re.MULTILINE), title
+
+
+def test_the_page_about_tuning_has_the_rows_that_its_example_prints() -> None:
+    page, made = (DOCS / "tuning.md").read_text(), example("tuning")
+    for law in ("geometric:20", "poisson:20"):
+        assert made["write_row"](law) in page, "run: python examples/tuning.py"
