@@ -19,7 +19,7 @@ from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import BallsInBins, InPasses, RandomAllocation
 from tightrope.theorems.evidence import PROVED, Evidence
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
-from tightrope.theorems.table import theorem
+from tightrope.theorems.table import StepBounds, Steps, theorem
 from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 
 ANY_NOISE = (Gaussian, Laplace, RandomizedResponse, Finite)
@@ -118,30 +118,26 @@ STARTED_PASS = Evidence(
     "proof note",
     PARTICIPATION,
 )
-Steps = tuple[tuple[Pair, int], ...]
 
 
-def bound_passes(dominating: Pair, reached: Pair, times: int) -> tuple[Steps, Steps, Steps]:
-    """So many steps of a pair: what bounds them, what does if batches are told, and what they reach.
-
-    Of an allocation they are whole passes, and the first batches of one more.
-    """
+def bound_passes(dominating: Pair, reached: Pair, times: int) -> StepBounds:
+    """So many steps of a pair; of an allocation they are whole passes, and the first batches of one more."""
     if not isinstance(dominating, Allocation):
         above = ((dominating, times),)
-        return above, above, ((reached, times),)
+        return StepBounds(above, above, ((reached, times),))
     whole, rest = divmod(times, dominating.batches)
     started, chosen = whole + bool(rest), dominating.chosen
     below: Steps = ((dominating, whole), (dominating.release(rest), 1))
-    told: Steps = ((_tell(dominating), whole), (_tell_part(dominating, rest), 1))
+    revealed: Steps = ((_reveal(dominating), whole), (_reveal_part(dominating, rest), 1))
     if chosen > 1:
-        told = ((_tell(dominating), whole * chosen + min(rest, chosen)),)
+        revealed = ((_reveal(dominating), whole * chosen + min(rest, chosen)),)
     if is_out_of_reach(dominating):
-        return told, told, tuple((_soften(pair), n) for pair, n in below)
-    return (below if chosen == 1 else tuple(_split(dominating, started))), told, below
+        return StepBounds(revealed, revealed, tuple((_soften(pair), n) for pair, n in below))
+    return StepBounds(below if chosen == 1 else tuple(_split(dominating, started)), revealed, below)
 
 
-def why_told(dominating: Pair, times: int) -> tuple[Evidence, ...]:
-    """On what the bound of so many steps rests if batches are told; nothing unless they are passes."""
+def why_revealed(dominating: Pair, times: int) -> tuple[Evidence, ...]:
+    """On what the bound of so many steps rests if batches are revealed; nothing unless they are passes."""
     if isinstance(dominating, ShuffledEpoch):
         return (REVEALED_BATCHES,)
     if not isinstance(dominating, Allocation):
@@ -167,7 +163,7 @@ def _most_separation(dominating: Allocation) -> Fraction:
     return MOST_EXCHANGED if dominating.is_exchanged else MOST_SEPARATION
 
 
-def _tell(dominating: Allocation) -> Pair:
+def _reveal(dominating: Allocation) -> Pair:
     """One visit as a full batch; an exchanged record moves it twice as far."""
     step = dominating.step
     if dominating.is_exchanged:
@@ -176,7 +172,7 @@ def _tell(dominating: Allocation) -> Pair:
     return step.reverse if dominating.is_reversed else step
 
 
-def _tell_part(dominating: Allocation, released: int) -> Pair:
+def _reveal_part(dominating: Allocation, released: int) -> Pair:
     """The first batches of a pass as one batch that the record joins as often as it is in one of them."""
     rate = Fraction(released, dominating.batches)
     if dominating.is_exchanged:
@@ -201,7 +197,7 @@ def _split(dominating: Allocation, passes: int) -> Iterator[tuple[Pair, int]]:
     for batches, blocks in ((short, dominating.chosen - longer), (short + 1, longer)):
         one = replace(dominating, batches=batches, released=batches, chosen=1)
         # of one batch nothing is hidden
-        yield (one if batches > 1 else _tell(one)), blocks * passes
+        yield (one if batches > 1 else _reveal(one)), blocks * passes
 
 
 def _soften(dominating: Pair) -> Pair:

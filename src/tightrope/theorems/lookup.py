@@ -1,6 +1,7 @@
 """From a run and a relation to covers and witnesses, or a refusal that says what is known."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import get_args
 
 from tightrope.errors import NoTheorem
@@ -34,7 +35,7 @@ from tightrope.theorems import (
     truncated_poisson,
     without_replacement,
 )
-from tightrope.theorems.allocation import STARTED_PASS, Steps, bound_passes, check_passes, why_told
+from tightrope.theorems.allocation import STARTED_PASS, bound_passes, check_passes, why_revealed
 from tightrope.theorems.chosen_steps import CHOSEN_STEP_THEOREMS
 from tightrope.theorems.composition import (
     BIASED_DOWN,
@@ -58,7 +59,7 @@ from tightrope.theorems.substitution import (
     analyse_exchange,
     is_exchange,
 )
-from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Witness
+from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, StepBounds, Witness
 from tightrope.theorems.tuning import TUNING_THEOREMS
 
 ANY_NEIGHBOURS = "any neighbours"
@@ -85,15 +86,17 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
     bounds = [_bound_steps(part, effort) for part in parts]
-    above, told, below = (Schedule(step for bound in bounds for step in bound[side]) for side in range(3))
-    covers = [Cover((above,), (*because, *_why_told(parts, bounds), *why))]
-    if told != above:  # looser, and certain at any delta
-        covers.append(Cover((told,), (*because, *_why_told(parts), *why)))
-    return Analysis(branch, tuple(covers), (Witness(below, "; ".join(datasets)),))
+    above = Schedule(chain.from_iterable(bound.above for bound in bounds))
+    revealed = Schedule(chain.from_iterable(bound.revealed for bound in bounds))
+    reached = Schedule(chain.from_iterable(bound.reached for bound in bounds))
+    covers = [Cover((above,), (*because, *_why_revealed(parts, bounds), *why))]
+    if revealed != above:  # looser, and certain at any delta
+        covers.append(Cover((revealed,), (*because, *_why_revealed(parts), *why)))
+    return Analysis(branch, tuple(covers), (Witness(reached, "; ".join(datasets)),))
 
 
-def _bound_steps(part: DominatedStep, effort: Effort) -> tuple[Steps, Steps, Steps]:
-    """What bounds a kind of step, what does if batches are told, and what they reach."""
+def _bound_steps(part: DominatedStep, effort: Effort) -> StepBounds:
+    """What bounds a kind of step, and what is reached."""
     if isinstance(part.dominating, ShuffledEpoch):
         return bound_epochs(part.dominating, part.times, is_thorough=effort is TIGHT)
     return bound_passes(part.dominating, part.reached, part.times)
@@ -103,16 +106,19 @@ def _split_passes(part: DominatedStep, effort: Effort) -> list[DominatedStep]:
     """The kind of step as passes, if it is one of them: each with what dominates it and what it reaches."""
     if not isinstance(part.dominating, Allocation | ShuffledEpoch):
         return [part]
-    above, told, below = _bound_steps(part, effort)
+    bounds = _bound_steps(part, effort)
+    only_revealed = bounds.above == bounds.revealed
     return [
         replace(
             part,
             times=times,
             dominating=over,
             below=under,
-            also=why_told(part.dominating, covered) if above == told else (),
+            also=why_revealed(part.dominating, covered) if only_revealed else (),
         )
-        for (over, times), (under, _), covered in zip(above, below, _lengths(part), strict=True)
+        for (over, times), (under, _), covered in zip(
+            bounds.above, bounds.reached, _lengths(part), strict=True
+        )
         if times and covered
     ]
 
@@ -124,13 +130,11 @@ def _lengths(part: DominatedStep) -> tuple[int, int]:
     return part.times - rest, rest
 
 
-def _why_told(
-    parts: list[DominatedStep], bounds: list[tuple[Steps, Steps, Steps]] | None = None
-) -> dict[Evidence, None]:
-    """On what parts rest if their batches are told; given bounds, only those that have no better one."""
+def _why_revealed(parts: list[DominatedStep], bounds: list[StepBounds] | None = None) -> dict[Evidence, None]:
+    """On what parts rest if their batches are revealed; given bounds, only those that have no better one."""
     if bounds is not None:
-        parts = [part for part, (above, told, _) in zip(parts, bounds, strict=True) if above == told]
-    return dict.fromkeys(why for part in parts for why in why_told(part.dominating, part.times))
+        parts = [part for part, b in zip(parts, bounds, strict=True) if b.above == b.revealed]
+    return dict.fromkeys(why for part in parts for why in why_revealed(part.dominating, part.times))
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:

@@ -11,11 +11,10 @@ from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Step
 from tightrope.setting.sampling import Shuffled
-from tightrope.theorems.table import theorem
+from tightrope.theorems.table import StepBounds, Steps, theorem
 from tightrope.theorems.worst_pairs import sum_moves_by
 
 SHUFFLES = "proofs/shuffles.md"
-Steps = tuple[tuple[Pair, int], ...]
 
 
 def _epoch(step: Step, relation: Relation) -> ShuffledEpoch:
@@ -93,34 +92,33 @@ def shuffled_add(step: Step) -> Pair:
     return _epoch(step, ADD).reverse
 
 
-def bound_epochs(epoch: ShuffledEpoch, times: int, *, is_thorough: bool) -> tuple[Steps, Steps, Steps]:
-    """So many steps of shuffled batches: what bounds them, what does if batches are told, what they reach."""
+def bound_epochs(epoch: ShuffledEpoch, times: int, *, is_thorough: bool) -> StepBounds:
+    """So many steps of shuffled batches: whole epochs, and the first batches of one more."""
     whole, rest = divmod(times, epoch.batches)
     started = epoch.release(rest)
     if epoch.is_exchanged:
-        thorough = replace(epoch, is_thorough=is_thorough)
-        above: Steps = ((thorough, whole), (thorough.release(rest), 1))
-        visit = ShiftPair.of_normals(epoch.separation)
-        told: Steps = ((visit, whole), (visit, int(rest > 0)))
-        below: Steps = (
-            (_allocate(epoch, from_above=False), whole),
-            (_allocate(started, from_above=False), 1),
-        )
-        return told if epoch.separation > MOST_SHUFFLED else above, told, below
-    above, told, below = (
-        tuple((pair, times) for one, times in ((epoch, whole), (started, 1)) for pair in found(one))
-        for found in (_split_above, _tell, _split_below)
+        return _bound_exchanged(epoch, whole, started, is_thorough=is_thorough)
+    epochs = ((epoch, whole), (started, 1))
+    above, reached = (
+        tuple((pair, n) for one, n in epochs for pair in _split(one, from_above=from_above))
+        for from_above in (True, False)
     )
-    is_out_of_reach = epoch.separation > MOST_SEPARATION
-    return told if is_out_of_reach else above, told, below
+    revealed = tuple((pair, n) for one, n in epochs for pair in _reveal(one))
+    return StepBounds(revealed if epoch.separation > MOST_SEPARATION else above, revealed, reached)
 
 
-def _split_above(epoch: ShuffledEpoch) -> list[Pair]:
-    return _split(epoch, from_above=True)
-
-
-def _split_below(epoch: ShuffledEpoch) -> list[Pair]:
-    return _split(epoch, from_above=False)
+def _bound_exchanged(
+    epoch: ShuffledEpoch, whole: int, started: ShuffledEpoch, *, is_thorough: bool
+) -> StepBounds:
+    thorough = replace(epoch, is_thorough=is_thorough)
+    above: Steps = ((thorough, whole), (thorough.release(started.released), 1))
+    visit = ShiftPair.of_normals(epoch.separation)
+    revealed: Steps = ((visit, whole), (visit, int(started.released > 0)))
+    reached: Steps = (
+        (_allocate(epoch, from_above=False), whole),
+        (_allocate(started, from_above=False), 1),
+    )
+    return StepBounds(revealed if epoch.separation > MOST_SHUFFLED else above, revealed, reached)
 
 
 def _split(epoch: ShuffledEpoch, *, from_above: bool) -> list[Pair]:
@@ -130,7 +128,7 @@ def _split(epoch: ShuffledEpoch, *, from_above: bool) -> list[Pair]:
     return [_allocate(epoch.release(epoch.batches - 1), from_above=from_above), _last_batch(epoch)]
 
 
-def _tell(epoch: ShuffledEpoch) -> list[Pair]:
+def _reveal(epoch: ShuffledEpoch) -> list[Pair]:
     visit = ShiftPair.of_normals(epoch.separation)
     visit = visit.reverse if epoch.is_reversed else visit
     if epoch.has_spare_place:

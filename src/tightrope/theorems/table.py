@@ -17,6 +17,8 @@ from tightrope.setting.run import Step
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.evidence import PROVED, REFUTED, Evidence, Standing
 
+Steps = tuple[tuple[Pair, int], ...]  # pairs, and how often each is played
+
 ROWS: "list[TheoremRow]" = []
 REFUTED_BELIEFS: list[Evidence] = []
 
@@ -37,6 +39,15 @@ class TheoremRow:
     def matches(self, mechanism: type[Mechanism], sampling: type[Sampling], relation: Relation) -> bool:
         """Whether the row is about these kinds of mechanism, sampling and relation."""
         return mechanism in self.mechanisms and sampling is self.sampling and relation is self.relation
+
+
+@dataclass(frozen=True)
+class StepBounds:
+    """Of so many steps of one kind: what bounds them, what does if batches are revealed, what is reached."""
+
+    above: Steps
+    revealed: Steps
+    reached: Steps
 
 
 @dataclass(frozen=True)
