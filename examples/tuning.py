@@ -6,6 +6,7 @@ ends are rounded up, lower ends down.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def main() -> None:
     all_runs = tr.epsilon(RUN * 20, delta=DELTA, relation=RELATION).upper
     one_run, composed_runs = (round_outwards(end, 4, up=True) for end in (one, all_runs))
     print(f"\nOne run: {one_run}. 20 runs composed: {composed_runs}.")
-    target = {"steps": 10_000, "epsilon": 1.0, "delta": DELTA, "relation": RELATION}
+    target: Any = {"steps": 10_000, "epsilon": 1.0, "delta": DELTA, "relation": RELATION}
     noises = [
         tr.smallest_noise(tr.Poisson(rate=1e-3), trials=law, **target) for law in (None, "geometric:20")
     ]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,7 +282,7 @@ def test_a_law_is_what_its_spelling_says(law: str) -> None:
 
 
 def test_the_noise_of_one_run_is_enough_for_the_whole_search() -> None:
-    target = {"epsilon": 1.0, "delta": 1e-6, "relation": tr.REMOVE}
+    target: Any = {"epsilon": 1.0, "delta": 1e-6, "relation": tr.REMOVE}
     found = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=1_000, trials="geometric:20", **target)
     alone = tr.smallest_noise(tr.Poisson(rate=1e-3), steps=1_000, **target)
     assert found.value > alone.value

@@ -4,7 +4,6 @@ from typing import Any, TypeVar, overload
 
 from tightrope.accountants.accountant import Accountant
 from tightrope.accountants.certified import BY_DEFAULT, check_certified
-from tightrope.answers.tuning import tuned_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
@@ -53,6 +52,8 @@ def privacy_curve(
         must = "be an accountant: {Certified}, {Exact}, {Renyi}, {GaussianLimit} or {MonteCarlo}"
         raise InvalidSetting("by", by, must, "Pass for example {by=Certified()}.")
     if isinstance(run, Tuned):
+        from tightrope.answers.tuning import tuned_curve  # only where there is a search
+
         return tuned_curve(run, as_relation(relation), check_certified(by), progress)
     return by.curve(as_run(run), as_relation(relation), progress)
 

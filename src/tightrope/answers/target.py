@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from tightrope.accountants.certified import Certified, check_certified, leaves_a_gap
 from tightrope.answers.frontier import OutOfReach
-from tightrope.answers.tuning import tuned_curve
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.face import Progress
@@ -95,6 +94,8 @@ class Target:
         """The curve of `run` together with what is released besides, or of the best of several."""
         by = self.by if accuracy is None else replace(self.by, accuracy=accuracy)
         if self.trials is not None:
+            from tightrope.answers.tuning import tuned_curve  # only where there is a search
+
             return tuned_curve(Tuned(run=run, trials=self.trials), self.relation, by, self.progress)
         return by.curve(run + self.besides, self.relation, self.progress)
 

@@ -2,19 +2,22 @@
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tightrope.answers.spend import epsilon
-from tightrope.audit.claims.judge import Audit
 from tightrope.audit.claims.verdict import Verdict
 from tightrope.curve.bracket import Bracket
 from tightrope.setting.trials import TrialLaw
 from tightrope.setting.tuned import Tuned
 
+if TYPE_CHECKING:
+    from tightrope.audit.claims.judge import Audit
+
 AS_ACCOUNTED = (Verdict.MATCHES, Verdict.DECLARED)
 NOT_AS_ACCOUNTED = "a search is bounded for what was accounted, and batches are not drawn quite so"
 
 
-def search_runs(found: Audit, trials: TrialLaw | None) -> Audit:
+def search_runs(found: "Audit", trials: TrialLaw | None) -> "Audit":
     """The same audit with the epsilons of the best of several runs; unchanged where nothing was searched.
 
     What runs has a bound only if its batches are drawn as accounted.
@@ -33,7 +36,7 @@ def search_runs(found: Audit, trials: TrialLaw | None) -> Audit:
     return replace(found, claimed=best, proved=best, because=because, provided=provided)
 
 
-def _runs_as_accounted(found: Audit) -> bool:
+def _runs_as_accounted(found: "Audit") -> bool:
     """Whether every batch is drawn as accounted, to the last digit of its rate."""
     samplings = {step.sampling for step, _ in found.run}
     alike = (found.proved.lower, found.proved.upper) == (found.claimed.lower, found.claimed.upper)
