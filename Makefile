@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles statements training test fuzz wheel bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles adaptivity statements training test fuzz wheel bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -41,6 +41,9 @@ batching: $(VENV)/.installed-cli,plot ## set up, then write docs/findings/batchi
 
 shuffles: $(VENV)/.installed-cli,plot ## set up, then write docs/findings/shuffles.md: shuffled batches from both sides (rows that are known are kept)
 	@$(BIN)/python examples/shuffles.py --out docs/findings --figures docs/figures
+
+adaptivity: $(VENV)/.installed-cli ## set up, then write docs/findings/adaptivity.md: what it costs to choose steps on the way (some minutes)
+	@$(BIN)/python examples/adaptivity.py --out docs/findings
 
 statements: $(VENV)/.installed-cli,statement ## set up, then render the examples of docs/statements.md
 	@mkdir -p docs/statements
