@@ -272,13 +272,13 @@ by up to {added_most}:
 So neither of the two dominates the other. That balls in bins is never above Poisson sampling at the same
 rate is seen for epsilon under add-or-remove; it is not proved, and of one direction alone it is false.
 
-**A shuffle costs more than Poisson sampling, and how much more is open.** In all {count} settings the
-lower end, which real datasets reach, lies above the epsilon of Poisson sampling: it is at least
-{shuffle_most} times as large where the two are furthest apart, and {shuffle_least} larger where they are
-closest. Between its ends lies a factor of up to {shuffle_wide}. The upper end is that of batches that
-everybody can see, with nothing gained by the shuffle. An epsilon that was computed for Poisson sampling
-says nothing about a run that shuffled
-([other_batchings](../../src/tightrope/theorems/proofs/other_batchings.md)).
+**A shuffle costs more than Poisson sampling.** In all {count} settings the lower end, which real datasets
+reach, lies above the epsilon of Poisson sampling: it is at least {shuffle_least} times as large where the
+two are closest, and {shuffle_most} times where they are furthest apart. Between its ends lies a factor of
+at most {shuffle_wide}. Whichever record is removed, the last batch of every epoch holds one record fewer:
+that costs a full batch per epoch, unless an incomplete last batch is dropped and a record is left over
+(`--drop-last`, [shuffles](shuffles.md#add-or-remove-the-last-batch)). An epsilon that was computed for
+Poisson sampling says nothing about a run that shuffled.
 
 **Batches of a fixed size are the expensive ones.** Sampling without replacement costs {fixed_least} to
 {fixed_most} times what Poisson sampling does. Where a batch must be full, a record that is removed lets
@@ -340,7 +340,7 @@ def make_page(answers: Answers) -> str:
         added=added_table(answers),
         added_above=sum(certainly_above(bins, poisson) > 1 for bins, poisson in added),
         added_most=percent(max(certainly_above(*pair) for pair in added) - 1),
-        shuffle_least=percent(shuffled[0] - 1),
+        shuffle_least=factor(shuffled[0]),
         shuffle_most=factor(shuffled[1]),
         shuffle_wide=factor(max(open_gaps), up=True),
         fixed_least=factor(fixed[0]),
