@@ -371,7 +371,8 @@ SAMPLING = {
 }
 LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
-EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json", "--why", "--brief"}
+EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--tuning", "--accuracy", "--effort"}
+EVERY_TARGET |= {"--json", "--why", "--brief"}
 
 
 @pytest.mark.parametrize(
