@@ -371,7 +371,17 @@ SAMPLING = {
 }
 LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
-EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--accuracy", "--effort", "--json", "--why", "--brief"}
+EVERY_TARGET = {
+    "--relation",
+    "--group",
+    "--epsilon",
+    "--delta",
+    "--accuracy",
+    "--effort",
+    "--json",
+    "--why",
+    "--brief",
+}
 
 
 @pytest.mark.parametrize(

@@ -619,3 +619,21 @@ def test_an_audit_compares_groups_of_the_same_sampling() -> None:
     found = audit(sampler, run, delta=1e-6, relation=tr.ADD_OR_REMOVE.of(3))
     assert found.verdict is Verdict.MATCHES
     assert found.proved == tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE.of(3))
+
+
+# --- the command line
+
+
+def test_the_command_line_answers_for_a_group_and_says_what_is_not_covered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from tightrope.cli.entry import main
+
+    run = ["--noise", "1", "--sampling", "poisson", "--rate", "0.001", "--steps", "10000"]
+    with pytest.raises(SystemExit) as ended:
+        main(["epsilon", *run, "--relation", "add-or-remove", "--group", "5", "--delta", "1e-6"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert said.startswith("epsilon is at most 3.190 at delta 1e-06 (and at least 3.189)")
+    assert "add or remove up to 5 records" in said
+    assert "A group that is partly added and partly removed is not covered." in said
