@@ -1,6 +1,5 @@
 """Records that are there several times are counted wherever the structure of a dataset can be read."""
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable
