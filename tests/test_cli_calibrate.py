@@ -371,7 +371,7 @@ SAMPLING = {
 }
 LENGTH = {"--steps", "--epochs"}
 MECHANISM = {"--mechanism", "--noise", "--truth"}
-EVERY_TARGET = {"--relation", "--epsilon", "--delta", "--tuning", "--accuracy", "--effort"}
+EVERY_TARGET = {"--relation", "--group", "--epsilon", "--delta", "--tuning", "--accuracy", "--effort"}
 EVERY_TARGET |= {"--json", "--why", "--brief"}
 
 

@@ -26,6 +26,7 @@ from tightrope.setting.relation import ADD_OR_REMOVE, SUBSTITUTE, Relation, as_r
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, Shuffled, WithoutReplacement
 from tightrope.theorems.evidence import Evidence
+from tightrope.theorems.groups import MOST_COUNTED
 from tightrope.theorems.other_batchings import (
     REVEALED_BATCHES,
     SPLIT_NOISE,
@@ -274,6 +275,10 @@ def _reach_copies(claim: DrawnClaim, sampling: Poisson | WithoutReplacement) -> 
     if not claim.largest_noise or (fixed and not substitutes and not _leaves_a_batch(claim)):
         return NOTHING_REACHED
     relation, reached = ADD_OR_REMOVE if fixed and substitutes else claim.relation, [0.0]
+    if claim.copies > MOST_COUNTED:  # more copies reach no less
+        with suppress(NoTheorem, NotPreciseEnough):
+            some = claim.by.curve(resample(claim.run, sampling), claim.relation.of(MOST_COUNTED))
+            reached.append(some.epsilon(claim.delta).lower)
     for witness in witness_copies(claim.run, sampling, copies=claim.copies):
         try:
             reached.append(claim.by.curve(witness, relation).epsilon(claim.delta).lower)
