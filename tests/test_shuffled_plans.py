@@ -61,7 +61,7 @@ def test_records_in_no_batch_are_records_too() -> None:
 
 def test_what_names_no_sampling_is_refused_whatever_it_is() -> None:
     with pytest.raises(tr.InvalidSetting, match="sampling must be one of"):
-        tr.Training(records=100, batch=30, epochs=1, sampling=np.array([1, 2]))
+        tr.Training(records=100, batch=30, epochs=1, sampling=np.array([1, 2]))  # type: ignore[arg-type]
 
 
 def test_a_single_batch_and_a_single_record_are_not_plural() -> None:
