@@ -23,7 +23,7 @@ def choose_costs(alone: Sequence[int]) -> list[int]:
     """Whole costs of at least 1, about in the proportion 1 / alone, of which the smallest is small.
 
     >>> choose_costs([1000, 300, 100])
-    [1, 3, 10]
+    [3, 10, 30]
     """
     most = max(alone)
     best: tuple[float, list[int]] | None = None
