@@ -1,11 +1,12 @@
 """A pass with an exchanged record: finite pairs on both sides of it."""
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.dots import connect_dots
-from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.face import ABOVE, EngineDeclines, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.engines.passes.walked import can_walk, walk_divergence
@@ -54,7 +55,8 @@ def _mean_loss(pair: Allocation) -> float:
 
 def _bound(pair: Allocation, order: Fraction) -> float:
     if can_walk(pair):
-        return walk_divergence(pair, order)
+        with suppress(EngineDeclines):
+            return walk_divergence(pair, order)
     return ceil_float(bound_divergence(pair, order, ABOVE, COARSE))
 
 

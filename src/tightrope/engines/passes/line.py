@@ -207,7 +207,7 @@ class _Line:
         found = self._sum_nodes(transforms)
         beyond = self._beyond(missing)
         explicit, alias = self._alias_put(missing) if self.of.is_put else self._alias_call(missing)
-        lowest, highest = (arb(0), arb(0)) if self.of.is_put else self._jumps(missing)
+        lowest, highest = (arb(0), arb(0)) if self.of.is_put else self._jumps()
         lower = found - explicit - alias - error(path_error) - beyond + lowest
         return lower, found - explicit + error(path_error + missing) + beyond + highest
 
@@ -247,28 +247,24 @@ class _Line:
         most = (self._moment(-tilt) + missing) ** self.n * (tilt * self.k).exp() / (arb(1).exp() * tilt)
         return explicit, alias + most * _geometric((-(tilt + self.tilt) * self.period).exp())
 
-    def _jumps(self, missing: arb) -> tuple[arb, arb]:
+    def _jumps(self) -> tuple[arb, arb]:
         """What sums with z > right add at least and at most, and those with z < left at most."""
         n, k, a, t = self.n, self.k, self.a, self.t
-        left = n * _below(self.left - a)
+        # where D is negative it counts as 0, which is more
+        left = arb(0) if self._at(self.left) <= 0 else n * _below(self.left - a)
         if not self.plan.keeps_jumps:
             return arb(0), n * _below(a - self.right) + left
         jump, mass = self._at(self.right), _below(self.right)
-
-        def exceed(mean: arb, kept: arb) -> arb:
-            """E[S - k; some z > right], D of mean `mean`, of which `kept` has z <= right."""
-            return n * (mean - kept) + n * kept * (1 - mass ** (n - 1)) - k * (1 - mass**n)
-
         kept = _below(self.right - a) - t * _below(self.right + a)
-        exact = exceed(1 - t, kept)
+        # E[S - k; some z > right] = E[S - k] - E[S - k; no z > right]
+        exact = n * (1 - t - kept) + n * kept * (1 - mass ** (n - 1)) - k * (1 - mass**n)
         if not self.of.is_exchanged:
             if not jump >= k:
                 raise EngineDeclines("a jump that does not suffice")
             return exact, exact + left
-        if not jump >= 0:
+        beyond = jump - k - (n - 1) * (t - 1)
+        if not beyond > 0:
             raise EngineDeclines("a jump that does not suffice")
-        cut = _below(self.left - a) - t * _below(self.left + a)  # counts as 0
-        tilt = arb(self.plan.jump_tilt)
-        most = (self._moment(-tilt) + missing + _below(-self.right)) ** (n - 1)
-        short = n * _below(-self.right) * most * (tilt * (k - jump)).exp() / (arb(1).exp() * tilt)
-        return exact.max(0), exceed(1 - t - cut, kept - cut) + short + left
+        square = (a * a).exp()
+        variance = (n - 1) * ((1 + t * t) * (square - 1) + 2 * t * (1 - 1 / square))
+        return exact.max(0), exact + n * _below(-self.right) * variance / (4 * beyond) + left

@@ -1,30 +1,36 @@
 """The curve of a pass by a line integral in floats: about where to ask for bounds, and never a bound."""
 
 import math
+from contextlib import suppress
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr
 
-from tightrope.engines.passes.line_plan import BITS, LinePlan, PassOrder
+from tightrope.engines.passes.line import enclose_curve
+from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
 from tightrope.numerics.floats import Floats
 
-MOST_CANCELLED = 30  # bits beyond those that an integral in balls keeps to spare
+MOST_CANCELLED = 55.0  # bits: then floats are off by a few times what is wanted
+KEPT_RULES = 256
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=KEPT_RULES)
 def _rule(points: int) -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return nodes, weights
 
 
-def can_estimate(plan: LinePlan) -> bool:
-    """Whether floats have digits left where the integral cancels."""
-    return plan.bits - BITS <= MOST_CANCELLED + math.log2(plan.nodes) + 32
+def guess_curve(of: PassOrder, log_error: float) -> float:
+    """About the curve of the pass there, to about e^log_error; or EngineDeclines."""
+    plan = plan_line(of, log_error)
+    if plan.cancelled <= MOST_CANCELLED:
+        with suppress(ArithmeticError), np.errstate(over="raise", invalid="raise"):
+            return _estimate(of, plan)
+    return sum(enclose_curve(of, log_error)) / 2
 
 
-def estimate_curve(of: PassOrder, plan: LinePlan) -> float:
-    """About the curve of the pass there."""
+def _estimate(of: PassOrder, plan: LinePlan) -> float:
     a, n = float(of.separation), of.count
     t, k, scale = of.place(math.exp(of.epsilon))
     places, weights = [], []

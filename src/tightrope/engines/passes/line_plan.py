@@ -19,11 +19,11 @@ from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 
 CELLS = 400  # of a law, to see where a line should lie
-TILTS, TURNS = 120, 14  # how many are compared
-LEAST_TILT, MOST_TILT = 1e-3, 100.0  # in units of one over the deviation of a sum
+TILTS, TURNS = 160, 14  # how many are compared
+LEAST_TILT, MOST_TILT = 1e-5, 100.0  # in units of one over the deviation of a sum
 LARGER = 1.02  # the least that a tilt is above another whose line it bounds
 SPARE = 2.0  # natural logarithms, below what may be wrong, of each of the parts that are
-LEAST_LEFT = -40.0  # ln of a probability that no law is cut at before
+TINY = 1e-300
 FIRST_HEIGHT, HIGHER, MOST_HEIGHTS = 0.5, 1.2, 200  # in units of one over the deviation, and their growth
 LEAST_NODES = 8
 QUARTER_TURN = 0.78  # less than pi / 4: paths turn numbers by so much at most, circles around them by twice
@@ -32,7 +32,7 @@ ELLIPSE = 2.0  # the sum of the half axes of those around panels, in halves of a
 FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what falls by e on the way
 BITS = 48  # beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
-MOST_WORK = 4_000_000  # nodes of the line times points of the path: about 30 ns each
+MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 
 
@@ -96,8 +96,7 @@ class Panel:
 class LinePlan:
     """A line Re s = tilt with so many nodes, whose sum has a period; z from `left` to `right` on a path.
 
-    `call_tilt` and `put_tilt` bound what lies a period away, `jump_tilt` what falls short of the threshold
-    though some z is larger, and `turn` what lies beyond the last node.
+    `call_tilt` and `put_tilt` bound what lies a period away, `turn` what lies beyond the last node.
     """
 
     left: float
@@ -106,12 +105,12 @@ class LinePlan:
     tilt: float
     call_tilt: float
     put_tilt: float
-    jump_tilt: float
     period: float
     turn: float
     nodes: int
     shift: float
     panels: tuple[Panel, ...]
+    cancelled: float  # bits of the largest terms, down to the error that is wanted
     bits: int
 
 
@@ -131,6 +130,10 @@ class _Law:
         inside = _log_sums(np.multiply.outer(tilts, self.differences) + self.log_masses)
         ends = [tilts * self.at(z)[0] - z * z / 2 - LOG_ROOT for z in (self.left, self.right)]
         return np.logaddexp(inside, np.logaddexp(*ends))
+
+    def log_moment(self, tilt: float) -> float:
+        """That of one."""
+        return float(self.log_moments(np.array([tilt]))[0])
 
     def at(self, z: float) -> tuple[float, float]:
         """X - t X' and X + t X' there."""
@@ -165,62 +168,68 @@ class _Planner:
         self.log_each = self.log_error - math.log(self.n)
 
     def plan(self) -> LinePlan:
-        left = float(ndtri_exp(min(self.log_each - SPARE - math.log1p(abs(self.k)), LEAST_LEFT)))
-        right, jump_tilt = self._cut(left)
-        law = _Law(self.a, self.t, left, right)
-        tilt, call_tilt, put_tilt, period = self._tilt_put(law) if self.of.is_put else self._tilt_call(law)
+        right, keeps_jumps = self._cut()
+        law = _Law(self.a, self.t, self._find_left(0.0), right)
+        law = _Law(self.a, self.t, self._find_left(self._log_size(law, self._tilt(law)[0])), right)
+        tilt, call_tilt, put_tilt, period = self._tilt(law)
         height, turn = self._find_height(law, tilt, 2 * math.pi / period)
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
         height = nodes * 2 * math.pi / period
-        log_moment = float(law.log_moments(np.array([tilt]))[0])
-        log_size = self.n * log_moment - tilt * self.k - math.log(2 * abs(tilt))
+        log_moment, log_size = law.log_moment(tilt), self._log_size(law, tilt)
         wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, SPARE)
         shift = min(QUARTER_TURN / self.a, MOST_SHIFT)
-        others = () if self.of.is_put else (call_tilt, -put_tilt, -(jump_tilt or 0.0)) if self.t else (call_tilt,)
+        others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
         panels = tuple(_make_panels(law, shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height))
         if nodes * sum(panel.points for panel in panels) > MOST_WORK:
             raise EngineDeclines("a sum whose line integral would take too long")
         cancels = (max(log_size, math.log1p(abs(self.k))) - self.log_error + shift * shift / 2) / math.log(2)
-        bits = BITS + math.ceil(max(cancels, 0.0) + math.log2(self.n) + math.log2(nodes))
-        bits = SHARED_BITS * math.ceil(bits / SHARED_BITS)
+        cancelled = max(cancels, 0.0) + math.log2(self.n)
+        bits = SHARED_BITS * math.ceil((BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
         return LinePlan(
-            left=left,
-            right=right,
-            keeps_jumps=jump_tilt is not None,
+            left=law.left,
+            right=law.right,
+            keeps_jumps=keeps_jumps,
             tilt=tilt,
             call_tilt=call_tilt,
             put_tilt=put_tilt,
-            jump_tilt=jump_tilt or 0.0,
             period=period,
             turn=turn,
             nodes=nodes,
             shift=shift,
             panels=panels,
+            cancelled=cancelled,
             bits=bits,
         )
 
-    def _cut(self, left: float) -> tuple[float, float | None]:
-        """The largest z; and, if sums with a larger one are told and not charged, a tilt to bound the rest."""
-        if self.of.is_put:
-            return -float(ndtri_exp(self.log_each - 4 * SPARE)), None
-        far = self.a - float(ndtri_exp(self.log_each - SPARE))  # where n E[X; beyond] may be charged
-        if self.t:
-            return self._find_jumps(left, far)
-        near = (math.log(self.k) + self.a * self.a / 2) / self.a + 1e-9
-        return (near, float(self.tilts[0])) if near < far else (far, None)
+    def _log_size(self, law: _Law, tilt: float) -> float:
+        """ln of what an integral of absolute values would be, about."""
+        return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
 
-    def _find_jumps(self, left: float, far: float) -> tuple[float, float | None]:
-        """From where on one z all but makes the sum exceed the threshold."""
-        law = _Law(self.a, self.t, left, far)
-        places = np.linspace(min(1.0, far / 2), far, TILTS)
-        jumps = np.array([law.at(float(z))[0] for z in places])
-        chernoff = (self.n - 1) * law.log_moments(-self.tilts) - 1 - np.log(self.tilts)
-        missed = chernoff[None, :] + self.tilts[None, :] * (self.k - jumps)[:, None]
-        good = (log_ndtr(-places) + missed.min(axis=1) <= self.log_each - SPARE) & (jumps > 0)
-        if not good.any():
-            return far, None
-        first = int(np.argmax(good))
-        return float(places[first]), float(self.tilts[missed[first].argmin()])
+    def _find_left(self, log_size: float) -> float:
+        """The least z: what lies below may count as 0, and what that changes may be charged."""
+        log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_SHIFT**2 - SPARE
+        found = float(ndtri_exp(log_mass))
+        return found if self.t else min(found, self.a + float(ndtri_exp(self.log_each - SPARE)))
+
+    def _cut(self) -> tuple[float, bool]:
+        """The largest z, and whether sums with a larger one are told and not charged."""
+        if self.of.is_put:
+            return -float(ndtri_exp(self.log_each - 4 * SPARE)), False
+        far = self.a - float(ndtri_exp(self.log_each - SPARE))  # where n E[X; beyond] may be charged
+        if not self.t:
+            near = (math.log(self.k) + self.a * self.a / 2) / self.a + 1e-9
+            return min(near, far), near < far
+        # from where on one z all but makes the sum exceed k: what falls short is at most variance / 4 distance
+        places = np.linspace(0.0, far, CELLS)
+        jumps = np.exp(self.a * places - self.a**2 / 2) - self.t * np.exp(-self.a * places - self.a**2 / 2)
+        beyond = jumps - self.k - (self.n - 1) * (self.t - 1)
+        short = 2 * math.log(self.deviation) - np.log(4 * np.maximum(beyond, TINY))
+        good = (beyond > TINY) & (log_ndtr(-places) + short <= self.log_each - SPARE)
+        return (float(places[np.argmax(good)]), True) if good.any() else (far, False)
+
+    def _tilt(self, law: _Law) -> tuple[float, float, float, float]:
+        """The tilt of the line, those that bound its alias above and below, and the period."""
+        return self._tilt_put(law) if self.of.is_put else self._tilt_call(law)
 
     def _tilt_put(self, law: _Law) -> tuple[float, float, float, float]:
         sizes = self.n * law.log_moments(-self.tilts) + self.tilts * self.k
@@ -237,19 +246,18 @@ class _Planner:
         gaps = tilts[None, :] - tilts[: saddle + 1, None]
         far_enough = tilts[None, :] >= LARGER * tilts[: saddle + 1, None]
         periods = np.where(far_enough, above[None, :] / np.where(far_enough, gaps, 1.0), np.inf)
-        calls = periods.argmin(axis=1)
-        shortest = np.maximum(periods.min(axis=1), self.distance)
-        puts = np.zeros(saddle + 1, dtype=int)
+        shortest = np.maximum(periods.min(axis=1), self.distance if self.t else self.k * (1 + 1e-9))
+        others = np.zeros((saddle + 1, TILTS))
         if self.t:
             below = self.n * law.log_moments(-tilts) + tilts * self.k - 1 - np.log(tilts) - self.log_error
             others = below[None, :] / (tilts[None, :] + tilts[: saddle + 1, None])
-            puts, shortest = others.argmin(axis=1), np.maximum(shortest, others.min(axis=1))
-        else:
-            shortest = np.maximum(shortest, self.k * (1 + 1e-9))
+            shortest = np.maximum(shortest, others.min(axis=1))
         # smaller tilts cancel more, which takes more bits and points
         cancel = sizes[: saddle + 1] - np.log(tilts[: saddle + 1]) - self.log_error
         best = int(np.argmin(shortest * (20 + np.maximum(cancel, 0.0))))
-        return float(tilts[best]), float(tilts[calls[best]]), float(tilts[puts[best]]), float(shortest[best])
+        # of those that bound the alias the smallest: for larger ones the path needs more points
+        call, put = (int(np.argmax(each[best] <= shortest[best])) for each in (periods, others))
+        return float(tilts[best]), float(tilts[call]), float(tilts[put]), float(shortest[best])
 
     def _find_height(self, law: _Law, tilt: float, step: float) -> tuple[float, float]:
         """Where the line may end, and the turn of the path that shows it."""
