@@ -77,10 +77,12 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
     about, slope = _search(allocation, delta, log_error, accuracy)
     room = ROOM * accuracy / slope
 
-    def ends(epsilon: float) -> tuple[float, float]:
-        return enclose_curve(PassOrder(allocation, epsilon), log_error)
-
     low, high = about - room, about + room
+    near = max(low, 0.0) if allocation.is_reversed else max(high, 0.0)  # where k is larger
+
+    def ends(epsilon: float) -> tuple[float, float]:
+        return enclose_curve(PassOrder(allocation, epsilon), log_error, near)
+
     for _ in range(MOST_STEPS):
         if ends(max(high, 0.0))[1] <= delta:
             break

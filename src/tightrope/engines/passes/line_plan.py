@@ -1,4 +1,4 @@
-"""Where a line integral for a sum of differences lies, how far it goes and how closely it is sampled: in floats.
+"""Where the line integral of a sum of differences lies, how far it goes and how finely: in floats.
 
 Nothing here is a bound: whatever comes out, `line` is right, and says how closely.
 """
@@ -43,8 +43,9 @@ Real = TypeVar("Real", float, arb)
 class PassOrder:
     """A pass with normal noise and an order e^epsilon, at which its curve is an excess of a sum.
 
-    S is the sum of `count` independent D = X - t X', X = exp(a z - a^2 / 2), X' = exp(-a z - a^2 / 2), z standard
-    normal, a the separation. The curve is `scale` times E(S - k)_+, or, if the pass is reversed, E(k - S)_+.
+    S is the sum of `count` independent D = X - t X', X = exp(a z - a^2 / 2), X' = exp(-a z - a^2 / 2), z
+    standard normal, a the separation. The curve is `scale` times E(S - k)_+, or, if the pass is reversed,
+    E(k - S)_+ with t = 0.
     """
 
     allocation: Allocation
@@ -126,7 +127,7 @@ class _Law:
         self.differences, self.sums = up - down, up + down
 
     def log_moments(self, tilts: Floats) -> Floats:
-        """ln E e^{tilt D}, rather more: where it grows fast, cells see too little of what lies at the ends."""
+        """ln E e^{tilt D}, rather more: where it grows fast, cells see too little of the ends."""
         inside = _log_sums(np.multiply.outer(tilts, self.differences) + self.log_masses)
         ends = [tilts * self.at(z)[0] - z * z / 2 - LOG_ROOT for z in (self.left, self.right)]
         return np.logaddexp(inside, np.logaddexp(*ends))
@@ -179,7 +180,9 @@ class _Planner:
         wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, SPARE)
         shift = min(QUARTER_TURN / self.a, MOST_SHIFT)
         others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
-        panels = tuple(_make_panels(law, shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height))
+        panels = tuple(
+            _make_panels(law, shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
+        )
         if nodes * sum(panel.points for panel in panels) > MOST_WORK:
             raise EngineDeclines("a sum whose line integral would take too long")
         cancels = (max(log_size, math.log1p(abs(self.k))) - self.log_error + shift * shift / 2) / math.log(2)
@@ -219,7 +222,7 @@ class _Planner:
         if not self.t:
             near = (math.log(self.k) + self.a * self.a / 2) / self.a + 1e-9
             return min(near, far), near < far
-        # from where on one z all but makes the sum exceed k: what falls short is at most variance / 4 distance
+        # from where on one z all but makes the sum exceed k: what falls short is variance / (4 distance)
         places = np.linspace(0.0, far, CELLS)
         jumps = np.exp(self.a * places - self.a**2 / 2) - self.t * np.exp(-self.a * places - self.a**2 / 2)
         beyond = jumps - self.k - (self.n - 1) * (self.t - 1)
@@ -238,7 +241,7 @@ class _Planner:
         return -tilt, tilt, tilt, period
 
     def _tilt_call(self, law: _Law) -> tuple[float, float, float, float]:
-        """The tilt, of those not above the saddle, with the shortest period, and those that bound its alias."""
+        """The tilt, of those up to the saddle, with the shortest period, and those that bound its alias."""
         tilts = self.tilts
         sizes = self.n * law.log_moments(tilts) - tilts * self.k
         saddle = int(np.argmin(sizes - 2 * np.log(tilts)))
