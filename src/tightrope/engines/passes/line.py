@@ -25,6 +25,12 @@ def enclose_curve(of: PassOrder, log_error: float, near: float | None = None) ->
 
     With the line for an epsilon `near` it, several epsilons share it, unless the record is exchanged.
     """
+    if of.is_put:
+        _, least, _ = of.place(arb(of.epsilon).exp())
+        if least <= 0:  # no ratio is below that of the batches that are not seen
+            return 0.0, 0.0
+        if not least > 0:
+            raise EngineDeclines("a threshold too close to 0")
     planned = of if near is None or of.is_exchanged else replace(of, epsilon=near)
     plan = plan_line(planned, log_error)
     with ctx.workprec(plan.bits):

@@ -171,7 +171,9 @@ class _Planner:
     def plan(self) -> LinePlan:
         right, keeps_jumps = self._cut()
         law = _Law(self.a, self.t, self._find_left(0.0), right)
-        law = _Law(self.a, self.t, self._find_left(self._log_size(law, self._tilt(law)[0])), right)
+        first = self._tilt(law)[0]
+        left = self._find_left(self._log_size(law, first) - law.log_moment(first))
+        law = _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left))
         tilt, call_tilt, put_tilt, period = self._tilt(law)
         height, turn = self._find_height(law, tilt, 2 * math.pi / period)
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
@@ -209,15 +211,15 @@ class _Planner:
         return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
 
     def _find_left(self, log_size: float) -> float:
-        """The least z: what lies below may count as 0, and what that changes may be charged."""
-        log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_SHIFT**2 - SPARE
+        """The least z: what lies below may count as 0, and what that changes, times e^log_size, be charged."""
+        log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_SHIFT**2 - 2 * SPARE
         found = float(ndtri_exp(log_mass))
         return found if self.t else min(found, self.a + float(ndtri_exp(self.log_each - SPARE)))
 
     def _cut(self) -> tuple[float, bool]:
         """The largest z, and whether sums with a larger one are told and not charged."""
         if self.of.is_put:
-            return -float(ndtri_exp(self.log_each - 4 * SPARE)), False
+            return -self._find_left(0.0), False
         far = self.a - float(ndtri_exp(self.log_each - SPARE))  # where n E[X; beyond] may be charged
         if not self.t:
             near = (math.log(self.k) + self.a * self.a / 2) / self.a + 1e-9
@@ -267,10 +269,11 @@ class _Planner:
         turns = np.geomspace(1e-4, 1.0, TURNS) * min(2 * QUARTER_TURN / self.a, 2 * MOST_SHIFT)
         tilted = np.multiply.outer(tilt * np.cos(self.a * turns), law.differences) + law.log_masses
         falls = np.multiply.outer(np.sin(self.a * turns), law.sums)
-        end = -law.right * law.right / 2 - LOG_ROOT + max(tilt * law.at(law.right)[0], 0.0)
+        ends = [max(tilt * law.at(z)[0], 0.0) - z * z / 2 - LOG_ROOT for z in (law.left, law.right)]
+        sides = np.log(turns) + np.logaddexp(*ends)
         height = FIRST_HEIGHT / self.deviation
         for _ in range(MOST_HEIGHTS):
-            logs = turns * turns / 2 + np.logaddexp(_log_sums(tilted - height * falls), np.log(turns) + end)
+            logs = turns * turns / 2 + np.logaddexp(_log_sums(tilted - height * falls), sides)
             best = int(np.argmin(logs))
             if self.n * float(logs[best]) - tilt * self.k - math.log(math.pi * height) <= self.log_error:
                 return height, float(turns[best])
