@@ -33,6 +33,7 @@ FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what
 BITS = 48  # beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
 MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
+MOST_POINTS = 200  # of a panel: rules with more take long to make
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 
 
@@ -185,7 +186,8 @@ class _Planner:
         panels = tuple(
             _make_panels(law, shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
         )
-        if nodes * sum(panel.points for panel in panels) > MOST_WORK:
+        points = [panel.points for panel in panels]
+        if nodes * sum(points) > MOST_WORK or max(points) > MOST_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
         cancels = (max(log_size, math.log1p(abs(self.k))) - self.log_error + shift * shift / 2) / math.log(2)
         cancelled = max(cancels, 0.0) + math.log2(self.n)
