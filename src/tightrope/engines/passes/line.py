@@ -23,15 +23,15 @@ KEPT_ENDS, KEPT_PATHS = 4096, 2
 def enclose_curve(of: PassOrder, log_error: float, near: float | None = None) -> tuple[float, float]:
     """Not above and not below the curve of the pass there, about e^log_error apart; or EngineDeclines.
 
-    With the line for an epsilon `near` it, several epsilons share it, unless the record is exchanged.
+    Several epsilons share the line for one that is `near`, and the path too unless the record is exchanged.
     """
     if of.is_put:
-        _, least, _ = of.place(arb(of.epsilon).exp())
+        _, least, _ = of.place(of.order)
         if least <= 0:  # no ratio is below that of the batches that are not seen
             return 0.0, 0.0
         if not least > 0:
             raise EngineDeclines("a threshold too close to 0")
-    planned = of if near is None or of.is_exchanged else replace(of, epsilon=near)
+    planned = of if near is None else replace(of, epsilon=near, exact_order=None)
     plan = plan_line(planned, log_error)
     with ctx.workprec(plan.bits):
         line = _Line(of, plan)
@@ -74,7 +74,7 @@ class _Line:
 
     def __init__(self, of: PassOrder, plan: LinePlan) -> None:
         self.of, self.plan, self.n, self.a = of, plan, of.count, ball(of.separation)
-        self.t, self.k, self.scale = of.place(arb(of.epsilon).exp())
+        self.t, self.k, self.scale = of.place(of.order)
         self.path = TurnedPath(self.a, self.t, plan) if of.is_exchanged else _ratio_path(of.separation, plan)
         self.left, self.right = arb(plan.left), arb(plan.right)
         self.tilt, self.period = arb(plan.tilt), arb(plan.period)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from flint import arb
 from scipy.special import log_ndtr, ndtri_exp
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 
@@ -34,6 +36,7 @@ BITS = 48  # beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
 MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
 MOST_POINTS = 200  # of a panel: rules with more take long to make
+KEPT_PLANS = 8
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 
 
@@ -51,6 +54,12 @@ class PassOrder:
 
     allocation: Allocation
     epsilon: float
+    exact_order: Fraction | None = None  # where that is not e^epsilon, but close to it
+
+    @property
+    def order(self) -> arb:
+        """What the curve is asked at, at the working precision."""
+        return arb(self.epsilon).exp() if self.exact_order is None else ball(self.exact_order)
 
     @property
     def is_put(self) -> bool:
@@ -131,7 +140,7 @@ class _Law:
         """ln E e^{tilt D}, rather more: where it grows fast, cells see too little of the ends."""
         inside = _log_sums(np.multiply.outer(tilts, self.differences) + self.log_masses)
         ends = [tilts * self.at(z)[0] - z * z / 2 - LOG_ROOT for z in (self.left, self.right)]
-        return np.logaddexp(inside, np.logaddexp(*ends))
+        return np.logaddexp(inside, np.logaddexp(ends[0], ends[1]))
 
     def log_moment(self, tilt: float) -> float:
         """That of one."""
@@ -148,6 +157,7 @@ def _log_sums(logs: Floats) -> Floats:
     return np.asarray((most + np.log(np.exp(logs - most).sum(axis=-1, keepdims=True)))[..., 0])
 
 
+@lru_cache(maxsize=KEPT_PLANS)
 def plan_line(of: PassOrder, log_error: float) -> LinePlan:
     """For an error of about e^log_error in the curve; declines where that takes too long."""
     try:
@@ -213,7 +223,7 @@ class _Planner:
         return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
 
     def _find_left(self, log_size: float) -> float:
-        """The least z: what lies below may count as 0, and what that changes, times e^log_size, be charged."""
+        """The least z: what lies below counts as 0, and what that changes, times e^log_size, is charged."""
         log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_SHIFT**2 - 2 * SPARE
         found = float(ndtri_exp(log_mass))
         return found if self.t else min(found, self.a + float(ndtri_exp(self.log_each - SPARE)))
@@ -272,7 +282,7 @@ class _Planner:
         tilted = np.multiply.outer(tilt * np.cos(self.a * turns), law.differences) + law.log_masses
         falls = np.multiply.outer(np.sin(self.a * turns), law.sums)
         ends = [max(tilt * law.at(z)[0], 0.0) - z * z / 2 - LOG_ROOT for z in (law.left, law.right)]
-        sides = np.log(turns) + np.logaddexp(*ends)
+        sides = np.log(turns) + np.logaddexp(ends[0], ends[1])
         height = FIRST_HEIGHT / self.deviation
         for _ in range(MOST_HEIGHTS):
             logs = turns * turns / 2 + np.logaddexp(_log_sums(tilted - height * falls), sides)
