@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from tightrope.engines.passes.cells import as_pair, order_cells
 from tightrope.pairs.finite_pair import FinitePair
@@ -21,6 +21,8 @@ def connect_dots(dots: Sequence[Dot]) -> FinitePair:
 
     For a curve that is that of P and Q both ways: H_{1/t} = 1 - 1/t + H_t / t.
     """
+    # a curve falls with the order, whatever its bounds do
+    dots = list(zip((t for t, _ in dots), accumulate((h for _, h in dots), min), strict=True))
     mirrored = [(1 / t, 1 - 1 / t + h / t) for t, h in reversed(dots[1:])]
     p, q = _floor_masses(_hull([(Fraction(0), Fraction(1)), *mirrored, *dots]))
     # what rounding took is put where it loses most: of Q at order 0, of P at no order

@@ -20,6 +20,7 @@ FARTHEST = 200.0  # larger epsilons are left to others
 SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
 MOST_STEPS, MOST_SECANTS = 6, 60  # of searches for the place of a bound, and for where to look for it
 FURTHER = 1.5  # from one place at which a search may begin to the next
+TINY = 1e-12  # an epsilon that is told from 0 no more
 LARGE = 5.0  # of a separation, where a search begins
 
 
@@ -83,40 +84,50 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
     def ends(epsilon: float) -> tuple[float, float]:
         return enclose_curve(PassOrder(allocation, epsilon), log_error, near)
 
+    if low <= 0 and ends(0.0)[1] <= delta:
+        return 0.0, 0.0
     for _ in range(MOST_STEPS):
-        if ends(max(high, 0.0))[1] <= delta:
+        if ends(high)[1] <= delta:
             break
         high += high - low
     else:
         raise EngineDeclines("a crossing that line integrals do not find")
     while low > 0 and ends(low)[0] < delta:
         low -= high - low
-    return max(low, 0.0), max(high, 0.0)
+    return max(low, 0.0), high
 
 
 def _search(allocation: Allocation, delta: float, log_error: float, accuracy: float) -> tuple[float, float]:
     """About where ln of the curve crosses ln delta, and how fast it falls there: secants within a bracket."""
     least = math.exp(log_error)  # smaller values of the curve are not told apart
-    low, high, place = 0.0, math.inf, _start(allocation, delta)
-    place, found = _find_first(allocation, place, log_error)
-    last, slope = None, max(-math.log(delta), 1.0) / place
+    low, high = 0.0, math.inf
+    place, found = _find_first(allocation, _start(allocation, delta), log_error)
+    slope = max(-math.log(delta), 1.0) / place
     for _ in range(MOST_SECANTS):
-        if place > FARTHEST:
-            raise EngineDeclines("an epsilon too large for line integrals")
-        if last is not None:
-            found = guess_curve(PassOrder(allocation, place), log_error)
         excess = math.log(max(found, least) / delta)
-        if last is not None and last[1] != excess:
-            slope = max((last[1] - excess) / (place - last[0]), SLOWEST)
         low, high = (place, high) if excess > 0 else (low, place)
-        if abs(excess) <= accuracy * ROOM / 4 or high == 0:
+        if abs(excess) <= accuracy * ROOM / 4 or high <= TINY:
             return place, slope
         last, place = (place, excess), place + excess / slope
         if found <= least or not low < place < high:
-            place = (low + high) / 2 if high < math.inf else 2 * low
-        if high - low <= SLOWEST * accuracy * high:
-            place = 0.0 if low == 0 else place
+            place = _between(low, high)
+        found = guess_curve(_checked(allocation, place), log_error)
+        fall = last[1] - math.log(max(found, least) / delta)
+        slope = max(fall / (place - last[0]), SLOWEST) if fall else slope
     raise EngineDeclines("a crossing that line integrals do not find")
+
+
+def _between(low: float, high: float) -> float:
+    """The middle, or further on; 0 itself where the curve is below delta all the way down to it."""
+    if high == math.inf:
+        return 2 * low
+    return (low + high) / 2 if high > 2 * TINY or low else 0.0
+
+
+def _checked(allocation: Allocation, epsilon: float) -> PassOrder:
+    if epsilon > FARTHEST:
+        raise EngineDeclines("an epsilon too large for line integrals")
+    return PassOrder(allocation, epsilon)
 
 
 def _find_first(allocation: Allocation, place: float, log_error: float) -> tuple[float, float]:
