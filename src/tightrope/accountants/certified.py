@@ -195,14 +195,17 @@ def _compose(schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progre
         single = find_single_pass(schedule)
         if single is None:
             return compose(schedule, side, mesh)
-        # both load flint
+        # all load flint
         if isinstance(single, ShuffledEpoch):
             from tightrope.engines.shuffled_curve import OneShuffledEpoch
 
             return OneShuffledEpoch(single)
         from tightrope.engines.exchanged_pass import OneExchangedPass
+        from tightrope.engines.pass_curve import OnePass
 
-        return OneExchangedPass(single, side)
+        if single.is_exchanged:
+            return OnePass(single, lambda: OneExchangedPass(single, side))
+        return OnePass(single, lambda: compose(schedule, side, mesh))
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
     played = replace(schedule, others=resolve(schedule.others, side, mesh))

@@ -1,11 +1,12 @@
 """The curve of a single pass in which a record is exchanged."""
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 
 from tightrope.engines.choose import compose
 from tightrope.engines.composition import Composition, find_crossing
-from tightrope.engines.face import ABOVE, LogBounds, Side
+from tightrope.engines.face import ABOVE, EngineDeclines, LogBounds, Side
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.exchanged_pair import COARSE, FINE, merge_labels
 from tightrope.engines.passes.walked import can_walk, walk_divergence
@@ -58,7 +59,7 @@ class OneExchangedPass:
 
     def _search_roughly(self, delta: float, accuracy: float) -> tuple[float, float]:
         """About where the curve crosses delta, and how steep ln delta is there."""
-        if can_walk(self.pair):
+        with suppress(EngineDeclines):
             return self._walk(delta)
         about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
         labels = self._labels(about, COARSE)
@@ -67,6 +68,9 @@ class OneExchangedPass:
         return about, (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
 
     def _walk(self, delta: float) -> tuple[float, float]:
+        if not can_walk(self.pair):
+            raise EngineDeclines("differences that one lattice does not hold")
+
         def height(epsilon: float) -> float:
             return log_ends(walk_divergence(self.pair, max(Fraction(math.exp(epsilon)), Fraction(1))))[1]
 

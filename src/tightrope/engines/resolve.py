@@ -14,12 +14,13 @@ def has_passes(schedule: Schedule) -> bool:
 
 
 def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
-    """The pass or epoch with an exchanged record that is all of the schedule: its curve is told directly."""
+    """The pass with normal noise, or the epoch, that is all of the schedule: its curve is told directly."""
     if schedule.steps != 1:
         return None
     ((pair, _),) = schedule
-    is_exchange = isinstance(pair, ShuffledEpoch) or (isinstance(pair, Allocation) and pair.is_exchanged)
-    return pair if isinstance(pair, Allocation | ShuffledEpoch) and is_exchange else None
+    if isinstance(pair, Allocation) and (pair.chosen > 1 or pair.step.exact_gaussian_separation is None):
+        return None
+    return pair if isinstance(pair, Allocation | ShuffledEpoch) else None
 
 
 def resolve(schedule: Schedule, side: Side, mesh: Mesh = USUAL) -> Schedule:

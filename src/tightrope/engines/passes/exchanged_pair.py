@@ -1,13 +1,16 @@
 """A pass with an exchanged record: finite pairs on both sides of it."""
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 
-from tightrope.engines.dots import connect_dots
-from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.dots import TwoSidedDot, connect_dots, stay_below
+from tightrope.engines.face import ABOVE, EngineDeclines, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
+from tightrope.engines.passes.line import enclose_curve
+from tightrope.engines.passes.line_plan import PassOrder
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
 from tightrope.pairs.allocation import Allocation
@@ -18,7 +21,9 @@ COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation
 APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-18  # where dots end
-MOST_DOTS = 120
+MOST_DOTS = 400
+CLOSER, SLOWLY, TOGETHER = 0.03, 1.15, 4  # the same by line integrals, so many of which share a plan
+ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 
@@ -26,6 +31,11 @@ LABELLED = 2  # mean losses of a pass: about what decides several of them
 @lru_cache(maxsize=KEPT_PASSES)
 def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
+    with suppress(EngineDeclines):
+        dots = _enclose_dots(pair)
+        if side is ABOVE:
+            return connect_dots([(order, high) for order, _, high in dots])
+        return stay_below(dots)
     if side is ABOVE:
         return _connect_dots(pair)
     return merge_labels(pair, math.exp(LABELLED * _mean_loss(pair)), MEDIUM)
@@ -44,6 +54,24 @@ def merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
     return as_pair(p, whole, q, whole)
 
 
+@lru_cache(maxsize=KEPT_PASSES)
+def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
+    """Orders from 1 on, with bounds on the curve, by line integrals; EngineDeclines where those take long."""
+    _, high = enclose_curve(PassOrder(pair, 0.0), math.log(ROUGH))
+    scale, loss, step = 2 * high, 0.0, CLOSER * 2 * high
+    low, high = enclose_curve(PassOrder(pair, 0.0), math.log(CLOSE * high))
+    dots = [(Fraction(1), Fraction(low), Fraction(high))]
+    while len(dots) < MOST_DOTS and dots[-1][2] >= LEAST_DELTA:
+        step = step if loss < NEAR * scale else step * SLOWLY
+        losses = [loss + step * i for i in range(1, TOGETHER + 1)]
+        log_error = math.log(CLOSE * float(dots[-1][2]))
+        for loss in losses:
+            order = Fraction(math.exp(loss))
+            low, high = enclose_curve(PassOrder(pair, loss, order), log_error, losses[-1])
+            dots.append((order, Fraction(low), Fraction(high)))
+    return tuple(dots)
+
+
 def _mean_loss(pair: Allocation) -> float:
     """About E|loss|, which is about twice the total variation."""
     if can_walk(pair):
@@ -54,7 +82,8 @@ def _mean_loss(pair: Allocation) -> float:
 
 def _bound(pair: Allocation, order: Fraction) -> float:
     if can_walk(pair):
-        return walk_divergence(pair, order)
+        with suppress(EngineDeclines):
+            return walk_divergence(pair, order)
     return ceil_float(bound_divergence(pair, order, ABOVE, COARSE))
 
 
