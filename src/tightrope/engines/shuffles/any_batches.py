@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from tightrope.engines.shuffles.counts import CountsProblem
-from tightrope.engines.shuffles.walks import FINE, Walks
+from tightrope.engines.shuffles.walks import ROUGH, Walks
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,
@@ -20,6 +20,7 @@ from tightrope.engines.shuffles.weights import (
 from tightrope.engines.shuffles.worst_difference import WorstDifference
 
 ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
+FINE = 0.3  # the step of the lattice, in deviations of one difference
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
 
 
@@ -35,7 +36,7 @@ def bound_any_batches(batches: int, worst: WorstDifference, levels: int, allowed
     placed = np.geomspace(lowest, highest, levels)
     shares = spread_weight(worst, placed.tolist())
     spacing = FINE * worst.deviation
-    walks = Walks(atoms, placed.tolist(), spacing=spacing, count=others)
+    walks = Walks(atoms, placed.tolist(), spacing=spacing, count=others, precision=ROUGH)
     growth = (float(worst.order - 1) + atoms.beyond) * ROUNDED_UP
     problem = CountsProblem(walks, math.ceil(first / spacing * ROUNDED_UP), growth)
     found = problem.bound(shares)
