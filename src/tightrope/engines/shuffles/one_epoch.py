@@ -18,7 +18,8 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
-LEVELS, THOROUGH_LEVELS = 2, 5
+LEVELS = ((0.0, 0.24, 0.78, 1.0),)
+THOROUGH_LEVELS = ((0.0, 0.22, 0.5, 0.8, 1.0), *LEVELS)
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
@@ -78,10 +79,8 @@ def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -
     found = 0.0
     for batches, share in columns:
         told = worst.positive_part
-        value = _refine(partial(bound_any_batches, batches, worst, LEVELS), math.sqrt(spare * told), told)
-        if epoch.is_thorough:
-            guess = math.cbrt(spare * value * value)
-            value = _refine(partial(bound_any_batches, batches, worst, THOROUGH_LEVELS), guess, value)
+        tried = THOROUGH_LEVELS if epoch.is_thorough else LEVELS
+        value = bound_any_batches(batches, worst, tried, math.cbrt(spare * spare * told), told)
         found += value * ceil_fraction(share) * (1 + 4 * UNIT_ROUNDOFF)
     return found
 
