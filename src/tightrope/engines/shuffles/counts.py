@@ -31,6 +31,7 @@ PAIRED = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.25, 0.5)  # of two beside a third
 PAIRED_FEW = (1, 2, 5)
 LEAST_SHARE = 12
 LEAST_FLOAT = 1e-300
+RAREST = 1e-12  # a share in a program: its coefficient would be too large for one
 KEPT = 16  # lists of counts
 
 
@@ -92,14 +93,14 @@ class CountsProblem:
             boxes = boxes.keep(~self._is_below_by_drift(boxes, coefficients))
             if not boxes.size:
                 break
-            is_below, excess, middle = self._expand(boxes, coefficients)
+            is_below, excess, middle, matters = self._expand(boxes, coefficients)
             cuts = self._find_cuts(middle[excess > 0], coefficients)
             if len(cuts):
                 return cuts
             boxes = boxes.keep(~is_below)
             if seen > MOST_BOXES or boxes.has_single:
                 return None
-            boxes = boxes.split(np.abs(self.walks.levels - 1) + 0.3)
+            boxes = boxes.split(matters[~is_below])
         return np.zeros((0, levels))
 
     def _find_cuts(self, places: Floats, coefficients: Floats) -> Floats:
@@ -119,8 +120,13 @@ class CountsProblem:
         offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
         return np.asarray(self.walks.evaluate(high, offsets) <= least)
 
-    def _expand(self, boxes: "Boxes", coefficients: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether value, slopes and remainder are below it; by how much the value is not in the middle."""
+    def _expand(
+        self, boxes: "Boxes", coefficients: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
+        """Whether value, slopes and remainder are below it; by how much the value is not in the middle.
+
+        And how much each count matters, about.
+        """
         levels = range(len(coefficients))
         middle = (boxes.fill(reversed(levels)) + boxes.fill(levels)) / 2
         radii = np.maximum(boxes.highest - middle, middle - boxes.lowest)
@@ -130,7 +136,11 @@ class CountsProblem:
         moves = Boxes(boxes.lowest - middle, boxes.highest - middle, 0)
         margin = linear - values - remainders + moves.least(over)
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
-        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle
+        weights = middle / self.walks.count
+        both = [
+            np.abs(each - (each * weights).sum(axis=1, keepdims=True)) for each in (slopes, coefficients[None, :])
+        ]
+        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle, both[0] + both[1]
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,7 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     total, scale = float(counts[0].sum()), float(values.max())
     if not 0 < scale < math.inf:
         return None
+    shares = np.maximum(shares, RAREST)
     shares_of_rows = counts / total / shares
     unit = float((values / shares_of_rows.max(axis=1)).max())  # no mean is smaller
     rows = shares_of_rows / (np.maximum(values, LEAST_VALUE * unit) / unit)[:, None]

@@ -178,7 +178,9 @@ def _compute(
     least = counts.min(axis=0)
     sizes = contour.logs.real
     logs = contour.logs + contour.tops[:, None]
-    centred = logs - logs.mean(axis=0)  # any common number will do: counts keep their sum
+    # any common number will do, as counts keep their sum: the one of the level that moves most
+    widest = radii.sum(axis=0).argmax()
+    centred, moves = logs - logs[widest], radii @ np.abs(contour.tops - contour.tops[widest])
     most = least @ sizes + (count - least.sum()) * sizes.max(axis=0) + radii.max(axis=0) @ np.abs(centred)
     log_weights = np.log(np.abs(contour.weights))
     kept = most + log_weights > log_weights[0] - precision
@@ -198,13 +200,8 @@ def _compute(
         centred_logs=centred[:, kept],
         log_abs_errors=2 * gamma(len(least) + 4) * largest,
         left_out=1.01 * float(rest.sum())
-        + contour.left_out * math.exp(min(_spread(contour, radii), FARTHEST)),
+        + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
     )
-
-
-def _spread(contour: Contour, radii: Floats) -> float:
-    """How far, as an exponent, the common factor moves within the radii."""
-    return float((radii @ np.abs(contour.tops - contour.tops.mean())).max())
 
 
 Law = tuple[NDArray[np.int64], Floats]
