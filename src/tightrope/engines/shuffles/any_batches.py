@@ -26,9 +26,9 @@ from tightrope.numerics.floats import Floats
 
 ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
-FINE = 0.3  # the step of the lattice, in deviations of one difference
+FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, times that power of the order
 CUT = 0.04  # of a bound, that each part which is cut off may cost
-CLOSE = 4  # how far from what is found a guess of it still serves
+CLOSE, CLOSE_BELOW = 4, 1.5  # how far from what is found, above and below, a guess of it still serves
 ROUNDS = 6
 FROM_ABOVE = 100.0  # how much larger a guess is made that fits no lattice
 
@@ -69,9 +69,9 @@ def _draft(
             continue
         if estimate < (known if best is None else best.estimate):
             best = draft
-        if guess / CLOSE < estimate < guess * CLOSE or estimate >= known:
+        if guess / CLOSE_BELOW < estimate < guess * CLOSE or estimate >= known:
             break
-        guess = estimate
+        guess = estimate if estimate > guess else estimate / 2
     return best
 
 
@@ -102,7 +102,7 @@ class LevelsDraft:
 
     @cached_property
     def _problem(self) -> CountsProblem:
-        spacing, others = FINE * self.worst.deviation, self.batches - 1
+        spacing, others = FINE * self.worst.deviation * float(self.worst.order) ** COARSER, self.batches - 1
         walks = Walks(self.atoms, self.levels.tolist(), spacing=spacing, count=others, precision=ROUGH)
         growth = (float(self.worst.order - 1) + self.atoms.beyond) * ROUNDED_UP
         return CountsProblem(walks, math.ceil(self.first / spacing * ROUNDED_UP), growth)

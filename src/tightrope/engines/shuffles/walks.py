@@ -25,6 +25,7 @@ EXACT, ROUGH = 32.0, 16.0  # what is left out has about e^-32, or e^-16, of a su
 WRAPPED = 13.0  # further, in units of 1 / tilt, lie those that are counted too
 BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
 LONGEST = 1 << 21  # a transform
+DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
 LARGEST_EXPONENT = 500.0  # of a tilted mass and of a common factor
 MOST_REL_ERROR = 1e-3  # of a term that is kept
 TILTS = 12
@@ -209,7 +210,13 @@ Laws = list[Law]
 
 
 def expect(
-    atoms: Atoms, levels: Sequence[float], counts: Sequence[int], offset: float, *, step: float = FINE
+    atoms: Atoms,
+    levels: Sequence[float],
+    counts: Sequence[int],
+    offset: float,
+    *,
+    step: float = FINE,
+    precision: float = EXACT,
 ) -> float:
     """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them.
 
@@ -226,7 +233,7 @@ def expect(
         logs = [math.log(float(atoms.weights @ np.exp(scale * atoms.values))) for scale in scales]
         size = sum(n * log for n, log in zip(counts, logs, strict=True)) + tried * start - 2 * math.log(tried)
         best, tilt = min((best, tilt), (size, tried))
-    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,))
+    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,), precision=precision)
     # convex in the offset: not above the chord between lattice points
     low, high = walks.evaluate(
         np.array([counts, counts], dtype=float), np.array([start, start + 1.0])
@@ -266,6 +273,7 @@ def _place(atoms: Atoms, scale: float) -> Law:
     values, weights = atoms.values[order], atoms.weights[order]
     moved = values * scale
     moved += 4 * UNIT_ROUNDOFF * np.abs(moved)
+    moved = np.maximum(moved, min(float(moved[-1]), 0.0) - DEEPEST)  # raised: what is there hardly counts
     low = np.floor(moved)
     share = moved - low  # exactly, but between -1/2 and 0, where it is at least 1/2 and rounded once
     if low[-1] - low[0] > LONGEST:
