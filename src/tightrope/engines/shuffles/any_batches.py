@@ -8,11 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.shuffles.counts import CountsProblem
+from tightrope.engines.shuffles.counts import SLACKS, CountsProblem
 from tightrope.engines.shuffles.walks import ROUGH, Walks
 from tightrope.engines.shuffles.weights import (
     find_cut,
@@ -30,6 +31,7 @@ FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, tim
 CUT = 0.04  # of a bound, that each part which is cut off may cost
 CLOSE, CLOSE_BELOW = 4, 1.5  # how far from what is found, above and below, a guess of it still serves
 ROUNDS = 6
+MOST_DRAFTS = 3  # of which boxes are tried
 FROM_ABOVE = 100.0  # how much larger a guess is made that fits no lattice
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
@@ -46,8 +48,10 @@ def bound_any_batches(
         if found is not None:
             drafts.append(found)
             guess = found.estimate
-    for draft in sorted(drafts, key=lambda draft: draft.estimate):
-        value = draft.certify()
+    drafts.sort(key=lambda draft: draft.estimate)
+    # other levels lose less than larger coefficients
+    for slack, draft in product(SLACKS, drafts[:MOST_DRAFTS]):
+        value = draft.certify(slack)
         if value < math.inf:
             return min(value, known)
     return known
@@ -123,6 +127,6 @@ class LevelsDraft:
         """What the bound would be if the first coefficients were enough."""
         return self._add_cuts(self._problem.estimate(self._shares))
 
-    def certify(self) -> float:
-        """The bound on H, infinite if none is certified."""
-        return self._add_cuts(self._problem.bound(self._shares))
+    def certify(self, slack: float) -> float:
+        """The bound on H with coefficients so much larger, infinite if it is not certified."""
+        return self._add_cuts(self._problem.bound(self._shares, (slack,)))

@@ -7,7 +7,7 @@ and its slopes at one point, and what is left beyond them, are. theorems/proofs/
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, permutations, product
@@ -20,7 +20,7 @@ from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 SLACKS = (0.05, 0.15, 0.4)  # by which coefficients are larger than those of the program: then boxes are fewer
-MOST_BOXES = 80_000
+MOST_BOXES = 60_000
 MOST_ROUNDS = 20
 NEW_CUTS = 24
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
@@ -56,14 +56,14 @@ class CountsProblem:
         coefficients = _solve(*self._listed, shares)
         return math.inf if coefficients is None else float(coefficients @ shares) * self.walks.count
 
-    def bound(self, shares: Floats) -> float:
+    def bound(self, shares: Floats, slacks: Sequence[float] = SLACKS) -> float:
         """An upper bound on the mean over counts whose means are `shares` of them; infinite if none is found.
 
         Shares may be too large, since no coefficient is negative.
         """
         tried, values = self._listed
-        slacks = iter(SLACKS)
-        slack = next(slacks)
+        left = iter(slacks)
+        slack = next(left)
         for _ in range(MOST_ROUNDS):
             coefficients = _solve(tried, values, shares)
             if coefficients is None:
@@ -71,7 +71,7 @@ class CountsProblem:
             coefficients *= 1 + slack
             cuts = self._check(coefficients)
             if cuts is None:
-                slack = next(slacks, math.inf)
+                slack = next(left, math.inf)
                 if slack == math.inf:
                     break
                 continue

@@ -28,7 +28,7 @@ class DotSpacing:
 
 LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
 USUAL_SPACING = DotSpacing(apart=0.5, grows=0.3, falls=1.6, least=LEAST_DELTA)
-THOROUGH_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.7, least=1e-13)
+THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
 DEEP, DEEP_FALLS = 1e-8, 3.0  # bounds that matter little, and how many times more they may fall
 MOST_DOTS, FARTHEST = 80, 200.0  # and at last: no larger loss is looked at
 KEPT = 64

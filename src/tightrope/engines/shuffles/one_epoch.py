@@ -19,7 +19,12 @@ from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
 LEVELS = ((0.0, 0.24, 0.78, 1.0),)
-THOROUGH_LEVELS = ((0.0, 0.22, 0.5, 0.8, 1.0), *LEVELS)
+THOROUGH_LEVELS = (
+    (0.0, 0.2, 0.42, 0.8, 1.0),
+    (0.0, 0.18, 0.42, 0.85, 1.0),
+    (0.0, 0.25, 0.6, 0.85, 1.0),
+    *LEVELS,
+)
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
