@@ -41,7 +41,7 @@ Places = tuple[float, ...]
 def bound_any_batches(
     batches: int, worst: WorstDifference, tried: Sequence[Places], guess: float, known: float
 ) -> float:
-    """An upper bound on H from the most promising levels, if it is below what is known; a guess may be wrong."""
+    """An upper bound on H from the most promising levels, or what is known; any guess of it will do."""
     drafts = []
     for places in tried:
         found = _draft(batches, worst, places, guess, known)
@@ -60,7 +60,7 @@ def bound_any_batches(
 def _draft(
     batches: int, worst: WorstDifference, places: Places, guess: float, known: float
 ) -> "LevelsDraft | None":
-    """The levels for which what is cut off is a small part of the bound, about, if that is less than known."""
+    """Levels for which what is cut off is a small part of the bound, if they promise less than known."""
     best: LevelsDraft | None = None
     for _ in range(ROUNDS):
         try:

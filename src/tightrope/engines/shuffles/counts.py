@@ -138,7 +138,8 @@ class CountsProblem:
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
         weights = middle / self.walks.count
         both = [
-            np.abs(each - (each * weights).sum(axis=1, keepdims=True)) for each in (slopes, coefficients[None, :])
+            np.abs(each - (each * weights).sum(axis=1, keepdims=True))
+            for each in (slopes, coefficients[None, :])
         ]
         return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle, both[0] + both[1]
 

@@ -45,7 +45,9 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
         is_asked = last > spacing.least
-        value = bound_order(epoch, order) if is_asked else WorstDifference(epoch.separation, order).positive_part
+        value = (
+            bound_order(epoch, order) if is_asked else WorstDifference(epoch.separation, order).positive_part
+        )
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
         # not where dots are level for a while: further out no amplification falls faster than all

@@ -200,8 +200,7 @@ def _compute(
         rel_errors=contour.rel_errors[kept],
         centred_logs=centred[:, kept],
         log_abs_errors=2 * gamma(len(least) + 4) * largest,
-        left_out=1.01 * float(rest.sum())
-        + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
+        left_out=1.01 * float(rest.sum()) + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
     )
 
 
@@ -293,7 +292,7 @@ def _drop_zeros(law: Law) -> Law:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContourPlan:
     """The contour of one tilt before it is made: laws with tilted masses, and what all of them have."""
 
     tilt: float
@@ -303,7 +302,7 @@ class Plan:
     rel_error: float  # of ratios
 
 
-def _plan(laws: Laws, tilt: float, count: int, precision: float) -> Plan | None:
+def _plan(laws: Laws, tilt: float, count: int, precision: float) -> ContourPlan | None:
     """None where it would be too long, or roundings too large."""
     furthest = max(int(places[-1]) for places, _ in laws)
     least = max((precision + WRAPPED) / tilt + 64, BESIDE * furthest)
@@ -319,10 +318,10 @@ def _plan(laws: Laws, tilt: float, count: int, precision: float) -> Plan | None:
     rel_error = fft_rel_error(size) + 2 * masses_rel_error
     if float(tops.min()) < LEAST_TOP or count * rel_error > MOST_REL_ERROR:
         return None
-    return Plan(tilt=tilt, size=size, tilted=tilted, tops=tops, rel_error=rel_error)
+    return ContourPlan(tilt=tilt, size=size, tilted=tilted, tops=tops, rel_error=rel_error)
 
 
-def _transform(plan: Plan, count: int, precision: float) -> Contour:
+def _transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     """The contour at the nodes that count."""
     size, tilt, tops, rel_error = plan.size, plan.tilt, plan.tops, plan.rel_error
     masses = np.array([np.bincount(places % size, tilted, size) for places, tilted in plan.tilted])
