@@ -7,8 +7,10 @@ and its slopes at one point, and what is left beyond them, are. theorems/proofs/
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +20,19 @@ from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 SLACKS = (0.05, 0.15, 0.4)  # by which coefficients are larger than those of the program: then boxes are fewer
-MOST_BOXES = 80_000
+MOST_BOXES = 60_000
 MOST_ROUNDS = 20
 NEW_CUTS = 24
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
 EVERYWHERE = 0.005  # of the mean, that every count may have
-FRACTIONS = (*np.geomspace(0.002, 0.5, 14).tolist(), 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-PAIRED = (0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+FRACTIONS = tuple(np.geomspace(1e-5, 0.5, 32).tolist())  # of a level beside another
+FEW = (1, 2, 3, 4, 6, 8, 11)
+PAIRED = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.25, 0.5)  # of two beside a third
+PAIRED_FEW = (1, 2, 5)
+LEAST_SHARE = 12
+LEAST_FLOAT = 1e-300
+RAREST = 1e-12  # a share in a program: its coefficient would be too large for one
+KEPT = 16  # lists of counts
 
 
 @dataclass(frozen=True)
@@ -38,15 +46,24 @@ class CountsProblem:
     first: float
     growth: float
 
-    def bound(self, shares: Floats) -> float:
+    @cached_property
+    def _listed(self) -> tuple[Floats, Floats]:
+        tried = _list_counts(self.walks.count, len(self.walks.levels))
+        return tried, self._evaluate(tried)
+
+    def estimate(self, shares: Floats) -> float:
+        """About what the bound will be, if no more counts matter; infinite if there is none."""
+        coefficients = _solve(*self._listed, shares)
+        return math.inf if coefficients is None else float(coefficients @ shares) * self.walks.count
+
+    def bound(self, shares: Floats, slacks: Sequence[float] = SLACKS) -> float:
         """An upper bound on the mean over counts whose means are `shares` of them; infinite if none is found.
 
         Shares may be too large, since no coefficient is negative.
         """
-        tried = _list_counts(self.walks.count, len(shares))
-        values = self._evaluate(tried)
-        slacks = iter(SLACKS)
-        slack = next(slacks)
+        tried, values = self._listed
+        left = iter(slacks)
+        slack = next(left)
         for _ in range(MOST_ROUNDS):
             coefficients = _solve(tried, values, shares)
             if coefficients is None:
@@ -54,7 +71,7 @@ class CountsProblem:
             coefficients *= 1 + slack
             cuts = self._check(coefficients)
             if cuts is None:
-                slack = next(slacks, math.inf)
+                slack = next(left, math.inf)
                 if slack == math.inf:
                     break
                 continue
@@ -76,14 +93,21 @@ class CountsProblem:
             boxes = boxes.keep(~self._is_below_by_drift(boxes, coefficients))
             if not boxes.size:
                 break
-            is_below, excess, middle = self._expand(boxes, coefficients)
-            if (excess > 0).any():
-                return middle[np.argsort(-excess)[: min(NEW_CUTS, int((excess > 0).sum()))]]
+            is_below, excess, middle, matters = self._expand(boxes, coefficients)
+            cuts = self._find_cuts(middle[excess > 0], coefficients)
+            if len(cuts):
+                return cuts
             boxes = boxes.keep(~is_below)
             if seen > MOST_BOXES or boxes.has_single:
                 return None
-            boxes = boxes.split(np.abs(self.walks.levels - 1) + 0.3)
+            boxes = boxes.split(matters[~is_below])
         return np.zeros((0, levels))
+
+    def _find_cuts(self, places: Floats, coefficients: Floats) -> Floats:
+        """Of the counts next to these places those that are furthest above the linear function."""
+        counts = np.unique(_round_counts(places, self.walks.count), axis=0)
+        excess = self._evaluate(counts) / np.maximum(counts @ coefficients, LEAST_FLOAT) - 1
+        return np.asarray(counts[np.argsort(-excess)[: min(NEW_CUTS, int((excess > 0).sum()))]])
 
     def _is_below_by_drift(self, boxes: "Boxes", coefficients: Floats) -> NDArray[np.bool_]:
         """Whether counts as high as they go, with the drift of those as low, are below it."""
@@ -96,8 +120,13 @@ class CountsProblem:
         offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
         return np.asarray(self.walks.evaluate(high, offsets) <= least)
 
-    def _expand(self, boxes: "Boxes", coefficients: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether value, slopes and remainder are below it; by how much the value is not in the middle."""
+    def _expand(
+        self, boxes: "Boxes", coefficients: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
+        """Whether value, slopes and remainder are below it; by how much the value is not in the middle.
+
+        And how much each count matters, about.
+        """
         levels = range(len(coefficients))
         middle = (boxes.fill(reversed(levels)) + boxes.fill(levels)) / 2
         radii = np.maximum(boxes.highest - middle, middle - boxes.lowest)
@@ -107,7 +136,12 @@ class CountsProblem:
         moves = Boxes(boxes.lowest - middle, boxes.highest - middle, 0)
         margin = linear - values - remainders + moves.least(over)
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
-        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle
+        weights = middle / self.walks.count
+        both = [
+            np.abs(each - (each * weights).sum(axis=1, keepdims=True))
+            for each in (slopes, coefficients[None, :])
+        ]
+        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle, both[0] + both[1]
 
 
 @dataclass(frozen=True)
@@ -178,6 +212,7 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     total, scale = float(counts[0].sum()), float(values.max())
     if not 0 < scale < math.inf:
         return None
+    shares = np.maximum(shares, RAREST)
     shares_of_rows = counts / total / shares
     unit = float((values / shares_of_rows.max(axis=1)).max())  # no mean is smaller
     rows = shares_of_rows / (np.maximum(values, LEAST_VALUE * unit) / unit)[:, None]
@@ -188,23 +223,30 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     return (np.maximum(solved.x, 0.0) * unit / shares + EVERYWHERE * mean) / total
 
 
+@lru_cache(maxsize=KEPT)
 def _list_counts(count: int, levels: int) -> Floats:
-    """Counts of one level, of two and of three together."""
-    found = [np.eye(levels)[level] for level in range(levels)]
-    for one in range(levels):
-        for other in range(one + 1, levels):
-            found += [_mix(levels, {one: 1 - f, other: f}) for f in FRACTIONS]
-            for third in range(other + 1, levels):
-                shares_of_two = ((f, g) for f in PAIRED for g in PAIRED if f + g < 1)
-                found += [_mix(levels, {one: 1 - f - g, other: f, third: g}) for f, g in shares_of_two]
-    shares = np.array(found)
-    counts = np.floor(shares * count)
-    counts[np.arange(len(counts)), shares.argmax(axis=1)] += count - counts.sum(axis=1)
+    """Counts of one level, of two and of three together; few of a level as well as many."""
+    amounts, paired = (
+        {max(1, math.floor(share * count)) for share in shares if share * count >= LEAST_SHARE}
+        | {few for few in wholes if few < count}
+        for shares, wholes in ((FRACTIONS, FEW), (PAIRED, PAIRED_FEW))
+    )
+    found = [{level: count} for level in range(levels)]
+    for one, other in permutations(range(levels), 2):
+        found += [{one: count - n, other: n} for n in sorted(amounts) if 2 * n <= count]
+    for one, other, third in combinations(range(levels), 3):
+        amounts_of_two = product(sorted(paired), repeat=2)
+        found += [{one: count - n - m, other: n, third: m} for n, m in amounts_of_two if n + m < count]
+    counts = np.zeros((len(found), levels))
+    for row, amounts_of_levels in zip(counts, found, strict=True):
+        row[list(amounts_of_levels)] = list(amounts_of_levels.values())
     return np.unique(counts, axis=0)
 
 
-def _mix(levels: int, shares: dict[int, float]) -> Floats:
-    found = np.zeros(levels)
-    for level, share in shares.items():
-        found[level] = share
-    return found
+def _round_counts(places: Floats, total: int) -> Floats:
+    """Whole numbers next to them that add up to the total."""
+    found = np.floor(places)
+    order = np.argsort(found - places, axis=1, kind="stable")
+    missing = np.rint(total - found.sum(axis=1))
+    ranks = np.argsort(order, axis=1, kind="stable")
+    return np.asarray(found + (ranks < missing[:, None]))

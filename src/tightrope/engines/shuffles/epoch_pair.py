@@ -1,17 +1,35 @@
 """A finite pair that dominates an epoch of shuffled batches: bounds at many orders, connected."""
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.dots import Dot, connect_dots
 from tightrope.engines.shuffles.one_epoch import bound_order
+from tightrope.engines.shuffles.worst_difference import WorstDifference
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
-APART = 0.4  # of neighbouring dots, in mean losses of an epoch, up to
-NEAR, GROWS = 8, 1.35  # so many of them; from there on each is so many times further from the last
-LEAST_DELTA = 1e-13  # where dots end
+
+@dataclass(frozen=True)
+class DotSpacing:
+    """Dots are `apart` mean losses of an epoch, and `grows` of the loss, from the next one.
+
+    But not so far that the bound falls, as it did last, by more than `falls`, as a logarithm. Bounds below
+    `least` are those without amplification.
+    """
+
+    apart: float
+    grows: float
+    falls: float
+    least: float
+
+
+LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
+USUAL_SPACING = DotSpacing(apart=0.5, grows=0.3, falls=1.6, least=LEAST_DELTA)
+THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
+DEEP, DEEP_FALLS = 1e-8, 3.0  # bounds that matter little, and how many times more they may fall
 MOST_DOTS, FARTHEST = 80, 200.0  # and at last: no larger loss is looked at
 KEPT = 64
 
@@ -19,17 +37,25 @@ KEPT = 64
 @lru_cache(maxsize=KEPT)
 def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
     """The pair whose curve connects the dots."""
+    spacing = THOROUGH_SPACING if epoch.is_thorough else USUAL_SPACING
     scale = mean_loss(epoch)
-    loss, step = 0.0, APART * scale
+    loss = slope = step = 0.0
     dots: list[Dot] = []
-    while len(dots) < MOST_DOTS and loss < FARTHEST:
+    last = math.inf
+    while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        value = Fraction(bound_order(epoch, order))
-        dots.append((order, min(value, dots[-1][1] if dots else Fraction(1))))  # H falls with the order
+        is_asked = last > spacing.least
+        value = (
+            bound_order(epoch, order) if is_asked else WorstDifference(epoch.separation, order).positive_part
+        )
+        if is_asked and value < last < math.inf:
+            slope = math.log(last / value) / step
         # not where dots are level for a while: further out no amplification falls faster than all
-        if value < LEAST_DELTA:
-            break
-        step = step if loss < NEAR * scale else step * GROWS
+        last = min(value, last)  # H falls with the order
+        dots.append((order, Fraction(last)))
+        step = spacing.apart * scale + spacing.grows * loss
+        falls = spacing.falls * (DEEP_FALLS if last < DEEP else 1.0)
+        step = min(step, max(falls / slope, spacing.apart * scale)) if slope and is_asked else step
         loss += step
     return connect_dots(dots)
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from tightrope.engines.shuffles.walks import expect
+from tightrope.engines.shuffles.walks import ROUGH, expect
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,
@@ -103,5 +103,5 @@ class LargeBatches:
         # products are off by a few units of themselves, also where they cancel
         offset = math.fsum([*parts, *(2.0**-40 * abs(part) for part in parts)])
         if upper == others:
-            return expect(self.atoms, (high,), (others,), offset)
-        return expect(self.atoms, (high, low), (upper, others - upper), offset)
+            return expect(self.atoms, (high,), (others,), offset, precision=ROUGH)
+        return expect(self.atoms, (high, low), (upper, others - upper), offset, precision=ROUGH)

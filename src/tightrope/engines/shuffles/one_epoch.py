@@ -18,11 +18,17 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 CUT = 0.01  # of a bound, that each part which is cut off may cost
-LEVELS, THOROUGH_LEVELS = 2, 5
+LEVELS = ((0.0, 0.24, 0.78, 1.0),)
+THOROUGH_LEVELS = (
+    (0.0, 0.2, 0.42, 0.8, 1.0),
+    (0.0, 0.18, 0.42, 0.85, 1.0),
+    (0.0, 0.25, 0.6, 0.85, 1.0),
+    *LEVELS,
+)
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
-LOOSE = 8  # times what a spare place would give, from which on levels may tell more than large batches
+LOOSE = 3  # times what a spare place would give, from which on levels may tell more than large batches
 CLOSE = 8  # how far from what is found a guess of it still serves
 GUESS = 4  # times what a spare place would give: about what large batches give
 ROUNDS = 4  # in which what is cut off becomes smaller, each up to 1 / CUT times
@@ -60,7 +66,7 @@ def _list_full_epochs(epoch: ShuffledEpoch, worst: WorstDifference, spare: float
         yield found
     is_loose = epoch.is_thorough or found > LOOSE * spare
     if is_loose and epoch.separation <= MOST_WITH_LEVELS:
-        yield _bound_columns(epoch, worst, spare)
+        yield _bound_columns(epoch, worst, spare, min(found, told))
 
 
 def _is_within_reach(epoch: ShuffledEpoch, has_levels: bool) -> bool:
@@ -70,18 +76,17 @@ def _is_within_reach(epoch: ShuffledEpoch, has_levels: bool) -> bool:
     return is_narrow and (epoch.has_spare_place or has_others)
 
 
-def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float) -> float:
+def _bound_columns(epoch: ShuffledEpoch, worst: WorstDifference, spare: float, known: float) -> float:
     """Theorem 3: the columns of full height, and the others, which have a place less."""
-    columns = [(epoch.batches, Fraction(epoch.batches * epoch.last, epoch.records))]
-    if epoch.last < epoch.batch:  # the other columns have a place less
-        columns.append((epoch.batches - 1, 1 - columns[0][1]))
+    told = worst.positive_part
+    tried = THOROUGH_LEVELS if epoch.is_thorough else LEVELS
+    guess = math.cbrt(spare * spare * told)
+    if epoch.last == epoch.batch:
+        return bound_any_batches(epoch.batches, worst, tried, guess, known)
+    full = Fraction(epoch.batches * epoch.last, epoch.records)
     found = 0.0
-    for batches, share in columns:
-        told = worst.positive_part
-        value = _refine(partial(bound_any_batches, batches, worst, LEVELS), math.sqrt(spare * told), told)
-        if epoch.is_thorough:
-            guess = math.cbrt(spare * value * value)
-            value = _refine(partial(bound_any_batches, batches, worst, THOROUGH_LEVELS), guess, value)
+    for batches, share in ((epoch.batches, full), (epoch.batches - 1, 1 - full)):
+        value = bound_any_batches(batches, worst, tried, guess, told)
         found += value * ceil_fraction(share) * (1 + 4 * UNIT_ROUNDOFF)
     return found
 

@@ -21,11 +21,12 @@ from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 
 Complexes = NDArray[np.complex128]
 
-WRAPPED = 45.0  # in units of 1 / tilt: what lies so far away counts e^45 times less
+EXACT, ROUGH = 32.0, 16.0  # what is left out has about e^-32, or e^-16, of a sum; it is charged
+WRAPPED = 13.0  # further, in units of 1 / tilt, lie those that are counted too
 BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
 LONGEST = 1 << 21  # a transform
+DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
 LARGEST_EXPONENT = 500.0  # of a tilted mass and of a common factor
-NEGLIGIBLE = -32.0  # ln of terms beside the largest: charged, not computed
 MOST_REL_ERROR = 1e-3  # of a term that is kept
 TILTS = 12
 ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
@@ -75,16 +76,20 @@ class Walks:
         spacing: float,
         count: int,
         tilts: Sequence[float] = (),
+        precision: float = EXACT,
     ) -> None:
-        self.levels, self.spacing, self.count = np.array(levels), spacing, count
-        laws = place_levels(atoms, levels, spacing)
-        made = (_transform(laws, tilt, count) for tilt in tilts or _list_tilts(laws, count, TILTS))
-        self.contours = [contour for contour in made if contour is not None]
-        if not self.contours:
+        self.levels, self.spacing, self.count, self.precision = np.array(levels), spacing, count, precision
+        laws = [_drop_zeros(law) for law in place_levels(atoms, levels, spacing)]
+        listed = tilts or _list_tilts(laws, count, TILTS)
+        planned = (_plan(laws, tilt, count, precision) for tilt in listed)
+        self._plans = [plan for plan in planned if plan is not None]
+        if not self._plans:
             raise EngineDeclines(f"sums of {count:,} differences are beyond the lattices")
-        self._tilts = np.array([contour.tilt for contour in self.contours])
-        self._tops = np.array([contour.tops for contour in self.contours])
-        self._log_weights = np.log(np.abs([contour.weights[0] for contour in self.contours]))
+        self._contours: dict[int, Contour] = {}
+        self._tilts = np.array([plan.tilt for plan in self._plans])
+        self._tops = np.log([plan.tops for plan in self._plans])
+        sizes = np.array([plan.size for plan in self._plans])
+        self._log_weights = -2 * np.log(2 * np.sinh(self._tilts / 2)) - np.log(sizes)
 
     def evaluate(self, counts: Floats, offsets: Floats) -> Floats:
         """Upper bounds on E(offset + sum)_+, each for a row of counts and an offset in lattice steps."""
@@ -126,11 +131,19 @@ class Walks:
         is_charged = np.abs(offsets) <= MOST_OFFSET
         sizes = counts @ self._tops.T + offsets[:, None] * self._tilts + self._log_weights
         best = sizes.argmin(axis=1)
-        for at, contour in enumerate(self.contours):
+        for at in np.unique(best[is_charged]).tolist():
+            contour = self._contour(at)
             rows = np.flatnonzero((best == at) & is_charged)
             rows = rows[np.argsort(counts[rows] @ self.levels)]
-            for block in np.array_split(rows, -(-len(rows) // ROWS_AT_ONCE)) if len(rows) else ():
-                yield _compute(contour, block, counts[block], offsets[block], radii[block], self.count)
+            for block in np.array_split(rows, -(-len(rows) // ROWS_AT_ONCE)):
+                asked = counts[block], offsets[block], radii[block]
+                yield _compute(contour, block, *asked, count=self.count, precision=self.precision)
+
+    def _contour(self, at: int) -> Contour:
+        """Made where some row needs it."""
+        if at not in self._contours:
+            self._contours[at] = _transform(self._plans[at], self.count, self.precision)
+        return self._contours[at]
 
 
 @dataclass(frozen=True)
@@ -153,16 +166,25 @@ class Block:
 
 
 def _compute(
-    contour: Contour, rows: NDArray[np.intp], counts: Floats, offsets: Floats, radii: Floats, count: int
+    contour: Contour,
+    rows: NDArray[np.intp],
+    counts: Floats,
+    offsets: Floats,
+    radii: Floats,
+    *,
+    count: int,
+    precision: float,
 ) -> Block:
     # every row has at least `least` of each level, and the rest decays no slower than the slowest level
     least = counts.min(axis=0)
     sizes = contour.logs.real
     logs = contour.logs + contour.tops[:, None]
-    centred = logs - logs.mean(axis=0)  # any common number will do: counts keep their sum
+    # any common number will do, as counts keep their sum: the one of the level that moves most
+    widest = radii.sum(axis=0).argmax()
+    centred, moves = logs - logs[widest], radii @ np.abs(contour.tops - contour.tops[widest])
     most = least @ sizes + (count - least.sum()) * sizes.max(axis=0) + radii.max(axis=0) @ np.abs(centred)
     log_weights = np.log(np.abs(contour.weights))
-    kept = most + log_weights > NEGLIGIBLE + log_weights[0]
+    kept = most + log_weights > log_weights[0] - precision
     kept[0] = True
     rest = np.exp(most[~kept] + log_weights[~kept]) * (1 + contour.rel_errors[~kept])
     nodes = contour.logs[:, kept]
@@ -178,21 +200,22 @@ def _compute(
         rel_errors=contour.rel_errors[kept],
         centred_logs=centred[:, kept],
         log_abs_errors=2 * gamma(len(least) + 4) * largest,
-        left_out=1.01 * float(rest.sum())
-        + contour.left_out * math.exp(min(_spread(contour, radii), FARTHEST)),
+        left_out=1.01 * float(rest.sum()) + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
     )
 
 
-def _spread(contour: Contour, radii: Floats) -> float:
-    """How far, as an exponent, the common factor moves within the radii."""
-    return float((radii @ np.abs(contour.tops - contour.tops.mean())).max())
-
-
-Laws = list[tuple[NDArray[np.int64], Floats]]
+Law = tuple[NDArray[np.int64], Floats]
+Laws = list[Law]
 
 
 def expect(
-    atoms: Atoms, levels: Sequence[float], counts: Sequence[int], offset: float, *, step: float = FINE
+    atoms: Atoms,
+    levels: Sequence[float],
+    counts: Sequence[int],
+    offset: float,
+    *,
+    step: float = FINE,
+    precision: float = EXACT,
 ) -> float:
     """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them.
 
@@ -209,7 +232,7 @@ def expect(
         logs = [math.log(float(atoms.weights @ np.exp(scale * atoms.values))) for scale in scales]
         size = sum(n * log for n, log in zip(counts, logs, strict=True)) + tried * start - 2 * math.log(tried)
         best, tilt = min((best, tilt), (size, tried))
-    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,))
+    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,), precision=precision)
     # convex in the offset: not above the chord between lattice points
     low, high = walks.evaluate(
         np.array([counts, counts], dtype=float), np.array([start, start + 1.0])
@@ -240,7 +263,7 @@ def _list_tilts(laws: Laws, count: int, number: int) -> Sequence[float]:
     return [float(tilt) for tilt in np.geomspace(least, most, number)]
 
 
-def _place(atoms: Atoms, scale: float) -> tuple[NDArray[np.int64], Floats]:
+def _place(atoms: Atoms, scale: float) -> Law:
     """Atoms times a scale, each spread on the two lattice points around it: places, and masses from above.
 
     A product of two floats that are each rounded once is off by three units: places are raised by four.
@@ -249,6 +272,7 @@ def _place(atoms: Atoms, scale: float) -> tuple[NDArray[np.int64], Floats]:
     values, weights = atoms.values[order], atoms.weights[order]
     moved = values * scale
     moved += 4 * UNIT_ROUNDOFF * np.abs(moved)
+    moved = np.maximum(moved, min(float(moved[-1]), 0.0) - DEEPEST)  # raised: what is there hardly counts
     low = np.floor(moved)
     share = moved - low  # exactly, but between -1/2 and 0, where it is at least 1/2 and rounded once
     if low[-1] - low[0] > LONGEST:
@@ -261,44 +285,65 @@ def _place(atoms: Atoms, scale: float) -> tuple[NDArray[np.int64], Floats]:
     return first + np.arange(size, dtype=np.int64), np.asarray(masses * (1 + gamma(2 * len(at) + 4)))
 
 
-def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
-    """The contour of one tilt; None where it would be too long."""
+def _drop_zeros(law: Law) -> Law:
+    places, masses = law
+    kept = masses > 0
+    return places[kept], masses[kept]
+
+
+@dataclass(frozen=True)
+class ContourPlan:
+    """The contour of one tilt before it is made: laws with tilted masses, and what all of them have."""
+
+    tilt: float
+    size: int
+    tilted: Laws
+    tops: Floats
+    rel_error: float  # of ratios
+
+
+def _plan(laws: Laws, tilt: float, count: int, precision: float) -> ContourPlan | None:
+    """None where it would be too long, or roundings too large."""
     furthest = max(int(places[-1]) for places, _ in laws)
-    least = max(WRAPPED / tilt + 64, BESIDE * furthest)
+    least = max((precision + WRAPPED) / tilt + 64, BESIDE * furthest)
     if least > LONGEST:
         return None  # and another tilt will do
     size = fast_size(math.ceil(least))
-    tops, ratios = [], []
-    for places, masses in laws:
-        tilted = masses * np.exp(tilt * places)
-        # a real transform has e^{-iwk}; the contour has e^{+iwk}
-        spectrum = np.conj(fft.rfft(np.bincount(places % size, tilted, size)))
-        tops.append(float(tilted.sum()))
-        ratios.append(spectrum / tops[-1])
-    if min(tops) < LEAST_TOP:
-        return None
-    ratio = np.array(ratios)
+    tilted = [(places, masses * np.exp(tilt * places)) for places, masses in laws]
+    tops = np.array([float(masses.sum()) for _, masses in tilted])
     # A tilted mass is off by its exponent's rounding, the exponential's and that of their product, sums by
     # their roundings. So are the transform and the top by which it is divided.
     longest = max(len(places) for places, _ in laws)
     masses_rel_error = UNIT_ROUNDOFF * (LARGEST_EXPONENT + 8) + ELEMENTARY_REL_ERROR + 2 * gamma(longest)
     rel_error = fft_rel_error(size) + 2 * masses_rel_error
-    if count * rel_error > MOST_REL_ERROR:
+    if float(tops.min()) < LEAST_TOP or count * rel_error > MOST_REL_ERROR:
         return None
+    return ContourPlan(tilt=tilt, size=size, tilted=tilted, tops=tops, rel_error=rel_error)
+
+
+def _transform(plan: ContourPlan, count: int, precision: float) -> Contour:
+    """The contour at the nodes that count."""
+    size, tilt, tops, rel_error = plan.size, plan.tilt, plan.tops, plan.rel_error
+    masses = np.array([np.bincount(places % size, tilted, size) for places, tilted in plan.tilted])
+    # a real transform has e^{-iwk}; the contour has e^{+iwk}
+    ratio = np.conj(fft.rfft(masses)) / tops[:, None]
     frequencies = 2 * math.pi / size * np.arange(size // 2 + 1)
-    # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2); every node but the first and, if even, the last has a twin
-    weights = 0.25 / np.sinh((tilt + 1j * frequencies) / 2) ** 2 / size
-    weights[1:] *= 2
+    # every node but the first and, if even, the last has a twin
+    twins = np.full(len(frequencies), 2.0)
+    twins[0] = 1.0
     if size % 2 == 0:
-        weights[-1] /= 2
-    sizes = np.abs(ratio)
-    largest = sizes.max(axis=0) + rel_error
-    log_terms = count * np.log(largest) + np.log(np.abs(weights) / np.abs(weights[0]))
-    term_rel_errors = 1.01 * count * rel_error / np.maximum(sizes.min(axis=0), 1e-300)
-    kept = (log_terms > NEGLIGIBLE) & (term_rel_errors < MOST_REL_ERROR)
+        twins[-1] = 1.0
+    # |4 sinh(z/2)^2| for z = tilt + i frequency
+    payoffs = twins / (4 * (math.sinh(tilt / 2) ** 2 + np.sin(frequencies / 2) ** 2)) / size
+    squares = ratio.real**2 + ratio.imag**2
+    largest = np.sqrt(squares.max(axis=0)) * ROUNDED_UP + rel_error
+    log_powers = count * np.log(largest)
+    term_rel_errors = 1.01 * count * rel_error / np.sqrt(np.maximum(squares.min(axis=0), 1e-300))
+    kept = log_powers + np.log(payoffs) > math.log(payoffs[0]) - precision
+    kept &= term_rel_errors < MOST_REL_ERROR
     kept[0] = True
-    left_out = float(np.sum(np.abs(weights[~kept]) * np.exp(np.minimum(count * np.log(largest[~kept]), 0.0))))
-    logs = np.log(ratio[:, kept])
+    left_out = float(payoffs[~kept] @ np.exp(np.minimum(log_powers[~kept], 0.0)))
+    logs, frequencies = np.log(ratio[:, kept]), frequencies[kept]
     # ln of a ratio is off by a few units of itself or of 1; its multiples and their sum by one for each level
     exponents = count * (np.abs(logs).max(axis=0) + 1)
     rel_errors = 1.01 * (term_rel_errors[kept] + 16 * UNIT_ROUNDOFF * exponents + OFFSET_REL_ERROR)
@@ -311,8 +356,9 @@ def _transform(laws: Laws, tilt: float, count: int) -> Contour | None:
         tilt=tilt,
         tops=log_tops,
         logs=logs,
-        frequencies=frequencies[kept],
-        weights=weights[kept],
+        frequencies=frequencies,
+        # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2)
+        weights=twins[kept] * 0.25 / np.sinh((tilt + 1j * frequencies) / 2) ** 2 / size,
         rel_errors=rel_errors,
         left_out=1.01 * left_out,
         scale_rel_error=scale_rel_error,

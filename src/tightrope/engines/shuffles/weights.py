@@ -12,6 +12,7 @@ from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import Floats
 
 LOWEST = 8.0  # deviations of the logarithm
+SMALLEST, FACTOR = 1e-9, 32.0  # where a search for a cut begins, and how fast it goes on
 SPREAD = 1.05  # how closely a cut is found
 
 
@@ -38,14 +39,14 @@ def first_excess(worst: WorstDifference, beta: float) -> float:
 
 def find_cut(is_enough: Callable[[float], bool]) -> float:
     """About the smallest number that is enough; any would be true."""
-    high = 1e-3
+    high = SMALLEST
     if is_enough(0.0):
         return 0.0
     while not is_enough(high):
-        high *= 2
+        high *= FACTOR
         if high > 1e9:
             raise ArithmeticError("nothing far out is small enough")
-    low = high / 2
+    low = high / FACTOR
     while high > SPREAD * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if is_enough(middle) else (middle, high)

@@ -98,10 +98,21 @@ class WorstDifference:
             )
 
     def _places(self, is_last: Callable[[float], bool]) -> list[float]:
+        """Up to the first of them that is the last: a search by halves, as calls take time."""
         places = [0.0]
-        while not is_last(places[-1]):
-            places.append(places[-1] + max(NEAR * self.deviation, FAR * places[-1]))
-        return places
+
+        def reaches(index: int) -> bool:
+            while len(places) <= index:
+                places.append(places[-1] + max(NEAR * self.deviation, FAR * places[-1]))
+            return is_last(places[index])
+
+        low, high = -1, 0
+        while not reaches(high):
+            low, high = high, 2 * high + 16
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reaches(middle) else (middle, high)
+        return places[: high + 1]
 
     def _tail(self, less: Fraction, scale: Fraction, place: float) -> tuple[arb, arb]:
         """Of V = scale L - less what lies above a place: mass and mean."""
