@@ -224,7 +224,8 @@ def test_chances_of_ranks_are_those_of_the_law(law: str) -> None:
 
 def test_the_condition_of_a_random_number_is_printed_with_the_answer() -> None:
     found = tr.epsilon(tr.tuned(ANCHOR, trials="geometric:20"), delta=1e-6, relation=tr.REMOVE)
-    assert "only its best run" in str(found)
+    assert "only the best run" in str(found)
+    assert "draws its candidate anew" in str(found)
     assert "ties broken at random" in str(found)
 
 

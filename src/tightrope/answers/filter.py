@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -221,12 +222,10 @@ class Filter:
         ]
 
     def _play_policy(self) -> tuple[float, str]:
-        if self._rule.kind is not RuleKind.GAME:
-            return 0.0, POLICY
-        try:
-            return play_policy(self._question, self._rule, _tell_nobody), POLICY
-        except NotPreciseEnough:
-            return 0.0, POLICY
+        if self._rule.kind is RuleKind.GAME:
+            with suppress(NotPreciseEnough):
+                return play_policy(self._question, self._rule, _tell_nobody), POLICY
+        return 0.0, "nothing"
 
     def _try_alone(self) -> tuple[float, str]:
         """The entry that comes closest to the budget if it is all that is taken."""

@@ -12,7 +12,7 @@ from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import MOST_STEPS, Run
-from tightrope.setting.sampling import BallsInBins, RandomAllocation, Shuffled
+from tightrope.setting.sampling import InPasses
 from tightrope.theorems.chosen_steps import GAUSSIAN_FILTER, MENU_GAME, RENYI_FILTER
 from tightrope.theorems.evidence import Evidence
 from tightrope.theorems.lookup import find_parts
@@ -97,11 +97,12 @@ class MenuQuestion:
 def check_entries(entries: Sequence[Run]) -> None:
     """Refuse entries that are no steps by themselves."""
     for entry in entries:
-        if any(isinstance(step.sampling, BallsInBins | RandomAllocation | Shuffled) for step, _ in entry):
+        if any(isinstance(step.sampling, InPasses) for step, _ in entry):
             raise NoTheorem(
                 "Batches of a pass in which records choose their batches are not independent of each other, "
                 "and cannot be chosen one by one",
-                "Put steps with {Poisson}, {WithoutReplacement} or {EveryRecord} on the menu.",
+                "Put steps with {Poisson}, {TruncatedPoisson}, {WithoutReplacement} or {EveryRecord} on the "
+                "menu.",
             )
 
 

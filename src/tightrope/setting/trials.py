@@ -263,7 +263,7 @@ def _check_mean(mean: float, *, above_one: bool) -> float:
     remedy = "It is how many runs a search makes on average."
     result = check.positive(remedy=remedy, mean=mean)
     if above_one and mean < 1 + LEAST_OVER_ONE:
-        raise InvalidSetting("mean", mean, "be above 1", f"{remedy} Here at least one is made.")
+        raise InvalidSetting("mean", mean, "be at least 1.000001", f"{remedy} Here at least one is made.")
     if not LEAST_OVER_ONE <= mean <= MOST_TRIALS:
         raise InvalidSetting("mean", mean, f"be between 1e-6 and {MOST_TRIALS:,}", remedy)
     return result

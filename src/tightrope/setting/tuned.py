@@ -6,8 +6,9 @@ from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.trials import TrialLaw, as_trials
 
 SEARCHED = (
-    "the search publishes only its best run, chosen by what runs release with ties broken at random, and not "
-    "how many there were"
+    "each run draws its candidate anew, their number is drawn as stated, both without the data, and only the "
+    "best run is published, chosen by what runs release with ties broken at random, and not how many there "
+    "were"
 )  # which a run cannot show
 
 

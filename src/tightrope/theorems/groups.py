@@ -24,8 +24,8 @@ from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
 PARTICIPATION, GROUPS = "proofs/participation.md", "proofs/groups.md"
 MOST_COUNTED = 64  # records of a group whose counts are followed one by one
 GENERIC_BOUND = (
-    "What always holds: if one record is (e, d)-private, {group} are ({group} e, d (1 + e^e + ... + "
-    "e^({last} e)))-private, which epsilon_one_by_one of Python works out."
+    "What always holds: if one record is (epsilon, delta)-private, {group} are ({group} epsilon, S delta)-"
+    "private, S the sum of e^(i epsilon) over i from 0 to {last}; epsilon_one_by_one of Python works it out."
 )
 
 
@@ -130,9 +130,12 @@ def _counts(step: Step, group: int) -> CountMixture:
 def _lacks_small_group(step: Step, group: int) -> str | None:
     if group <= MOST_COUNTED:
         return None
+    looser = "{EveryRecord}, which ignores the amplification by sampling"
+    if isinstance(step.sampling, WithoutReplacement):  # others come in, and a sum moves twice as far
+        looser += ", at half the noise"
     return (
         f"a group of {group:,} records is larger than the {MOST_COUNTED} that are counted one by one here "
-        "(looser but valid: {EveryRecord}, which ignores the amplification by sampling)"
+        f"(looser but valid: {looser})"
     )
 
 

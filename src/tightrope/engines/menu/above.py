@@ -176,7 +176,7 @@ class MenuAbove:
         if not math.isfinite(abs_error):
             raise NotPreciseEnough("The tilted values of the game overflow")
         log_moment = level.log_moment + math.log(kernel.tilted_sum)
-        log_moment += A_FEW * (abs(level.log_moment) + 1)
+        log_moment += A_FEW * (abs(level.log_moment) + abs(log_moment) + 1)
         infinite = (kernel.infinite + kernel.total * level.infinite) * (1 + A_FEW)
         return Level(values, abs_error, log_moment, infinite)
 
