@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from numbers import Integral
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.errors import InvalidSetting
@@ -238,15 +239,15 @@ def as_trials(value: object) -> TrialLaw:
         return value
     if isinstance(value, str):
         return _read(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return FixedTrials(number=value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return FixedTrials(number=int(value))
     remedy = f"Write for example {KNOWN_TRIALS}."
     raise InvalidSetting("trials", value, "be a law of the number of runs", remedy)
 
 
 def _read(text: str) -> TrialLaw:
-    kind, *numbers = re.sub(r"[\s_]+", "-", text.strip().lower()).split(":")
-    law = TRIAL_SPELLINGS.get(kind)
+    kind, *numbers = (part.strip() for part in text.lower().split(":"))
+    law = TRIAL_SPELLINGS.get(re.sub(r"[\s_]+", "-", kind))  # of the name only: before a number "-" is a sign
     names = () if law is None else given_names(law)
     if law is None or len(numbers) != len(names) or not all(map(_NUMBER.fullmatch, numbers)):
         remedy = "The last number is the mean, or how many runs there are if that is fixed."
