@@ -17,7 +17,12 @@ def test_the_answer_names_the_law_its_mean_and_what_one_run_costs(shell: Shell) 
     assert (code, err) == (0, "")
     assert "the best of a geometric number of runs, 20 on average" in out.splitlines()[0]
     assert out.splitlines()[1].startswith("One run alone: epsilon at most 0.46")
-    assert "This holds if the search publishes only its best run" in out
+    assert "This holds if the search draws each run's candidate anew" in out
+
+
+def test_the_answer_names_every_number_of_the_law(shell: Shell) -> None:
+    _, out, _ = shell(f"epsilon {ANCHOR} --delta 1e-6 --tuning negative-binomial:0.5:20")
+    assert "the best of a negative binomial number of runs (eta 0.5), 20 on average" in out
 
 
 def test_json_has_the_law_and_both_brackets(shell: Shell) -> None:

@@ -6,8 +6,8 @@ from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.trials import TrialLaw, as_trials
 
 SEARCHED = (
-    "the search publishes only its best run, chosen by what runs release with ties broken at random, and not "
-    "how many there were"
+    "the search draws each run's candidate anew and publishes only its best run, chosen by what runs release "
+    "with ties broken at random, and not how many there were"
 )  # which a run cannot show
 
 
