@@ -274,6 +274,12 @@ def test_a_number_out_of_range_is_refused_by_name(law: str, argument: str) -> No
         tr.tuned(ANCHOR, trials=law)
 
 
+@pytest.mark.parametrize("law", ["negative-binomial:-0.9:20", "poisson:1e-06", "geometric:1.000001"])
+def test_the_ends_that_a_refusal_names_are_taken(law: str) -> None:
+    assert str(as_trials(law)) == law
+    assert tr.epsilon(tr.tuned(ANCHOR, trials=law), delta=1e-6, relation=tr.REMOVE).upper > 0
+
+
 @pytest.mark.parametrize("law", [*LAWS, *FEW])
 def test_a_law_is_what_its_spelling_says(law: str) -> None:
     assert str(as_trials(law)) == law
