@@ -20,6 +20,11 @@ def test_the_answer_names_the_law_its_mean_and_what_one_run_costs(shell: Shell) 
     assert "This holds if each run draws its candidate anew" in out
 
 
+def test_the_answer_names_every_number_of_the_law(shell: Shell) -> None:
+    _, out, _ = shell(f"epsilon {ANCHOR} --delta 1e-6 --tuning negative-binomial:0.5:20")
+    assert "the best of a negative binomial number of runs (eta 0.5), 20 on average" in out
+
+
 def test_json_has_the_law_and_both_brackets(shell: Shell) -> None:
     _, out, _ = shell(f"epsilon {ANCHOR} --delta 1e-6 --tuning poisson:3 --json")
     told = json.loads(out)

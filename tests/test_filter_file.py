@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tightrope as tr
@@ -24,8 +25,9 @@ def free() -> tr.Filter:
     [
         free,
         lambda: tr.Filter(menu=[COIN], steps=3, epsilon=1, delta=0.3, relation=tr.ADD),
+        lambda: tr.Filter(menu=[SMALL], epsilon=2, delta=1e-5, relation=tr.ADD_OR_REMOVE.of(3)),
     ],
-    ids=["Gaussian", "game"],
+    ids=["Gaussian", "game", "group"],
 )
 def test_a_loaded_filter_goes_on_where_it_was_saved(make: Callable[[], tr.Filter], tmp_path: Path) -> None:
     budget = make()
@@ -34,12 +36,21 @@ def test_a_loaded_filter_goes_on_where_it_was_saved(make: Callable[[], tr.Filter
     budget.save(tmp_path / "filter.json")
     loaded = tr.Filter.load(tmp_path / "filter.json")
     assert loaded.rule == budget.rule
+    assert loaded.relation is budget.relation
     assert loaded.rows == budget.rows
     assert loaded.spent == budget.spent == first
     assert str(loaded) == str(budget)
     loaded.spend(first)
     loaded.save(tmp_path / "filter.json")
     assert tr.Filter.load(tmp_path / "filter.json").remaining(first) == budget.remaining(first) - 1
+
+
+def test_small_integers_of_numpy_neither_overflow_nor_spoil_the_file(tmp_path: Path) -> None:
+    budget, path = free(), tmp_path / "filter.json"
+    for _ in range(2):
+        budget.spend(SMALL, np.int8(100))  # type: ignore[arg-type]
+    budget.save(path)
+    assert budget.spent == tr.Filter.load(path).spent == SMALL * 200
 
 
 def test_a_file_that_another_filter_spent_from_is_not_overwritten(tmp_path: Path) -> None:

@@ -182,6 +182,12 @@ def test_the_sentence_names_unit_relation_and_everything_that_nobody_checked() -
     assert all(any(line.strip().startswith(says) for line in others) for says in unchecked)
 
 
+def test_how_many_records_a_user_has_is_among_what_nobody_checked() -> None:
+    made = stated(facts=dataclasses.replace(USERS, records_per_unit=3), relation=tr.REMOVE.of(4))
+    assert made.claim.standing == "proved"
+    assert "Each user has at most 3 records. It is stated." in str(verify(made))
+
+
 def test_evidence_that_verify_did_not_see_is_among_what_nobody_checked() -> None:
     text = str(verify(stated(implemented=AS_INSPECTED)))
     rests = "The statement says on what this rests: the structure of the loader was read."

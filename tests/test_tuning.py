@@ -275,11 +275,34 @@ def test_a_number_out_of_range_is_refused_by_name(law: str, argument: str) -> No
         tr.tuned(ANCHOR, trials=law)
 
 
+@pytest.mark.parametrize("law", ["negative-binomial:-0.9:20", "poisson:1e-06", "geometric:1.000001"])
+def test_the_ends_that_a_refusal_names_are_taken(law: str) -> None:
+    assert str(as_trials(law)) == law
+    assert tr.epsilon(tr.tuned(ANCHOR, trials=law), delta=1e-6, relation=tr.REMOVE).upper > 0
+
+
 @pytest.mark.parametrize("law", [*LAWS, *FEW])
 def test_a_law_is_what_its_spelling_says(law: str) -> None:
     assert str(as_trials(law)) == law
     assert as_trials(str(as_trials(law))) == as_trials(law)
     assert tr.tuned(ANCHOR, trials=law) == tr.tuned(ANCHOR, trials=as_trials(law))
+
+
+@pytest.mark.parametrize(
+    ("spaced", "law"),
+    [
+        ("negative-binomial: 0.5:20", "negative-binomial:0.5:20"),
+        ("Negative_Binomial : 0.5 : 20 ", "negative-binomial:0.5:20"),
+        ("geometric: 20", "geometric:20"),
+        ("fixed: 20", "fixed:20"),
+    ],
+)
+def test_a_blank_before_a_number_is_no_minus_sign(spaced: str, law: str) -> None:
+    assert as_trials(spaced) == as_trials(law)
+
+
+def test_a_whole_number_of_numpy_is_a_fixed_number_of_runs() -> None:
+    assert tr.tuned(ANCHOR, trials=np.int64(3)) == tr.tuned(ANCHOR, trials=3)  # type: ignore[arg-type]
 
 
 def test_the_noise_of_one_run_is_enough_for_the_whole_search() -> None:

@@ -163,17 +163,17 @@ class Filter:
 
     def may(self, step: Step | Run, times: int = 1) -> bool:
         """Whether an entry, taken `times` times, fits what is left. Whoever obeys it stays in the budget."""
-        return check.whole(remedy="It is how often the entry is taken.", times=times) <= self.remaining(step)
+        return _check_times(times) <= self.remaining(step)
 
     def spend(self, step: Step | Run, times: int = 1) -> None:
         """Take an entry `times` times. Spend before the output is seen; what does not fit is refused."""
-        if not self.may(step, times):
-            left = self.remaining(step)
+        count, left = _check_times(times), self.remaining(step)
+        if count > left:
             fits = f"it fits {left:,} more time{'s' * (left != 1)}" if left else "it does not fit any more"
             must = f"fit what is left of the budget: {fits}"
             remedy = "Ask may(step) first. The budget was promised as a whole, and cannot be extended."
-            raise InvalidSetting("step", as_run(step) * times, must, remedy)
-        self._times[self._find(step)] += times
+            raise InvalidSetting("step", as_run(step) * count, must, remedy)
+        self._times[self._find(step)] += count
 
     def remaining(self, step: Step | Run) -> int:
         """How many more times an entry fits, if nothing else is taken; 10**15 for one that loses nothing."""
@@ -320,6 +320,11 @@ def _check_menu(menu: Iterable[Step | Run]) -> tuple[Run, ...]:
         raise InvalidSetting("menu", list(entries), must, remedy)
     check_entries(entries)
     return entries
+
+
+def _check_times(times: int) -> int:
+    """As an int of Python: others overflow as they add up, and no file holds them."""
+    return check.whole(remedy="It is how often the entry is taken.", times=times)
 
 
 def _check_budget(epsilon: float) -> float:

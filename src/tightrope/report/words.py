@@ -19,7 +19,7 @@ from tightrope.setting.sampling import (
     TruncatedPoisson,
     WithoutReplacement,
 )
-from tightrope.setting.trials import FixedTrials, PoissonTrials, TrialLaw
+from tightrope.setting.trials import FixedTrials, NegativeBinomialTrials, PoissonTrials, TrialLaw
 
 _KINDS: dict[type[Sampling], str] = {
     EveryRecord: "full batches",
@@ -41,14 +41,17 @@ _CHANGES = {
 def trials_in_words(trials: TrialLaw) -> str:
     """What is published of how many runs.
 
-    >>> from tightrope import GeometricTrials
+    >>> from tightrope import GeometricTrials, NegativeBinomialTrials
     >>> trials_in_words(GeometricTrials(mean=20))
     'the best of a geometric number of runs, 20 on average'
+    >>> trials_in_words(NegativeBinomialTrials(eta=0.5, mean=20))
+    'the best of a negative binomial number of runs (eta 0.5), 20 on average'
     """
     if isinstance(trials, FixedTrials):
-        return f"the best of {trials.number:,} runs, all of which count"
+        return f"the best of {trials.number:,} runs, all of which count" if trials.number > 1 else "one run"
     kind = "Poisson" if isinstance(trials, PoissonTrials) else trials.spelling.replace("-", " ")
-    return f"the best of a {kind} number of runs, {trials.expected:.6g} on average"
+    spread = f" (eta {trials.eta:g})" if isinstance(trials, NegativeBinomialTrials) else ""
+    return f"the best of a {kind} number of runs{spread}, {trials.expected:.6g} on average"
 
 
 def mechanism_in_words(mechanism: Mechanism) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from numbers import Integral
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.errors import InvalidSetting
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_TRIALS = 10**6  # on average: nobody trains more often than that
-LEAST_ETA, MOST_ETA = Fraction(-9, 10), 100
-LEAST_OVER_ONE = Fraction(1, 10**6)  # of a mean that must be above 1
+LEAST_ETA, MOST_ETA = -0.9, 100  # a float, as what is typed: it is below -9/10
+LEAST_OVER_ONE = 1e-6  # of a mean that must be above 1
 
 
 class TrialLaw(ABC):
@@ -127,7 +128,7 @@ class NegativeBinomialTrials(GivenExactly, TruncatedNegativeBinomial):
         remedy = "1 is geometric, 0 logarithmic; Papernot and Steinke 2022 use values from -0.9 on."
         eta = check.real(remedy=remedy, eta=self.eta)
         if not LEAST_ETA <= eta <= MOST_ETA:
-            must = f"be between {float(LEAST_ETA)} and {MOST_ETA}"
+            must = f"be between {LEAST_ETA} and {MOST_ETA}"
             raise InvalidSetting("eta", self.eta, must, remedy)
         self._keep("eta", self.eta, eta)
         self._keep("mean", self.mean, _check_mean(self.mean, above_one=True))
@@ -238,15 +239,15 @@ def as_trials(value: object) -> TrialLaw:
         return value
     if isinstance(value, str):
         return _read(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return FixedTrials(number=value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return FixedTrials(number=int(value))
     remedy = f"Write for example {KNOWN_TRIALS}."
     raise InvalidSetting("trials", value, "be a law of the number of runs", remedy)
 
 
 def _read(text: str) -> TrialLaw:
-    kind, *numbers = re.sub(r"[\s_]+", "-", text.strip().lower()).split(":")
-    law = TRIAL_SPELLINGS.get(kind)
+    kind, *numbers = (part.strip() for part in text.lower().split(":"))
+    law = TRIAL_SPELLINGS.get(re.sub(r"[\s_]+", "-", kind))  # of the name only: before a number "-" is a sign
     names = () if law is None else given_names(law)
     if law is None or len(numbers) != len(names) or not all(map(_NUMBER.fullmatch, numbers)):
         remedy = "The last number is the mean, or how many runs there are if that is fixed."
