@@ -31,7 +31,6 @@ FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, tim
 CUT = 0.04  # of a bound, that each part which is cut off may cost
 CLOSE, CLOSE_BELOW = 4, 1.5  # how far from what is found, above and below, a guess of it still serves
 ROUNDS = 6
-MOST_DRAFTS = 3  # of which boxes are tried
 FROM_ABOVE = 100.0  # how much larger a guess is made that fits no lattice
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
@@ -41,17 +40,21 @@ Places = tuple[float, ...]
 def bound_any_batches(
     batches: int, worst: WorstDifference, tried: Sequence[Places], guess: float, known: float
 ) -> float:
-    """An upper bound on H from the most promising levels, or what is known; any guess of it will do."""
-    drafts = []
+    """An upper bound on H from the most promising levels, or what is known; any guess of it will do.
+
+    If boxes do not tell, the first of `tried` are next, and then the last, which should be few.
+    """
+    drafts: dict[Places, LevelsDraft] = {}
     for places in tried:
         found = _draft(batches, worst, places, guess, known)
         if found is not None:
-            drafts.append(found)
+            drafts[places] = found
             guess = found.estimate
-    drafts.sort(key=lambda draft: draft.estimate)
+    best = sorted(drafts, key=lambda places: drafts[places].estimate)[:1]
+    chosen = [places for places in dict.fromkeys([*best, tried[0], tried[-1]]) if places in drafts]
     # other levels lose less than larger coefficients
-    for slack, draft in product(SLACKS, drafts[:MOST_DRAFTS]):
-        value = draft.certify(slack)
+    for slack, places in product(SLACKS, chosen):
+        value = drafts[places].certify(slack)
         if value < math.inf:
             return min(value, known)
     return known
