@@ -311,6 +311,11 @@ def test_batches_of_a_pass_cannot_be_chosen_one_by_one() -> None:
         tr.Filter(menu=[step], **BUDGET)
 
 
+def test_a_filter_is_no_run_and_the_refusal_says_what_it_costs(played: tr.Filter) -> None:
+    with pytest.raises(tr.InvalidSetting, match="costs its whole budget"):
+        tr.epsilon(played, delta=1e-5, relation=tr.ADD_OR_REMOVE)  # type: ignore[call-overload]
+
+
 def test_a_filter_prints_what_the_freedom_costs(played: tr.Filter) -> None:
     said = str(played)
     assert "fixed in advance" in said

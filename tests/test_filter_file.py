@@ -108,5 +108,12 @@ def test_an_edited_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "filter.json"
     free().save(path)
     path.write_text(path.read_text().replace('"times": 0', '"times": 1'))
-    with pytest.raises(tr.InvalidSetting, match="sha256 must be the checksum"):
+    with pytest.raises(tr.InvalidSetting, match=r"sha256 must be the checksum.*restore it from a copy\.$"):
+        tr.Filter.load(path)
+
+
+def test_the_file_of_a_ledger_is_said_to_be_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    tr.Ledger(relation=tr.ADD).save(path)
+    with pytest.raises(tr.InvalidSetting, match=r"got 'tightrope-ledger'\. It is a file of another kind"):
         tr.Filter.load(path)

@@ -120,7 +120,7 @@ def test_a_flipped_digit_is_noticed_and_the_refusal_says_how_an_edit_is_accepted
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "other format": (
         lambda d: d.update(format="diary"),
-        "format must be a known name, got 'diary'. Write one of tightrope-ledger",
+        "format must be 'tightrope-ledger', got 'diary'. It is a file of another kind",
     ),
     "no format": (lambda d: d.update(format=None), "format must be a string, got None"),
     "newer": (

@@ -77,6 +77,10 @@ REFUSED = {
         GOOD.replace('"add"', '"swap"'),
         ": relation must be a known name, got 'swap'. Write one of add, remove",
     ),
+    "a group of none": (
+        GOOD.replace('"add"', '"add of 0"'),
+        ": relation must be that of a group, such as 'add-or-remove of 5', got 'add of 0'. A number from 2",
+    ),
     "no relation": (
         RUN,
         ": run[0].relation is missing. State it in the run, or once above all runs: one of add, remove",

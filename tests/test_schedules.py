@@ -105,6 +105,7 @@ def test_a_statement_about_chosen_steps_is_not_proved_and_does_not_verify() -> N
     found = tr.verify(made)
     assert not found.holds
     assert any("chosen on the way" in line for line in found.unknown)
+    assert str(found).splitlines()[-1].startswith("Had the steps been fixed in advance: accounted as")
 
 
 def test_a_statement_that_claims_proof_for_chosen_steps_is_caught() -> None:

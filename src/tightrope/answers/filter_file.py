@@ -16,7 +16,8 @@ from tightrope.setting.parts import run_of
 from tightrope.setting.plain import Plain, plain_run, spell
 from tightrope.setting.tables import Table, place_refusals
 
-FILTER_FILE = SealedJson(format="tightrope-filter", version=1)
+# an edited budget, cost or capacity was never certified
+FILTER_FILE = SealedJson(format="tightrope-filter", version=1, takes_edits=False)
 
 _EFFORTS = {effort.value: effort for effort in Effort}
 _KINDS = {kind.value: kind for kind in RuleKind}

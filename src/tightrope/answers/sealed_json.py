@@ -15,10 +15,11 @@ RESTORE = "It is damaged, cut off or of another kind: restore it from a copy."
 
 @dataclass(frozen=True)
 class SealedJson:
-    """A kind of file, by the name and version written into it."""
+    """A kind of file, by the name and version written into it, and whether people may vouch for an edit."""
 
     format: str
     version: int
+    takes_edits: bool = True
 
     def seal(self, content: Mapping[str, object]) -> bytes:
         """The content as a readable file, the same bytes each time.
@@ -37,7 +38,8 @@ class SealedJson:
     def unseal(self, path: str | Path) -> tuple[Table, int]:
         """The content of the file and its version. A damaged, edited or other file is refused."""
         table = Table.of(read_json(Path(path), remedy=RESTORE), f"{path}: ")
-        table.choice("format", {self.format: None})
+        if table.text("format", RESTORE) != self.format:
+            raise table.refusal("format", repr(self.format), "It is a file of another kind.")
         version = table.need("version", f"Only version {self.version} is understood here.")
         if type(version) is not int or not 1 <= version <= self.version:
             known = f"{self.version}, the newest understood here" + ", or an older one" * (self.version > 1)
@@ -47,8 +49,9 @@ class SealedJson:
         content = {key: value for key, value in table.entries.items() if key != SEAL}
         found = checksum(content)
         if stated != found:
-            remedy = "The file was damaged or edited: restore it from a copy. "
-            remedy += f"If it was edited on purpose, write {found!r} there."
+            remedy = "The file was damaged or edited: restore it from a copy."
+            if self.takes_edits:
+                remedy += f" If it was edited on purpose, write {found!r} there."
             raise table.refusal(SEAL, "the checksum of the rest of the file", remedy)
         del content["format"], content["version"]
         return Table(content, table.where), version

@@ -166,4 +166,6 @@ def as_run(run: Run | Step) -> Run:
         remedy = "Write plan.run(noise_multiplier=...)."
     if type(run).__name__ == "Tuned":
         remedy = "About the best of several runs, ask {epsilon}, {delta}, {privacy_curve} or a calibration."
+    if type(run).__name__ == "Filter":
+        remedy = "What a filter released costs its whole budget, however little of it is spent."
     raise InvalidSetting("run", run, "be a Run or a Step", remedy)

@@ -127,8 +127,11 @@ class Table:
 
     def relation(self, key: str = "relation") -> Relation:
         """The relation under `key`, of one record or of a group: "add-or-remove of 5"."""
-        found = spelled_relation(str(self.entries.get(key)))
-        return self.choice(key, RELATION_SPELLINGS) if found is None else found
+        value = self.entries.get(key)
+        if isinstance(value, str) and " of " in value and spelled_relation(value) is None:
+            remedy = "A number from 2 to 1000000 follows, in plain digits, or nothing for one record."
+            raise self.refusal(key, "that of a group, such as 'add-or-remove of 5'", remedy)
+        return spelled_relation(str(value)) or self.choice(key, RELATION_SPELLINGS)
 
     def items(self, key: str, remedy: str) -> list[object]:
         """The value of a key that holds a list."""

@@ -101,9 +101,10 @@ class Verification:
         }[self.outcome]
         lines = self.problems + self.unknown if not self.holds else self.unchecked
         also = () if self.in_integers is None else (f"In exact integers it is {self.in_integers}.",)
-        return "\n".join(
-            [opening, *(f"  {line}" for line in lines), *self.notes, self.audit.in_words(words), *also]
-        )
+        composed = self.audit.in_words(words)
+        if find_schedule_gap(self.statement):
+            composed = f"Had the steps been fixed in advance: {composed[0].lower()}{composed[1:]}"
+        return "\n".join([opening, *(f"  {line}" for line in lines), *self.notes, composed, *also])
 
 
 def verify(stated: Statement) -> Verification:
