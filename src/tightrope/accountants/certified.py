@@ -95,30 +95,32 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
 
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
-        kinds = {type(step.sampling) for step, _ in run}
-        for kind, (why, remedy) in _GAPS_WITHOUT_GAMES.items():
-            if kind in kinds and not games:
-                said = remedy if self.effort is QUICK or "TIGHT" not in remedy else ""
-                return Gap(relative_width, self.accuracy, why, said)
-        covered = any(game.exchange.is_covered for game in games)
-        if games and not covered:
+        if not games:
+            why, remedy = self._explain_without_games({type(step.sampling) for step, _ in run})
+            return Gap(relative_width, self.accuracy, why, remedy)
+        if not any(game.exchange.is_covered for game in games):
             why = "the upper end is the envelope, and no tighter bound is known for this noise"
             remedy = "" if self.effort is TIGHT else "{effort=TIGHT} raises the lower end a little"
             return Gap(relative_width, self.accuracy, why, remedy)
-        if self.effort is TIGHT and games:
+        if self.effort is TIGHT:
             return Gap(relative_width, self.accuracy, "that is how close the substitution game gets")
         from tightrope.engines.game.layout import seconds_to_play  # only where there is a game to play
 
-        waits = [seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games]
-        seconds = max(waits, default=math.inf)
+        seconds = max(seconds_to_play(game, accuracy=self.accuracy, delta=delta) for game in games)
         if not math.isfinite(seconds):
-            why = "no tighter upper bound than the envelope is known here"
-            return Gap(relative_width, self.accuracy, why)
+            return Gap(relative_width, self.accuracy, ENVELOPE_ONLY)
         why = "the envelope above and the fixed directions below do not meet"
         remedy = "{effort=TIGHT} plays the substitution game, which narrows the bracket"
         return Gap(relative_width, self.accuracy, why, remedy, seconds)
 
+    def _explain_without_games(self, kinds: set[type[Sampling]]) -> tuple[str, str]:
+        for kind, (why, remedy) in _GAPS_WITHOUT_GAMES.items():
+            if kind in kinds:
+                return why, remedy if self.effort is QUICK or "TIGHT" not in remedy else ""
+        return ENVELOPE_ONLY, ""
 
+
+ENVELOPE_ONLY = "no tighter upper bound than the envelope is known here"
 # of several, the first is the widest
 _GAPS_WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
     RandomAllocation: (
