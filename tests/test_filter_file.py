@@ -24,8 +24,9 @@ def free() -> tr.Filter:
     [
         free,
         lambda: tr.Filter(menu=[COIN], steps=3, epsilon=1, delta=0.3, relation=tr.ADD),
+        lambda: tr.Filter(menu=[SMALL], epsilon=2, delta=1e-5, relation=tr.SUBSTITUTE.of(2)),
     ],
-    ids=["Gaussian", "game"],
+    ids=["Gaussian", "game", "group"],
 )
 def test_a_loaded_filter_goes_on_where_it_was_saved(make: Callable[[], tr.Filter], tmp_path: Path) -> None:
     budget = make()

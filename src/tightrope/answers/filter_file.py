@@ -14,7 +14,6 @@ from tightrope.errors import UnusableFile
 from tightrope.setting.effort import Effort
 from tightrope.setting.parts import run_of
 from tightrope.setting.plain import Plain, plain_run, spell
-from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.tables import Table, place_refusals
 
 FILTER_FILE = SealedJson(format="tightrope-filter", version=1)
@@ -48,7 +47,7 @@ class SavedFilter:
             entries=tuple(run_of(entry, "parts") for entry in entries),
             epsilon=_number(table, "epsilon"),
             delta=_number(table, "delta"),
-            relation=table.choice("relation", RELATION_SPELLINGS),
+            relation=table.relation(),
             by=_accountant(table),
             alone=tuple(_count(entry, "alone") for entry in entries),
         )

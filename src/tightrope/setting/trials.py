@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_TRIALS = 10**6  # on average: nobody trains more often than that
-LEAST_ETA, MOST_ETA = Fraction(-9, 10), 100
-LEAST_OVER_ONE = Fraction(1, 10**6)  # of a mean that must be above 1
+LEAST_ETA, MOST_ETA = -0.9, 100.0
+LEAST_OVER_ONE = 1e-6  # of a mean that must be above 1
 
 
 class TrialLaw(ABC):
@@ -127,7 +127,7 @@ class NegativeBinomialTrials(GivenExactly, TruncatedNegativeBinomial):
         remedy = "1 is geometric, 0 logarithmic; Papernot and Steinke 2022 use values from -0.9 on."
         eta = check.real(remedy=remedy, eta=self.eta)
         if not LEAST_ETA <= eta <= MOST_ETA:
-            must = f"be between {float(LEAST_ETA)} and {MOST_ETA}"
+            must = f"be between {LEAST_ETA} and {MOST_ETA:g}"
             raise InvalidSetting("eta", self.eta, must, remedy)
         self._keep("eta", self.eta, eta)
         self._keep("mean", self.mean, _check_mean(self.mean, above_one=True))
