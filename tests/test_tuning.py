@@ -210,6 +210,23 @@ def test_a_fixed_number_of_runs_is_composed() -> None:
     assert "best_of_a_fixed_number_of_runs" in [theorem.name for theorem in found.decided_by.because]
 
 
+@pytest.mark.parametrize("begun", [1, 3])
+def test_a_pass_that_one_run_began_is_not_finished_by_the_next(begun: int) -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.BallsInBins(batches=2))
+    found = tr.delta(tr.tuned(step * begun, trials=2), epsilon=5, relation=tr.REMOVE)
+    # two first batches of passes of their own are two Poisson samples, beside whole passes
+    sample = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.5))
+    both = tr.delta(sample * 2 + step * (2 * (begun - 1)), epsilon=5, relation=tr.REMOVE)
+    assert found.upper >= both.lower > tr.delta(step * 2 * begun, epsilon=5, relation=tr.REMOVE).upper
+
+
+def test_one_run_and_whole_passes_are_composed_as_they_are() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.BallsInBins(batches=2))
+    for run, number in ((step * 1, 1), (step * 4, 3)):
+        found = tr.delta(tr.tuned(run, trials=number), epsilon=1, relation=tr.REMOVE)
+        assert found.upper == tr.delta(run * number, epsilon=1, relation=tr.REMOVE).upper
+
+
 @pytest.mark.parametrize("law", ["geometric:7", "poisson:3", "negative-binomial:0.5:7", "logarithmic:7"])
 def test_chances_of_ranks_are_those_of_the_law(law: str) -> None:
     from tightrope.numerics.balls import ball

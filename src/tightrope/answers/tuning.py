@@ -13,6 +13,8 @@ from tightrope.engines.face import ComposedCurve, Progress
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
 from tightrope.setting.relation import Relation
+from tightrope.setting.run import Run
+from tightrope.setting.sampling import InPasses
 from tightrope.setting.trials import FixedTrials
 from tightrope.setting.tuned import SEARCHED, Tuned
 from tightrope.theorems.lookup import analyse
@@ -84,7 +86,7 @@ class _Searched:
     def _cover(self, ranks: Ranks, one: PrivacyCurve, branch: Relation) -> ComposedCover[ComposedCurve]:
         trials = self.search.trials
         if isinstance(trials, FixedTrials):
-            whole = self.by.curve(self.search.run * trials.number, branch, self.progress)
+            whole = self.by.curve(_repeat(self.search.run, trials.number), branch, self.progress)
             return ComposedCover((WholeCurve(whole),), (*whole.because, FIXED_TRIALS))
         assert isinstance(ranks, RandomRanks)
         back = self._curve(branch.opposite)
@@ -111,6 +113,23 @@ class _Searched:
     def _witnesses(self, branch: Relation) -> tuple[Witness, ...]:
         (analysis,) = analyse(self.search.run, branch, self.by.effort)
         return analysis.witnesses
+
+
+def _repeat(run: Run, number: int) -> Run:
+    """So many runs, each with passes of its own.
+
+    A pass that one run only began is not finished by the next: of several runs it counts as a whole one,
+    since what its first batches release is a part of what all of them would.
+    """
+    if number == 1:
+        return run
+    passes = [
+        (step, -(-times // step.sampling.batches) * step.sampling.batches)
+        if isinstance(step.sampling, InPasses)
+        else (step, times)
+        for step, times in run
+    ]
+    return Run(tuple(passes)) * number
 
 
 def _find_reversed(schedule: Schedule, among: tuple[Witness, ...]) -> int | None:

@@ -16,7 +16,8 @@ WORST_RANKS = Evidence(
 )
 FIXED_TRIALS = Evidence(
     "best_of_a_fixed_number_of_runs",
-    "The best of a fixed number of runs, whatever chooses it, is a function of all of them: they compose.",
+    "The best of a fixed number of runs, whatever chooses it, is a function of all of them: they compose. "
+    "Each has passes of its own, and one that is only begun counts as a whole one.",
     PROVED,
     "by definition; Liu, Talwar 2019, section 1",
     _PROOF,
