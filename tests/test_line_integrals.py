@@ -174,3 +174,18 @@ def test_several_passes_with_an_exchanged_record_are_told_closely(
     # simulated and composed elsewhere: the bracket of the lattices that were there before
     assert found.lower <= 1.3768
     assert found.upper >= 1.3726
+
+
+@pytest.mark.parametrize(("relation", "epsilon"), [(tr.ADD, 1.0), (tr.REMOVE, -0.5)])
+def test_a_pass_that_was_begun_has_no_loss_beyond_what_is_left(relation: tr.Relation, epsilon: float) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.BallsInBins(batches=100)) * 30
+    found = tr.delta(run, epsilon=epsilon, relation=relation)
+    least = max(-math.expm1(epsilon), 0.0)  # which every curve has at a negative epsilon
+    assert found.upper == pytest.approx(least, rel=1e-12)
+
+
+def test_deltas_at_the_end_of_floats_are_left_to_lattices() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=2), tr.BallsInBins(batches=10)) * 10
+    for delta in (1e-319, 5e-324):
+        found = tr.epsilon(run, delta=delta, relation=tr.REMOVE)
+        assert 0 < found.lower <= found.upper < math.inf

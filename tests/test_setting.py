@@ -190,6 +190,7 @@ def test_refuted_beliefs_are_rows_with_their_counterexample() -> None:
         "without_replacement_is_like_poisson",
         "laplace_substitution_is_the_larger_pure_direction",
         "gaussian_substitution_is_remove",
+        "what_was_recorded_composes",
     }
     assert all(belief.standing is tr.REFUTED and "False: " in belief.statement for belief in beliefs)
 

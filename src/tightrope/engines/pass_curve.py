@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
-from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
+from tightrope.engines.face import NOTHING, ComposedCurve, EngineDeclines, LogBounds
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_estimate import guess_curve
 from tightrope.engines.passes.line_plan import PassOrder
@@ -45,6 +45,8 @@ class OnePass:
             lower, upper = _enclose(self.allocation, epsilon, accuracy)
         except EngineDeclines:
             return self._others.log_bounds(epsilon, accuracy)
+        if not upper:  # a pass that was only begun may have no loss so large
+            return NOTHING
         return LogBounds(log_ends(lower)[0], min(log_ends(upper)[1], 0.0))
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
@@ -57,24 +59,30 @@ class OnePass:
 
 @lru_cache(maxsize=KEPT_EPSILONS)
 def _enclose(allocation: Allocation, epsilon: float, accuracy: float) -> tuple[float, float]:
-    """Positive bounds on the curve, as close as asked relative to it."""
+    """Bounds on the curve, as close as asked relative to it."""
     if epsilon > FARTHEST:
         raise EngineDeclines("an epsilon too large for line integrals")
     of, size = PassOrder(allocation, epsilon), FIRST_SIZE
     for _ in range(MOST_SIZES):
-        lower, upper = enclose_curve(of, math.log(FINER * accuracy * size))
+        lower, upper = enclose_curve(of, _log_error(size, accuracy))
         if upper - lower <= accuracy / 4 * lower:
             return lower, upper
         size = lower if lower > upper / 2 else min(upper, size / 32)
-        if not size:
-            break
     raise EngineDeclines("a curve too small for line integrals")
+
+
+def _log_error(size: float, accuracy: float) -> float:
+    """ln of the error that a bound on a number of this size may have; declined where floats end."""
+    error = FINER * accuracy * size
+    if not error:
+        raise EngineDeclines("a curve too small for line integrals")
+    return math.log(error)
 
 
 @lru_cache(maxsize=KEPT_EPSILONS)
 def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float, float]:
     """Between which epsilons the curve crosses delta."""
-    log_error = math.log(FINER * accuracy * delta)
+    log_error = _log_error(delta, accuracy)
     about, slope = _search(allocation, delta, log_error, accuracy)
     room = ROOM * accuracy / slope
 
