@@ -28,26 +28,31 @@ class DotSpacing:
 
 LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
 USUAL_SPACING = DotSpacing(apart=0.5, grows=0.3, falls=1.6, least=LEAST_DELTA)
+CLOSE_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.6, least=LEAST_DELTA)  # where a dot is quick
 THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
+CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=1e-13)
+QUICK_SEPARATION = Fraction(1, 2)  # up to which sums are short
 DEEP, DEEP_FALLS = 1e-8, 3.0  # bounds that matter little, and how many times more they may fall
-MOST_DOTS, FARTHEST = 80, 200.0  # and at last: no larger loss is looked at
+BETWEEN = 3  # dots besides, where there is no amplification
+MOST_DOTS, FARTHEST = 160, 200.0  # and at last: no larger loss is looked at
 KEPT = 64
 
 
 @lru_cache(maxsize=KEPT)
 def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
     """The pair whose curve connects the dots."""
-    spacing = THOROUGH_SPACING if epoch.is_thorough else USUAL_SPACING
+    spacing = _choose_spacing(epoch)
     scale = mean_loss(epoch)
     loss = slope = step = 0.0
     dots: list[Dot] = []
     last = math.inf
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        is_asked = last > spacing.least
-        value = (
-            bound_order(epoch, order) if is_asked else WorstDifference(epoch.separation, order).positive_part
-        )
+        is_asked, told = last > spacing.least, _bound_told(epoch, loss)
+        value = bound_order(epoch, order) if is_asked else told
+        if value >= told:  # no amplification is told at once
+            between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)] if dots else []
+            dots += [(Fraction(math.exp(at)), Fraction(min(_bound_told(epoch, at), last))) for at in between]
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
         # not where dots are level for a while: further out no amplification falls faster than all
@@ -58,6 +63,18 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
         step = min(step, max(falls / slope, spacing.apart * scale)) if slope and is_asked else step
         loss += step
     return connect_dots(dots)
+
+
+def _bound_told(epoch: ShuffledEpoch, loss: float) -> float:
+    """Without amplification."""
+    return WorstDifference(epoch.separation, Fraction(math.exp(loss))).positive_part
+
+
+def _choose_spacing(epoch: ShuffledEpoch) -> DotSpacing:
+    is_quick = epoch.has_spare_place or epoch.separation <= QUICK_SEPARATION
+    if epoch.is_thorough:
+        return CLOSE_THOROUGH_SPACING if is_quick else THOROUGH_SPACING
+    return CLOSE_SPACING if is_quick else USUAL_SPACING
 
 
 def mean_loss(epoch: ShuffledEpoch) -> float:

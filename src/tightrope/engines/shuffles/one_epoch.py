@@ -23,6 +23,7 @@ THOROUGH_LEVELS = (
     (0.0, 0.2, 0.42, 0.8, 1.0),
     (0.0, 0.18, 0.42, 0.85, 1.0),
     (0.0, 0.25, 0.6, 0.85, 1.0),
+    (0.0, 0.22, 0.5, 0.8, 1.0),
     *LEVELS,
 )
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
