@@ -31,7 +31,7 @@ def test_the_claim_of_a_search_is_what_the_whole_search_spends() -> None:
     assert made.claim.epsilon >= spent.upper
     assert made.claim.standing == "proved"
     assert "best_of_a_random_number_of_runs" in [theorem.name for theorem in made.theorems]
-    assert any("only its best run" in one.says for one in made.assumptions)
+    assert any("only the best run" in one.says for one in made.assumptions)
 
 
 def test_a_statement_of_a_search_survives_its_file_and_is_verified() -> None:

@@ -444,6 +444,6 @@ def test_a_grid_states_each_sampling_in_its_own_words() -> None:
         (tr.Step(noise, tr.Poisson(rate=rate)), 29),
         (tr.Step(noise, tr.TruncatedPoisson(rate=rate, at_most=12, population=100)), 29),
         (tr.Step(noise, tr.BallsInBins(batches=15)), 30),
-        (tr.Step(noise, tr.RandomAllocation(batches=15, chosen=3)), 10),
-        (tr.Step(noise, tr.RandomAllocation(batches=20, chosen=3)), 14),
+        (tr.Step(noise, tr.RandomAllocation(batches=15, chosen=3)), 30),
+        (tr.Step(noise, tr.RandomAllocation(batches=20, chosen=3)), 40),
     ]

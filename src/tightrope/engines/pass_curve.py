@@ -13,8 +13,8 @@ from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 
 KEPT_EPSILONS = 1024
-FINER = 1 / 64  # the share of the accuracy that is asked of an integral
-ROOM = 1 / 16  # the same of how far from where the curve seems to cross a delta bounds are asked for
+FINER = 1 / 1024  # the share of the accuracy that is asked of an integral
+ROOM = 1 / 256  # the same of how far from where the curve seems to cross a delta bounds are asked for
 FIRST_SIZE, MOST_SIZES = 1e-3, 12  # of a curve of which nothing is known, and how often that is tried
 FARTHEST = 200.0  # larger epsilons are left to others
 SLOWEST = 1e-3  # the least slope of ln delta that a search counts on

@@ -197,8 +197,9 @@ def _count_full(cut: Cut) -> int:
     Fewer draws than records may end in the batch in which the records would end, with fewer in it: some
     records are in no batch then, which costs something else than a last batch of all that are left.
     """
-    full, ends_early = cut.used // cut.batch, cut.stream.length < cut.stream.records
-    return full - 1 if full and ends_early and full < cut.steps else full
+    full, records = cut.used // cut.batch, cut.stream.records
+    ends_there = cut.stream.length < records and cut.steps == -(-records // cut.batch)
+    return full - 1 if full and ends_there and full < cut.steps else full
 
 
 def _find_repeated_shuffles(cut: Cut) -> Finding:
