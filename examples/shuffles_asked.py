@@ -16,8 +16,8 @@ DELTA, BATCH = 1e-6, 1000
 NOISES, BATCHES, EPOCHS = (0.5, 1.0, 2.0, 4.0, 8.0), (50, 1000, 10_000, 100_000), (1, 10, 100)
 LEAST_FOR_LEVELS = 1.6  # with less noise a bound for any batch size is no amplification
 LEAST_FOR_SPARE = 1.0  # likewise where the size is known, or a place is spare
-# What keeps the command short: at noise 2 one epoch of 1,000 batches of any size takes a minute
-MOST_FOR_LEVELS, LEAST_IN_TIME = 10_000, 4.0
+# What keeps the command short: below noise 2 lattices are long
+MOST_FOR_LEVELS, LEAST_IN_TIME = 10_000, 2.0
 BINS_NOISES, BINS_BATCHES = (1.0, 2.0, 4.0), 1000
 PROTOTYPE = {  # upper ends of an earlier, unrounded computation of theorem 3: one epoch and ten
     (2.0, 100): (4.30, 7.47),
