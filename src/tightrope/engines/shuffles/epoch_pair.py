@@ -25,6 +25,12 @@ class DotSpacing:
     falls: float
     least: float
 
+    def step(self, scale: float, loss: float, last: float, slope: float) -> float:
+        """How far it is to the next dot, from a bound that fell so fast; a slope of 0 is unknown."""
+        step = self.apart * scale + self.grows * loss
+        falls = self.falls * (DEEP_FALLS if last < DEEP else 1.0)
+        return min(step, max(falls / slope, self.apart * scale)) if slope else step
+
 
 LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
 USUAL_SPACING = DotSpacing(apart=0.5, grows=0.3, falls=1.6, least=LEAST_DELTA)
@@ -50,17 +56,15 @@ def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
         order = Fraction(math.exp(loss))
         is_asked, told = last > spacing.least, _bound_told(epoch, loss)
         value = bound_order(epoch, order) if is_asked else told
-        if value >= told:  # no amplification is told at once
-            between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)] if dots else []
+        if value >= told and dots:  # no amplification is told at once
+            between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
             dots += [(Fraction(math.exp(at)), Fraction(min(_bound_told(epoch, at), last))) for at in between]
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
-        step = spacing.apart * scale + spacing.grows * loss
-        falls = spacing.falls * (DEEP_FALLS if last < DEEP else 1.0)
-        step = min(step, max(falls / slope, spacing.apart * scale)) if slope and is_asked else step
+        step = spacing.step(scale, loss, last, slope if is_asked else 0.0)
         loss += step
     return connect_dots(dots)
 
