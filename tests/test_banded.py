@@ -81,3 +81,32 @@ def test_what_makes_no_banded_run_is_refused_by_name(changed: dict[str, object],
     setting = {"noise_multiplier": 1.0, "sampling": POISSON, "bands": 4, "steps": 100}
     with pytest.raises(tr.InvalidSetting, match=sentence):
         tr.banded_run(**{**setting, **changed})  # type: ignore[arg-type]
+
+
+BANDED = tr.banded_run(noise_multiplier=1.0, sampling=tr.Poisson(rate=0.01), bands=4, steps=400)
+PLAIN = tr.Step(tr.Gaussian(noise_multiplier=2.0), tr.Poisson(rate=0.1))
+
+
+@pytest.mark.parametrize(
+    "run", [BANDED, BANDED + PLAIN, PLAIN + BANDED, BANDED * 2, sum([PLAIN * 3, BANDED])]
+)
+def test_records_of_one_user_that_take_turns_are_refused(run: tr.Run) -> None:
+    for ask in (
+        lambda: tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE.of(2)),
+        lambda: tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE.of(2), by=tr.Renyi()),
+        lambda: tr.epsilon(tr.tuned(run, trials=2), delta=1e-6, relation=tr.ADD.of(2)),
+        lambda: tr.Ledger(relation=tr.REMOVE.of(2)).record(run),
+    ):
+        with pytest.raises(tr.NoTheorem, match=r"Banded noise under .* share noise"):
+            ask()
+    assert tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).upper > 0
+
+
+def test_other_samplings_of_banded_noise_are_no_better_known_for_groups() -> None:
+    found = tr.contrast(BANDED, delta=1e-6, claimed=(tr.Poisson, tr.ADD_OR_REMOVE.of(2)))
+    assert all(row.refusal is not None for row in found.rows if row.relation.group > 1)
+
+
+def test_one_band_is_independent_noise_of_which_groups_are_known() -> None:
+    run = tr.banded_run(noise_multiplier=1.0, sampling=tr.Poisson(rate=0.01), bands=1, steps=100)
+    assert tr.epsilon(run, delta=1e-6, relation=tr.ADD.of(2)).upper > 0

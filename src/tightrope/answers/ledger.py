@@ -35,6 +35,7 @@ from tightrope.setting.run import (
     may_hide_broken_passes,
 )
 from tightrope.setting.sampling import Sampling
+from tightrope.theorems.groups import refuse_turns
 
 MOST_SHOWN = 20  # kinds of steps in a notebook
 
@@ -102,8 +103,10 @@ class Ledger:
         >>> print(ledger.epsilon(1e-6))
         [1.098..., 1.098...]
         """
+        recorded = as_run(run)
+        refuse_turns(recorded, self._relation)  # which the steps alone no longer show
         # a Run refuses more steps than it can count
-        grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in as_run(run)))
+        grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in recorded))
         if grown:
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]

@@ -22,7 +22,8 @@ AT_ANY_RATE: tuple[type[Sampling], ...] = (Poisson, WithoutReplacement, BallsInB
 
 def resample_run(run: Run, kind: type[Sampling]) -> Run:
     """The same noise and as many steps, each on a batch of this kind at the rate it had."""
-    return Run(tuple((Step(step.mechanism, resample(step.sampling, kind)), times) for step, times in run))
+    drawn = tuple((Step(step.mechanism, resample(step.sampling, kind)), times) for step, times in run)
+    return type(run)(drawn)
 
 
 def resample(sampling: Sampling, kind: type[Sampling]) -> Sampling:

@@ -9,6 +9,12 @@ from tightrope.setting.run import Run, Step, check_steps
 from tightrope.setting.sampling import Poisson, TruncatedPoisson
 
 
+class BandedRun(Run):
+    """A run that stands for banded noise: what it bounds is one record, which is in one of the turns."""
+
+    is_about_one_record = True
+
+
 def banded_run(
     *, noise_multiplier: float | Fraction, sampling: Poisson | TruncatedPoisson, bands: int, steps: int
 ) -> Run:
@@ -21,7 +27,7 @@ def banded_run(
     triangular strategy matrix of that many bands; `noise_multiplier` is its standard deviation per clipping
     norm and per largest column norm. A record takes part in every `bands`-th step, and different ones of
     these share no noise: proofs/banded_cyclic.md. That is about one record: those of one user in different
-    groups share noise, so the run says nothing under relations of several records.
+    groups share noise, so the run is refused under relations of several records.
 
     >>> banded_run(noise_multiplier=1.5, sampling=Poisson(rate=0.02), bands=16, steps=2000)
     Step(Gaussian(noise_multiplier=1.5), Poisson(rate=0.02)) * 125
@@ -32,4 +38,5 @@ def banded_run(
     if not isinstance(sampling, Poisson | TruncatedPoisson):
         must = "be {Poisson} or {TruncatedPoisson}"
         raise InvalidSetting("sampling", sampling, must, "It is how one group's batch is drawn.")
-    return Step(Gaussian(noise_multiplier=noise_multiplier), sampling) * -(-count // turns)
+    step = Step(Gaussian(noise_multiplier=noise_multiplier), sampling)
+    return BandedRun(((step, -(-count // turns)),)) if turns > 1 else step * count

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import get_args
+from typing import ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
@@ -59,6 +59,8 @@ class Run:
     Zero steps are legal and perfectly private: `Run()` releases nothing.
     """
 
+    is_about_one_record: ClassVar[bool] = False  # and says nothing about groups of several
+
     parts: tuple[tuple[Step, int], ...]
 
     def __init__(self, parts: "tuple[tuple[Step, int], ...]" = ()) -> None:
@@ -97,7 +99,8 @@ class Run:
             other = Run(((other, 1),))
         if not isinstance(other, Run):
             return NotImplemented
-        return Run(self.parts + other.parts)
+        kind = type(other) if other.is_about_one_record else type(self)
+        return kind(self.parts + other.parts)
 
     def __radd__(self, other: object) -> "Run":
         if other == 0:  # so that sum(runs) works
@@ -106,7 +109,7 @@ class Run:
 
     def __mul__(self, times: int) -> "Run":
         count = check.whole(remedy="A run is repeated a whole number of times, 0 or more.", times=times)
-        return Run(tuple((step, n * count) for step, n in self.parts))
+        return type(self)(tuple((step, n * count) for step, n in self.parts))
 
     __rmul__ = __mul__
 

@@ -9,7 +9,7 @@ from tightrope.pairs.counted import CountedPair, CountMixture, binomial_counts, 
 from tightrope.pairs.pair import Pair
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
-from tightrope.setting.run import Step
+from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import (
     EveryRecord,
     Poisson,
@@ -226,6 +226,16 @@ def keeps_its_curve(sampling: Sampling, relation: Relation) -> bool:
     """Whether one curve holds for all datasets between two neighbours, also if their sizes differ."""
     by_size = isinstance(sampling, WithoutReplacement | TruncatedPoisson | Shuffled)
     return relation.single is SUBSTITUTE or not by_size
+
+
+def refuse_turns(run: Run, relation: Relation) -> None:
+    """Refuse groups where records take turns: those of other turns share their noise."""
+    if relation.group > 1 and run.is_about_one_record:
+        raise NoTheorem(
+            f"Banded noise under {relation.text}: records of one group may take different turns, which share "
+            "noise, and no theorem gives their worst case",
+            GENERIC_BOUND.format(group=relation.group, last=relation.group - 1),
+        )
 
 
 def refuse_group(step: Step, relation: Relation, asked: str, missing: list[str], known: str) -> NoTheorem:

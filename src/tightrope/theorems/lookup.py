@@ -48,7 +48,7 @@ from tightrope.theorems.composition import (
     find_needed_branches,
 )
 from tightrope.theorems.evidence import Evidence
-from tightrope.theorems.groups import GROUP_ROWS, refuse_group
+from tightrope.theorems.groups import GROUP_ROWS, refuse_group, refuse_turns
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
 from tightrope.theorems.shuffled import bound_epochs
@@ -139,6 +139,7 @@ def _why_revealed(parts: list[DominatedStep], bounds: list[StepBounds] | None = 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
     """Every kind of step with its dominating pair, or a refusal."""
+    refuse_turns(run, branch)
     return [_dominate(step, times, branch) for step, times in run]
 
 
