@@ -4,6 +4,14 @@ Feldman, McMillan and Talwar, "Hiding among the clones" (FOCS 2021, arXiv 2012.1
 binomial counts, evaluated without its closed form, and their allowance for randomizers that are private up to
 delta0. Their later paper (arXiv 2208.04591) needs a condition that its erratum adds, and is not used.
 
+The allowance adds (e^epsilon + 1) times how far, in total variation, all randomizers are moved to become
+pure: (1 + e^-epsilon0 / 2) delta0 for each report. A direct argument needs no more wherever e^-epsilon0 <=
+2/3. Let a and b be the laws of the two exchanged records, moved by at most delta0 to be e^epsilon0 apart.
+Another report's law r falls short of m = e^-epsilon0 (a + b)/2 by at most e^-epsilon0 delta0 in all where a
+and b are as they were, and by at most 2 e^-epsilon0 delta0 after they moved; raising r to m and taking as
+much elsewhere moves it by that. With adaptive reports these distances still add up. So the bound here is
+valid by itself; where epsilon0 is large this argument would allow less.
+
 Every number here is a float of scipy, to about six digits; it is what the bound says and not a certified end.
 """
 
@@ -14,6 +22,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 LEFT_OUT = 1e-14  # mass of each tail of the number of clones, which is added to delta
+LEAST_LOCAL = 0.41  # above ln 1.5, where the allowance is derived
 GUESSES = 200  # of the epsilon0 at which normal noise is called private
 CLOSE = 1e-4  # relative, how closely epsilon is searched for
 
@@ -25,6 +34,8 @@ def bound_by_clones(*, noise: float, batches: int, delta: float) -> float:
     """
     best = math.inf
     for local in np.linspace(0.1, math.log(batches) + 2, GUESSES):
+        if local < LEAST_LOCAL:
+            continue
         beyond = _normal_delta(2 / noise, local)
 
         def delta_at(epsilon: float, local: float = local, beyond: float = beyond) -> float:

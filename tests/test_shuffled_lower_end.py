@@ -122,7 +122,8 @@ def test_no_pass_is_made_where_told_batches_reach_no_more(monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise AssertionError("a pass was made")
 
-    monkeypatch.setattr(reach, "resolve", refuse)
+    for name in ("resolve", "compose_side"):
+        monkeypatch.setattr(reach, name, refuse)
     found = prove_bound(run_of(20, 0.1), replace(DROPS_LAST, records=4), delta=1e-5, relation=tr.SUBSTITUTE)
     assert found.because[0] is LARGEST_SUM
     copied = replace(DROPS_LAST, records=4, copies=2)  # of which no sampling tells

@@ -55,6 +55,13 @@ def told(noise: float, epochs: int = 1, delta: float = 1e-6) -> float:
     return tr.epsilon(step * epochs, delta=delta, relation=tr.SUBSTITUTE).upper
 
 
+def forget() -> None:
+    """What one epoch's bounds keep."""
+    for value in vars(one_epoch).values():
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
+
+
 # --- laws of answers
 
 
@@ -125,7 +132,7 @@ def test_bounds_do_not_depend_on_what_was_asked_before() -> None:
     orders = [Fraction(1), Fraction(11, 10), Fraction(13, 10)]
     found = []
     for asked in (orders, orders[::-1]):
-        bound_order.cache_clear()
+        forget()
         found.append({order: bound_order(epoch, order) for order in asked})
     assert found[0] == found[1]
 
@@ -202,7 +209,7 @@ def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does
         atoms, levels, counts, deviation = random_walk(rng)
         spacing = FINE * deviation * levels[1]
         laws = place_levels(atoms, levels, spacing)
-        walks = Walks(atoms, levels, spacing=spacing, count=sum(counts))
+        walks = Walks(laws, levels, spacing=spacing, count=sum(counts))
         start = int(rng.normal() * 10 * math.sqrt(sum(counts)))
         middle, radii = np.array([counts], dtype=float), np.full((1, 2), 2.0)
         value, slopes, remainder = walks.expand(middle, radii, np.array([float(start)]))
@@ -223,7 +230,7 @@ def test_a_sum_too_small_for_floats_is_not_called_zero() -> None:
 
 def test_offsets_beyond_those_that_are_charged_tell_nothing() -> None:
     atoms = WorstDifference(Fraction(1, 2), Fraction(1)).spread(1e-4)
-    walks = Walks(atoms, (1.0,), spacing=FINE / 2, count=5)
+    walks = Walks(place_levels(atoms, (1.0,), FINE / 2), (1.0,), spacing=FINE / 2, count=5)
     counts = np.array([[5.0], [5.0]])
     found = walks.evaluate(counts, np.array([0.0, -2.0 * MOST_OFFSET]))
     assert 0 < found[0] < found[1] == math.inf
@@ -293,20 +300,23 @@ def test_boxes_say_of_every_count_what_convolution_says() -> None:
     atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-3)
     levels, count, first = (0.5, 1.0, 2.0), 6, 3.0
     spacing = FINE * 2
-    walks = Walks(atoms, levels, spacing=spacing, count=count)
-    problem = CountsProblem(walks, first, 0.05 + atoms.beyond)
     laws = place_levels(atoms, levels, spacing)
+    walks = Walks(laws, levels, spacing=spacing, count=count)
+    problem = CountsProblem(walks, first, 0.05 + atoms.beyond)
     all_counts = [k for k in product(range(count + 1), repeat=3) if sum(k) == count]
     values = np.array([convolve(laws, k, 3) * spacing for k in all_counts])
     rows = np.array(all_counts, dtype=float)
     for shares in ((0.3, 0.5, 0.2), (0.1, 0.3, 0.6)):
         mean = np.linalg.lstsq(rows, values, rcond=None)[0]
         enough = mean * (values / (rows @ mean)).max() * 1.02
-        cuts = problem._check(enough)
-        assert cuts is not None
+        certified, cuts = problem._check(enough, (0.0,))
+        assert certified is not None
+        assert np.array_equal(certified, enough)
         assert not len(cuts)
-        few = problem._check(enough * 0.9)
-        assert few is None or len(few)
+        assert problem._check(enough * 0.9, (0.0,))[0] is None
+        # boxes that are left are settled by larger coefficients, and by no smaller ones
+        larger, _ = problem._check(enough * 0.9, (0.0, 0.05, 0.3), 64)
+        assert larger is None or (rows @ larger >= values).all()
         found = problem.bound(np.array(shares))
         drawn = np.random.default_rng(5).multinomial(count, shares, size=400)
         index = {k: i for i, k in enumerate(all_counts)}
@@ -317,7 +327,8 @@ def test_boxes_are_split_without_losing_a_count() -> None:
     boxes = Boxes(np.zeros((1, 3)), np.full((1, 3), 7.0), 7)
     wanted = {k for k in product(range(8), repeat=3) if sum(k) == 7}
     for _ in range(12):
-        boxes = boxes.split(np.array([1.0, 0.5, 2.0]))
+        weights = np.tile([1.0, 0.5, 2.0], (boxes.size, 1))
+        boxes = boxes.split(weights, np.arange(boxes.size) % 3 == 0)
         held = [
             {k for k in wanted if all(low <= k) and all(k <= high)}
             for low, high in zip(boxes.lowest, boxes.highest, strict=True)
@@ -377,7 +388,7 @@ def test_no_theorem_is_asked_where_none_can_tell_more(monkeypatch: pytest.Monkey
 
     for name in ("bound_spare_place", "bound_any_batches", "bound_large_batches"):
         monkeypatch.setattr(one_epoch, name, refuse)
-    bound_order.cache_clear()
+    forget()
     for epoch in (epoch_of(1.0, 100), epoch_of(0.5, 100, batch=64), epoch_of(4.0, 1)):
         worst = WorstDifference(epoch.separation, Fraction(3, 2))
         assert bound_order(epoch, Fraction(3, 2)) == worst.positive_part

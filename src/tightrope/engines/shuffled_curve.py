@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from tightrope.engines.composition import find_crossing
+from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import LogBounds
 from tightrope.engines.shuffles.epoch_pair import mean_loss
 from tightrope.engines.shuffles.one_epoch import bound_order

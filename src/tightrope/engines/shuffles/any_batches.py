@@ -8,13 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
-from tightrope.engines.face import EngineDeclines
 from tightrope.engines.shuffles.counts import SLACKS, CountsProblem
-from tightrope.engines.shuffles.walks import ROUGH, Walks
+from tightrope.engines.shuffles.cuts import search_cut
+from tightrope.engines.shuffles.walks import ROUGH, ROUNDED_UP, Walks, place_levels
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,
@@ -25,61 +24,57 @@ from tightrope.engines.shuffles.weights import (
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.numerics.floats import Floats
 
-ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
 FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, times that power of the order
-CUT = 0.04  # of a bound, that each part which is cut off may cost
-CLOSE, CLOSE_BELOW = 4, 1.5  # how far from what is found, above and below, a guess of it still serves
-ROUNDS = 6
-FROM_ABOVE = 100.0  # how much larger a guess is made that fits no lattice
+DEEP = 1e-8  # bounds that matter little: larger coefficients will do
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
 Places = tuple[float, ...]
 
 
 def bound_any_batches(
-    batches: int, worst: WorstDifference, tried: Sequence[Places], guess: float, known: float
+    batches: int, worst: WorstDifference, tried: Sequence[Places], *, guess: float, spare: float, boxes: int
 ) -> float:
-    """An upper bound on H from the most promising levels, or what is known; any guess of it will do.
+    """An upper bound on H from the most promising levels, or without amplification.
 
-    If boxes do not tell, the first of `tried` are next, and then the last, which should be few.
+    Any guess of it will do; `spare` is what a spare place would give. If so many boxes do not
+    tell, the first of `tried` are next, and then the last, which should be few.
     """
+    known = worst.positive_part
     drafts: dict[Places, LevelsDraft] = {}
     for places in tried:
-        found = _draft(batches, worst, places, guess, known)
+        found = _draft(batches, worst, places, guess, spare)
         if found is not None:
-            drafts[places] = found
-            guess = found.estimate
+            guess, drafts[places] = found
     best = sorted(drafts, key=lambda places: drafts[places].estimate)[:1]
     chosen = [places for places in dict.fromkeys([*best, tried[0], tried[-1]]) if places in drafts]
-    # other levels lose less than larger coefficients
-    for slack, places in product(SLACKS, chosen):
-        value = drafts[places].certify(slack)
+    slacks = SLACKS if guess > DEEP else SLACKS[-1:]
+    for places in chosen:
+        # other levels lose less than larger coefficients
+        value = drafts[places].certify(slacks if places == chosen[-1] else slacks[:1], boxes)
         if value < math.inf:
             return min(value, known)
     return known
 
 
+def estimate_any_batches(
+    batches: int, worst: WorstDifference, places: Places, *, guess: float, spare: float
+) -> float:
+    """About what is certified with levels at these places."""
+    found = _draft(batches, worst, places, guess, spare)
+    return worst.positive_part if found is None else found[0]
+
+
 def _draft(
-    batches: int, worst: WorstDifference, places: Places, guess: float, known: float
-) -> "LevelsDraft | None":
-    """Levels for which what is cut off is a small part of the bound, if they promise less than known."""
-    best: LevelsDraft | None = None
-    for _ in range(ROUNDS):
-        try:
-            draft = LevelsDraft.of(batches, worst, places, CUT * min(guess, known))
-            estimate = draft.estimate
-        except (EngineDeclines, ArithmeticError):
-            if guess >= known:
-                break
-            guess *= FROM_ABOVE
-            continue
-        if estimate < (known if best is None else best.estimate):
-            best = draft
-        if guess / CLOSE_BELOW < estimate < guess * CLOSE or estimate >= known:
-            break
-        guess = estimate if estimate > guess else estimate / 2
-    return best
+    batches: int, worst: WorstDifference, places: Places, guess: float, spare: float
+) -> tuple[float, "LevelsDraft"] | None:
+    """Levels for which what is cut off is a small part of the bound, if they promise anything."""
+
+    def attempt(allowed: float) -> tuple[float, LevelsDraft]:
+        draft = LevelsDraft.of(batches, worst, places, allowed)
+        return draft.estimate, draft
+
+    return search_cut(attempt, guess=guess, spare=spare, known=worst.positive_part)
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,9 @@ class LevelsDraft:
     @cached_property
     def _problem(self) -> CountsProblem:
         spacing, others = FINE * self.worst.deviation * float(self.worst.order) ** COARSER, self.batches - 1
-        walks = Walks(self.atoms, self.levels.tolist(), spacing=spacing, count=others, precision=ROUGH)
+        levels = self.levels.tolist()
+        laws = place_levels(self.atoms, levels, spacing)
+        walks = Walks(laws, levels, spacing=spacing, count=others, precision=ROUGH)
         growth = (float(self.worst.order - 1) + self.atoms.beyond) * ROUNDED_UP
         return CountsProblem(walks, math.ceil(self.first / spacing * ROUNDED_UP), growth)
 
@@ -130,6 +127,6 @@ class LevelsDraft:
         """What the bound would be if the first coefficients were enough."""
         return self._add_cuts(self._problem.estimate(self._shares))
 
-    def certify(self, slack: float) -> float:
-        """The bound on H with coefficients so much larger, infinite if it is not certified."""
-        return self._add_cuts(self._problem.bound(self._shares, (slack,)))
+    def certify(self, slacks: Sequence[float], boxes: int) -> float:
+        """The bound on H with coefficients larger by one of these, infinite if it is not certified."""
+        return self._add_cuts(self._problem.bound(self._shares, slacks, boxes))

@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tightrope.engines.shuffles.walks import Walks
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
-SLACKS = (0.05, 0.15, 0.4)  # by which coefficients are larger than those of the program: then boxes are fewer
+# by which coefficients are larger than those of the program: then boxes are fewer
+SLACKS = (0.03, 0.05, 0.08, 0.12, 0.2, 0.4)
 MOST_BOXES = 60_000
+FAR = 4.0  # times a linear function: halves of such boxes are hardly ever settled
+NEAR = 2.0  # likewise: of three dots looked at, no higher box was settled by an expansion
+FIRST_BOXES = 64  # larger ones are never settled
 MOST_ROUNDS = 20
 NEW_CUTS = 24
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
@@ -56,52 +60,70 @@ class CountsProblem:
         coefficients = _solve(*self._listed, shares)
         return math.inf if coefficients is None else float(coefficients @ shares) * self.walks.count
 
-    def bound(self, shares: Floats, slacks: Sequence[float] = SLACKS) -> float:
+    def bound(self, shares: Floats, slacks: Sequence[float] = SLACKS, most_boxes: int = MOST_BOXES) -> float:
         """An upper bound on the mean over counts whose means are `shares` of them; infinite if none is found.
 
         Shares may be too large, since no coefficient is negative.
         """
         tried, values = self._listed
-        left = iter(slacks)
-        slack = next(left)
         for _ in range(MOST_ROUNDS):
             coefficients = _solve(tried, values, shares)
             if coefficients is None:
                 break
-            coefficients *= 1 + slack
-            cuts = self._check(coefficients)
-            if cuts is None:
-                slack = next(left, math.inf)
-                if slack == math.inf:
-                    break
-                continue
+            enough, cuts = self._check(coefficients, slacks, most_boxes)
+            if enough is not None:
+                return float(enough @ shares) * self.walks.count * (1 + gamma(len(shares) + 4))
             if not len(cuts):
-                return float(coefficients @ shares) * self.walks.count * (1 + 16 * UNIT_ROUNDOFF)
+                break
             tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
         return math.inf
 
     def _evaluate(self, counts: Floats) -> Floats:
         return self.walks.evaluate(counts, np.full(len(counts), self.first))
 
-    def _check(self, coefficients: Floats) -> Floats | None:
-        """Counts at which the linear function is too small, none if it never is, and None if unclear."""
+    def _check(
+        self, coefficients: Floats, slacks: Sequence[float], most_boxes: int = MOST_BOXES
+    ) -> tuple[Floats | None, Floats]:
+        """Coefficients that are enough, enlarged by one of the slacks, or counts at which they are not.
+
+        If so many boxes do not tell, the next slack is for those that are left: what was below stays below.
+        """
         count, levels = self.walks.count, len(coefficients)
         boxes = Boxes(np.zeros((1, levels)), np.full((1, levels), float(count)), count)
-        seen = 0
-        while boxes.size:
-            seen += boxes.size
-            boxes = boxes.keep(~self._is_below_by_drift(boxes, coefficients))
+        while boxes.size < FIRST_BOXES and not boxes.is_single.any():
+            boxes = boxes.split(np.ones(levels))
+        for slack in slacks:
+            enlarged = coefficients * (1 + slack)
+            boxes, cuts = self._settle(boxes, enlarged, most_boxes if slack == slacks[0] else most_boxes // 4)
             if not boxes.size:
-                break
-            is_below, excess, middle, matters = self._expand(boxes, coefficients)
-            cuts = self._find_cuts(middle[excess > 0], coefficients)
+                return enlarged, cuts
             if len(cuts):
-                return cuts
-            boxes = boxes.keep(~is_below)
-            if seen > MOST_BOXES or boxes.has_single:
-                return None
-            boxes = boxes.split(matters[~is_below])
-        return np.zeros((0, levels))
+                return None, cuts
+        return None, np.zeros((0, levels))
+
+    def _settle(self, boxes: "Boxes", coefficients: Floats, most_boxes: int) -> tuple["Boxes", Floats]:
+        """What is left of boxes after looking at about so many, and counts at which it is too small."""
+        none, seen = np.zeros((0, len(coefficients))), 0
+        while boxes.size and seen <= most_boxes:
+            seen += boxes.size
+            highest, least = self._compare_by_drift(boxes, coefficients)
+            is_above = ~(highest <= least)
+            boxes, highest, least = boxes.keep(is_above), highest[is_above], least[is_above]
+            is_open, is_far = np.ones(boxes.size, dtype=bool), highest > FAR * least
+            slopes = self.walks.guess_slopes(boxes.middle, self.first)
+            near = np.flatnonzero(highest <= NEAR * least)
+            if len(near):
+                is_below, is_far[near], excess, slopes[near] = self._expand(boxes.keep(near), coefficients)
+                cuts = self._find_cuts(boxes.middle[near[excess > 0]], coefficients)
+                if len(cuts):
+                    return boxes, cuts
+                is_open[near] = ~is_below
+            matters = _weigh(slopes, boxes.middle) + _weigh(coefficients[None, :], boxes.middle)
+            boxes = boxes.keep(is_open)
+            if boxes.is_single.any():
+                return boxes, self._find_cuts(boxes.lowest[boxes.is_single], coefficients)
+            boxes = boxes.split(matters[is_open], is_far[is_open])
+        return boxes, none
 
     def _find_cuts(self, places: Floats, coefficients: Floats) -> Floats:
         """Of the counts next to these places those that are furthest above the linear function."""
@@ -109,39 +131,46 @@ class CountsProblem:
         excess = self._evaluate(counts) / np.maximum(counts @ coefficients, LEAST_FLOAT) - 1
         return np.asarray(counts[np.argsort(-excess)[: min(NEW_CUTS, int((excess > 0).sum()))]])
 
-    def _is_below_by_drift(self, boxes: "Boxes", coefficients: Floats) -> NDArray[np.bool_]:
-        """Whether counts as high as they go, with the drift of those as low, are below it."""
+    def _compare_by_drift(self, boxes: "Boxes", coefficients: Floats) -> tuple[Floats, Floats]:
+        """The value of counts as high as they go with the drift of those as low, and the least linear one."""
         levels = range(len(coefficients))
         high, low = boxes.fill(reversed(levels)), boxes.fill(levels)
-        least = (boxes.fill(np.argsort(coefficients)) @ coefficients) * (1 - 16 * UNIT_ROUNDOFF)
-        # counts are whole numbers, exactly; products and sums of levels, which cancel, round by a few units
+        # as many products as levels, their sum, and what is taken off
+        rel_error = gamma(len(coefficients) + 2)
+        least = (boxes.fill(np.argsort(coefficients)) @ coefficients) * (1 - rel_error)
+        # counts are whole numbers, exactly; products and sums of levels cancel
         apart = high - low
-        moved = apart @ self.walks.levels + 16 * UNIT_ROUNDOFF * (np.abs(apart) @ self.walks.levels)
+        moved = apart @ self.walks.levels + 2 * rel_error * (np.abs(apart) @ self.walks.levels)
+        # two products and a quotient, and the product with what is added
         offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
-        return np.asarray(self.walks.evaluate(high, offsets) <= least)
+        return self.walks.evaluate(high, offsets), least
 
     def _expand(
         self, boxes: "Boxes", coefficients: Floats
-    ) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
-        """Whether value, slopes and remainder are below it; by how much the value is not in the middle.
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, Floats]:
+        """Whether value, slopes and remainder are below it, and whether not even those of a half will be.
 
-        And how much each count matters, about.
+        And by how much the value is not in the middle, and the slopes.
         """
-        levels = range(len(coefficients))
-        middle = (boxes.fill(reversed(levels)) + boxes.fill(levels)) / 2
+        middle = boxes.middle
         radii = np.maximum(boxes.highest - middle, middle - boxes.lowest)
         values, slopes, remainders = self.walks.expand(middle, radii, np.full(boxes.size, self.first))
         linear, over = middle @ coefficients, coefficients - slopes
         # the counts keep their sum
         moves = Boxes(boxes.lowest - middle, boxes.highest - middle, 0)
-        margin = linear - values - remainders + moves.least(over)
+        least = moves.least(over)
+        margin = linear - values - remainders + least
+        is_far = linear - values - remainders / 4 + least / 2 < 0
+        # Where the margin is positive the remainder is below the others. A sum of products over at most five
+        # levels has 6 roundings, its factors one or two, three such sums are added up: fewer than 64.
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
-        weights = middle / self.walks.count
-        both = [
-            np.abs(each - (each * weights).sum(axis=1, keepdims=True))
-            for each in (slopes, coefficients[None, :])
-        ]
-        return margin > 64 * UNIT_ROUNDOFF * rounding, values - linear, middle, both[0] + both[1]
+        return margin > 64 * UNIT_ROUNDOFF * rounding, is_far, values - linear, slopes
+
+
+def _weigh(slopes: Floats, counts: Floats) -> Floats:
+    """How much each count matters to a linear function, about, where they keep their sum."""
+    weights = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(slopes - (slopes * weights).sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -158,11 +187,17 @@ class Boxes:
         return len(self.lowest)
 
     @property
-    def has_single(self) -> bool:
-        """Whether one of them holds a single count."""
-        return bool((self.highest == self.lowest).all(axis=1).any())
+    def is_single(self) -> NDArray[np.bool_]:
+        """Which of them hold a single count."""
+        return np.asarray((self.highest == self.lowest).all(axis=1))
 
-    def keep(self, which: NDArray[np.bool_]) -> "Boxes":
+    @cached_property
+    def middle(self) -> Floats:
+        """Of each the point between its highest and its lowest counts, which need not be whole."""
+        levels = range(self.lowest.shape[1])
+        return (self.fill(reversed(levels)) + self.fill(levels)) / 2
+
+    def keep(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Boxes":
         """Those of them."""
         return Boxes(self.lowest[which], self.highest[which], self.total)
 
@@ -188,19 +223,35 @@ class Boxes:
             left = left - more
         return np.asarray(found)
 
-    def split(self, weights: Floats) -> "Boxes":
-        """Each cut in two along its widest side, without what cannot add up to the total."""
+    def split(self, weights: Floats, is_far: NDArray[np.bool_] | None = None) -> "Boxes":
+        """Each cut in two along its widest side, those that are far in four."""
+        halves, parents = self._halve(weights)
+        if is_far is None or not is_far.any():
+            return halves
+        again = is_far[parents]
+        quarters, _ = halves.keep(again)._halve(weights[parents[again]])
+        halves = halves.keep(~again)
+        return Boxes(
+            np.concatenate([halves.lowest, quarters.lowest]),
+            np.concatenate([halves.highest, quarters.highest]),
+            self.total,
+        )
+
+    def _halve(self, weights: Floats) -> tuple["Boxes", NDArray[np.intp]]:
+        """And of which box each is a half; without what cannot add up to the total."""
         others = self.lowest.sum(axis=1, keepdims=True) - self.lowest
         highest = np.minimum(self.highest, self.total - others)
         others = highest.sum(axis=1, keepdims=True) - highest
         lowest = np.maximum(self.lowest, self.total - others)
-        at, rows = ((highest - lowest) * weights).argmax(axis=1), np.arange(self.size)
+        rows = np.arange(self.size)
+        at = ((highest - lowest) * weights).argmax(axis=1)
         half = np.floor((lowest[rows, at] + highest[rows, at]) / 2)
         below, above = highest.copy(), lowest.copy()
         below[rows, at], above[rows, at] = half, half + 1
         found = Boxes(np.concatenate([lowest, above]), np.concatenate([below, highest]), self.total)
         fits = (found.lowest.sum(axis=1) <= self.total) & (found.highest.sum(axis=1) >= self.total)
-        return found.keep(fits & (found.lowest <= found.highest).all(axis=1))
+        fits &= (found.lowest <= found.highest).all(axis=1)
+        return found.keep(fits), np.concatenate([rows, rows])[fits]
 
 
 def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:

@@ -1,13 +1,20 @@
 """A finite pair that dominates an epoch of shuffled batches: bounds at many orders, connected."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.dots import Dot, connect_dots
-from tightrope.engines.shuffles.one_epoch import bound_order
-from tightrope.engines.shuffles.worst_difference import WorstDifference
+from tightrope.engines.shuffles.one_epoch import (
+    Way,
+    bound_by_levels,
+    bound_revealed,
+    estimate_levels,
+    forget_size,
+    list_ways,
+)
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
@@ -27,9 +34,13 @@ class DotSpacing:
 
     def step(self, scale: float, loss: float, last: float, slope: float) -> float:
         """How far it is to the next dot, from a bound that fell so fast; a slope of 0 is unknown."""
-        step = self.apart * scale + self.grows * loss
-        falls = self.falls * (DEEP_FALLS if last < DEEP else 1.0)
-        return min(step, max(falls / slope, self.apart * scale)) if slope else step
+        wider = DEEP_WIDER if last < DEEP else 1.0
+        step = self.apart * scale + wider * self.grows * loss
+        if not slope:
+            return step
+        if slope * step < self.falls * LEVEL:
+            step *= LEVEL_WIDER
+        return min(step, max(wider * self.falls / slope, self.apart * scale))
 
 
 LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
@@ -38,7 +49,8 @@ CLOSE_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.6, least=LEAST_DELTA)
 THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
 CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=1e-13)
 QUICK_SEPARATION = Fraction(1, 2)  # up to which sums are short
-DEEP, DEEP_FALLS = 1e-8, 3.0  # bounds that matter little, and how many times more they may fall
+DEEP, DEEP_WIDER = 1e-8, 3.0  # bounds that matter little, and how many times further apart they may be
+LEVEL, LEVEL_WIDER = 0.25, 1.5  # a bound that falls by so little of that has dots so much further apart
 BETWEEN = 3  # dots besides, where there is no amplification
 MOST_DOTS, FARTHEST = 160, 200.0  # and at last: no larger loss is looked at
 KEPT = 64
@@ -46,32 +58,55 @@ KEPT = 64
 
 @lru_cache(maxsize=KEPT)
 def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
-    """The pair whose curve connects the dots."""
+    """The pair whose curve connects the dots of all that is known.
+
+    With full batches the dots of levels are those of any batch size: a size that is known never tells more.
+    """
+    dots: list[Dot] = []
+    for way in list_ways(epoch) or [_bound_by_nothing]:
+        if way is not bound_by_levels or _may_levels_help(epoch, dots):
+            is_any_size = way is bound_by_levels and epoch.last == epoch.batch
+            dots += _walk_out(forget_size(epoch) if is_any_size else epoch, way)
+    return connect_dots(sorted(dots))
+
+
+def _may_levels_help(epoch: ShuffledEpoch, dots: Sequence[Dot]) -> bool:
+    """Whether levels may be below one of the dots: what they prove is above their estimate."""
+    if epoch.is_thorough or not dots:
+        return True
+    asked = [(order, float(bound)) for order, bound in dots if bound > DEEP]
+    return any(estimate_levels(epoch, order, bound) < bound for order, bound in asked)
+
+
+@lru_cache(maxsize=KEPT)
+def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
+    """Dots from order 1 on, each as far from the last as that one's loss and fall say."""
     spacing = _choose_spacing(epoch)
     scale = mean_loss(epoch)
-    loss = slope = step = 0.0
+    loss = slope = step = guess = 0.0
     dots: list[Dot] = []
     last = math.inf
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        is_asked, told = last > spacing.least, _bound_told(epoch, loss)
-        value = bound_order(epoch, order) if is_asked else told
+        is_asked, told = last > spacing.least, bound_revealed(epoch, order)
+        value = min(way(epoch, order, guess), told) if is_asked else told
         if value >= told and dots:  # no amplification is told at once
             between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
-            dots += [(Fraction(math.exp(at)), Fraction(min(_bound_told(epoch, at), last))) for at in between]
+            orders = [Fraction(math.exp(at)) for at in between]
+            dots += [(at, Fraction(min(bound_revealed(epoch, at), last))) for at in orders]
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
         step = spacing.step(scale, loss, last, slope if is_asked else 0.0)
+        guess = last * math.exp(-min(slope * step, spacing.falls))
         loss += step
-    return connect_dots(dots)
+    return tuple(dots)
 
 
-def _bound_told(epoch: ShuffledEpoch, loss: float) -> float:
-    """Without amplification."""
-    return WorstDifference(epoch.separation, Fraction(math.exp(loss))).positive_part
+def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+    return bound_revealed(epoch, order)
 
 
 def _choose_spacing(epoch: ShuffledEpoch) -> DotSpacing:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from tightrope.engines.shuffles.walks import ROUGH, expect
+from tightrope.engines.shuffles.walks import ROUGH, ROUNDED_UP, expect
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,
@@ -22,7 +22,6 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 WEIGHTS = 24  # levels of the common weight
 TOUCH = 2.0  # variances of the weight, at which Bernstein's bound is touched: half or double tells less
 RISK = 3e-3  # that more than half of the batches, and some, have the larger weight
-ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
 
 
 def bound_large_batches(epoch: ShuffledEpoch, worst: WorstDifference, allowed: float) -> float:
@@ -64,8 +63,9 @@ class LargeBatches:
         r = self.highest * self.certainty / (3 * b)
         root = math.sqrt(r * r + 2 * self.variance * self.certainty / b)
         slope = self.certainty / (b * root)
-        # the tangent at v stays above where it is raised by what its parts may be off
-        return r + root - slope * self.variance + (r + root) * 2.0**-40, slope * ROUNDED_UP
+        # No part is larger than r + root. With both raised by more than their roundings the line stays above
+        # the tangent at v, as a variance is not negative.
+        return r + root - slope * self.variance + (r + root) * (ROUNDED_UP - 1), slope * ROUNDED_UP
 
     def _apart(self, weight: float) -> float:
         """e(a), rounded up."""
@@ -100,8 +100,8 @@ class LargeBatches:
         excess, apart = float(self.worst.order - 1), self._apart(weight)
         high, low = weight + apart, weight - apart
         parts = [self.first, -excess * more * weight, excess * high * upper, excess * low * (others - upper)]
-        # products are off by a few units of themselves, also where they cancel
-        offset = math.fsum([*parts, *(2.0**-40 * abs(part) for part in parts)])
+        # products have at most ten roundings, also where they cancel
+        offset = math.fsum([*parts, *((ROUNDED_UP - 1) * abs(part) for part in parts)])
         if upper == others:
             return expect(self.atoms, (high,), (others,), offset, precision=ROUGH)
         return expect(self.atoms, (high, low), (upper, others - upper), offset, precision=ROUGH)

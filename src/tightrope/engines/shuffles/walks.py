@@ -24,21 +24,33 @@ Complexes = NDArray[np.complex128]
 EXACT, ROUGH = 32.0, 16.0  # what is left out has about e^-32, or e^-16, of a sum; it is charged
 WRAPPED = 13.0  # further, in units of 1 / tilt, lie those that are counted too
 BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
-LONGEST = 1 << 21  # a transform
+LONGEST, LONGEST_ROUGH = 1 << 21, 1 << 18  # transforms, alone and where many are made
 DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
 LARGEST_EXPONENT = 500.0  # of a tilted mass and of a common factor
 MOST_REL_ERROR = 1e-3  # of a term that is kept
 TILTS = 12
-ROUNDED_UP = 1 + 2.0**-40  # more than a few products and sums of floats
+# 2^-40 is 8,192 units, more than gamma(8000): what 8,000 roundings in a row can do. It stands for chains of
+# sums and products of numbers that are not negative, of which none here has more than 200.
+ROUNDED_UP = 1 + 2.0**-40
 FINE = 0.15  # the lattice's step, in deviations of one difference
 ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
 MOST_OFFSET = 1 << 24  # in steps of the lattice: products with a frequency are rounded
 # A frequency is at most pi and off by 2.4 units, its product with an offset and the sum of an exponent by one
 # each, relative to themselves: 4.4 pi < 16.
 OFFSET_REL_ERROR = 16 * UNIT_ROUNDOFF * MOST_OFFSET
-# a node's rounding moves 1 / sinh^2 by at most 5 units; sinh, square, quotient and exponentials are off by
-# a few units each
-PAYOFF_REL_ERROR = 64 * UNIT_ROUNDOFF
+FROM_LOG = 1.01  # e^x - 1 is at most so many times x for x <= 0.019, and errors are below that
+# Of a payoff times an exponential, in units: 5 for the rounding of a node. 28 for a part of sinh(z/2): 20 for
+# the real sinh or cosh (8 of expm1, which the quotient e^x - 1 over e^x has twice, and 4 roundings), 8 for a
+# sine or cosine. Its square has twice that and 3, the quotient 10 more, the division by the size 1. And the
+# exponential has 8, twice, and 1. That is 5 + 59 + 11 + 17 = 92.
+PAYOFF_REL_ERROR = 96 * UNIT_ROUNDOFF
+# Of a sum of multiples of logarithms, in units, for each unit of count * (|log| + 1): 8 for a modulus, 8 for
+# its logarithm and the angle, 12 for products and sums over at most five levels.
+LOGS_REL_ERROR = 32 * UNIT_ROUNDOFF
+# Of the exponent of the common factor, likewise: 8 for a logarithm, 6 for multiples and their sum over at
+# most five levels, one for an offset times the tilt, one for the last sum; and 8 for the exponential.
+SCALE_REL_ERROR = 32 * UNIT_ROUNDOFF
+GUESSED = 0.5  # of its largest term is about what a value has
 FARTHEST = 30.0  # how far, as an exponent, an expansion goes
 # Transforms at the tilt itself are larger: then masses e^-500 times the largest, of which neither rounding
 # nor underflow is charged, have less than e^-260 of it.
@@ -70,7 +82,7 @@ class Walks:
 
     def __init__(
         self,
-        atoms: Atoms,
+        laws: "Laws",
         levels: Sequence[float],
         *,
         spacing: float,
@@ -79,7 +91,7 @@ class Walks:
         precision: float = EXACT,
     ) -> None:
         self.levels, self.spacing, self.count, self.precision = np.array(levels), spacing, count, precision
-        laws = [_drop_zeros(law) for law in place_levels(atoms, levels, spacing)]
+        laws = [_drop_zeros(law) for law in laws]
         listed = tilts or _list_tilts(laws, count, TILTS)
         planned = (_plan(laws, tilt, count, precision) for tilt in listed)
         self._plans = [plan for plan in planned if plan is not None]
@@ -114,7 +126,7 @@ class Walks:
             is_near = block.is_held & (moved.max(axis=1) <= FARTHEST)
             moved = np.minimum(moved, FARTHEST)
             # |e^x - 1 - x| <= |x|^2 e^|x| / 2. The value, the slopes and the term that they stand for each
-            # carry the errors of terms. The logarithms of slopes are centred, in a few roundings.
+            # carry the errors of terms. The logarithms of slopes are centred, in two roundings.
             centred = np.outer(radii[rows].sum(axis=1), block.log_abs_errors)
             besides = np.exp(moved) * (moved**2 / 2 + (2 + moved) * block.rel_errors + centred) * ROUNDED_UP
             added = np.einsum("ij,ij->i", np.abs(weighted), besides) + block.left_out
@@ -122,6 +134,13 @@ class Walks:
             slopes[rows] = block.scale[:, None] * (weighted @ logs.T).real
             remainders[rows] = np.where(is_near, block.scale * added, math.inf)
         return values * self.spacing, slopes * self.spacing, remainders * self.spacing
+
+    def guess_slopes(self, counts: Floats, offset: float) -> Floats:
+        """About those of values, by the largest term of each: they only say where to look."""
+        sizes = counts @ self._tops.T + offset * self._tilts + self._log_weights
+        best = sizes.argmin(axis=1)
+        least = np.minimum(sizes[np.arange(len(counts)), best], LARGEST_EXPONENT)
+        return np.asarray(np.exp(least)[:, None] * self._tops[best] * (self.spacing * GUESSED))
 
     def _share_out(self, counts: Floats, offsets: Floats, radii: Floats) -> Iterator["Block"]:
         """Each row with the contour on which its terms are smallest, similar ones together.
@@ -200,7 +219,8 @@ def _compute(
         rel_errors=contour.rel_errors[kept],
         centred_logs=centred[:, kept],
         log_abs_errors=2 * gamma(len(least) + 4) * largest,
-        left_out=1.01 * float(rest.sum()) + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
+        left_out=FROM_LOG * float(rest.sum())
+        + contour.left_out * math.exp(min(float(moves.max()), FARTHEST)),
     )
 
 
@@ -226,13 +246,12 @@ def expect(
     count = sum(counts)
     start, share = _between(offset / spacing)
     laws = place_levels(atoms, levels, spacing)
-    best, tilt = math.inf, 0.0
-    for tried in _list_tilts(laws, count, 2 * TILTS):
-        scales = (tried / spacing * level for level in levels)
-        logs = [math.log(float(atoms.weights @ np.exp(scale * atoms.values))) for scale in scales]
-        size = sum(n * log for n, log in zip(counts, logs, strict=True)) + tried * start - 2 * math.log(tried)
-        best, tilt = min((best, tilt), (size, tried))
-    walks = Walks(atoms, levels, spacing=spacing, count=count, tilts=(tilt,), precision=precision)
+    tilts = np.array(_list_tilts(laws, count, 2 * TILTS))
+    sizes = tilts * start - 2 * np.log(tilts)
+    for n, level in zip(counts, levels, strict=True):
+        sizes += n * np.log(np.exp(np.outer(tilts * (level / spacing), atoms.values)) @ atoms.weights)
+    tilt = float(tilts[sizes.argmin()])
+    walks = Walks(laws, levels, spacing=spacing, count=count, tilts=(tilt,), precision=precision)
     # convex in the offset: not above the chord between lattice points
     low, high = walks.evaluate(
         np.array([counts, counts], dtype=float), np.array([start, start + 1.0])
@@ -306,7 +325,7 @@ def _plan(laws: Laws, tilt: float, count: int, precision: float) -> ContourPlan 
     """None where it would be too long, or roundings too large."""
     furthest = max(int(places[-1]) for places, _ in laws)
     least = max((precision + WRAPPED) / tilt + 64, BESIDE * furthest)
-    if least > LONGEST:
+    if least > (LONGEST if precision > ROUGH else LONGEST_ROUGH):
         return None  # and another tilt will do
     size = fast_size(math.ceil(least))
     tilted = [(places, masses * np.exp(tilt * places)) for places, masses in laws]
@@ -338,28 +357,34 @@ def _transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     squares = ratio.real**2 + ratio.imag**2
     largest = np.sqrt(squares.max(axis=0)) * ROUNDED_UP + rel_error
     log_powers = count * np.log(largest)
-    term_rel_errors = 1.01 * count * rel_error / np.sqrt(np.maximum(squares.min(axis=0), 1e-300))
+    term_rel_errors = FROM_LOG * count * rel_error / np.sqrt(np.maximum(squares.min(axis=0), 1e-300))
     kept = log_powers + np.log(payoffs) > math.log(payoffs[0]) - precision
     kept &= term_rel_errors < MOST_REL_ERROR
     kept[0] = True
     left_out = float(payoffs[~kept] @ np.exp(np.minimum(log_powers[~kept], 0.0)))
     logs, frequencies = np.log(ratio[:, kept]), frequencies[kept]
-    # ln of a ratio is off by a few units of itself or of 1; its multiples and their sum by one for each level
     exponents = count * (np.abs(logs).max(axis=0) + 1)
-    rel_errors = 1.01 * (term_rel_errors[kept] + 16 * UNIT_ROUNDOFF * exponents + OFFSET_REL_ERROR)
+    rel_errors = FROM_LOG * (term_rel_errors[kept] + LOGS_REL_ERROR * exponents + OFFSET_REL_ERROR)
     rel_errors += PAYOFF_REL_ERROR + 2 * gamma(int(kept.sum()) + 8)
     log_tops = np.log(tops)
-    # the same of the common factor, whose offset is multiplied by the tilt
     largest_exponent = count * (float(np.abs(log_tops).max()) + 1) + MOST_OFFSET * tilt + 8
-    scale_rel_error = math.expm1(1.01 * count * rel_error + 32 * UNIT_ROUNDOFF * largest_exponent)
+    scale_rel_error = math.expm1(FROM_LOG * count * rel_error + SCALE_REL_ERROR * largest_exponent)
     return Contour(
         tilt=tilt,
         tops=log_tops,
         logs=logs,
         frequencies=frequencies,
         # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2)
-        weights=twins[kept] * 0.25 / np.sinh((tilt + 1j * frequencies) / 2) ** 2 / size,
+        weights=twins[kept] * 0.25 / _half_sinh(tilt, frequencies) ** 2 / size,
         rel_errors=rel_errors,
-        left_out=1.01 * left_out,
+        left_out=FROM_LOG * left_out,
         scale_rel_error=scale_rel_error,
     )
+
+
+def _half_sinh(tilt: float, frequencies: Floats) -> Complexes:
+    """sinh((tilt + i frequency) / 2); PAYOFF_REL_ERROR counts its roundings."""
+    grown = math.expm1(tilt / 2)
+    shrunk = grown / (1 + grown)  # 1 - e^(-tilt / 2)
+    sinh, cosh = (grown + shrunk) / 2, 1 + (grown - shrunk) / 2
+    return np.asarray(sinh * np.cos(frequencies / 2) + 1j * (cosh * np.sin(frequencies / 2)))

@@ -7,11 +7,9 @@ lognormal of two opposite records: theorems/proofs/shuffles.md, lemma 1 there.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from flint import arb, ctx
@@ -84,50 +82,91 @@ class WorstDifference:
 
     def spread(self, allowed: float) -> Atoms:
         """Between atoms that lie so far out that no more than `allowed` is cut off on either side."""
+        right, left = self._right.cut(allowed), self._left.cut(allowed)
         with ctx.workprec(BITS):
-            right = self._places(lambda place: self._excess(place) <= allowed)
-            left = self._places(lambda place: self._shortfall(place) <= allowed)
-            above, more = self._weigh(right, self.order, Fraction(1))
-            below, less = self._weigh(left, Fraction(1), self.order)
-            weights = [*reversed(below[1:]), below[0] + above[0] + (1 - more - less), *above[1:]]
+            middle = left.weights[0] + right.weights[0] + (1 - right.mass - left.mass)
+            weights = [*reversed(left.weights[1:]), middle, *right.weights[1:]]
             return Atoms(
-                values=np.array([-place for place in reversed(left[1:])] + right),
-                weights=np.array(list(map(ceil_float, weights))),
-                beyond=self._excess(right[-1]),
-                below=self._shortfall(left[-1]),
+                values=np.array([-place for place in reversed(left.places[1:])] + right.places),
+                weights=np.array([ceil_float(weight) for weight in weights]),
+                beyond=right.beyond,
+                below=left.beyond,
             )
 
-    def _places(self, is_last: Callable[[float], bool]) -> list[float]:
-        """Up to the first of them that is the last: a search by halves, as calls take time."""
-        places = [0.0]
+    @cached_property
+    def _right(self) -> "LognormalSide":
+        """L - order, where it is positive."""
+        return LognormalSide(self, scale=Fraction(1), less=self.order)
 
-        def reaches(index: int) -> bool:
-            while len(places) <= index:
-                places.append(places[-1] + max(NEAR * self.deviation, FAR * places[-1]))
-            return is_last(places[index])
+    @cached_property
+    def _left(self) -> "LognormalSide":
+        """order L - 1, where it is positive: -D* there."""
+        return LognormalSide(self, scale=self.order, less=Fraction(1))
 
-        low, high = -1, 0
-        while not reaches(high):
-            low, high = high, 2 * high + 16
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reaches(middle) else (middle, high)
-        return places[: high + 1]
 
-    def _tail(self, less: Fraction, scale: Fraction, place: float) -> tuple[arb, arb]:
-        """Of V = scale L - less what lies above a place: mass and mean."""
-        m = ball(self.separation)
-        d = ((ball(place) + ball(less)) / ball(scale)).log() / m + m / 2
+@dataclass(frozen=True)
+class SpreadSide:
+    """One side of D*, spread on places from 0 on: weights of all of them, `mass` is what they add up to.
+
+    `beyond` is what lies above the last place, rounded up.
+    """
+
+    places: list[float]
+    weights: list[arb]
+    mass: arb
+    beyond: float
+
+
+class LognormalSide:
+    """V = scale L - less where it is positive, at places ever further apart; each is computed once."""
+
+    def __init__(self, worst: WorstDifference, *, scale: Fraction, less: Fraction) -> None:
+        self._nearest = NEAR * worst.deviation
+        with ctx.workprec(BITS):
+            self._separation, self._scale, self._less = map(ball, (worst.separation, scale, less))
+        self._places: list[float] = []
+        self._tails: list[tuple[arb, arb]] = []  # mass and mean of V above a place
+        self._cells: list[tuple[arb, arb]] = []  # what two neighbours have of the mass between them
+
+    def cut(self, allowed: float) -> SpreadSide:
+        """Up to the first place above which no more than `allowed` lies."""
+        with ctx.workprec(BITS):
+            last = self._find_last(allowed)
+            while len(self._cells) < last:
+                self._cells.append(self._split_cell(len(self._cells)))
+            weights = [arb(0)] * (last + 1)
+            for i, (low, high) in enumerate(self._cells[:last]):
+                weights[i] += low
+                weights[i + 1] += high
+            weights[last] += self._tails[last][0]
+            return SpreadSide(self._places[: last + 1], weights, self._tails[0][0], self._beyond(last))
+
+    def _find_last(self, allowed: float) -> int:
+        last = 0
+        while self._beyond(last) > allowed:
+            last += 1
+        return last
+
+    def _beyond(self, index: int) -> float:
+        """E(V - place)_+, rounded up."""
+        while len(self._places) <= index:
+            self._add_place()
+        mass, mean = self._tails[index]
+        return ceil_float(mean - mass * ball(self._places[index]))
+
+    def _add_place(self) -> None:
+        last = self._places[-1] if self._places else None
+        place = 0.0 if last is None else last + max(self._nearest, FAR * last)
+        m = self._separation
+        d = ((ball(place) + self._less) / self._scale).log() / m + m / 2
         mass = normal_above(d)
-        return mass, ball(scale) * normal_above(d - m) - ball(less) * mass
+        self._places.append(place)
+        self._tails.append((mass, self._scale * normal_above(d - m) - self._less * mass))
 
-    def _weigh(self, places: Sequence[float], less: Fraction, scale: Fraction) -> tuple[list[arb], arb]:
-        """The part of V = scale L - less that is positive, at these places; and its mass."""
-        tails = [self._tail(less, scale, place) for place in places]
-        found = [arb(0)] * len(places)
-        for i, ((low, mean_low), (high, mean_high)) in enumerate(pairwise(tails)):
-            mass, mean = low - high, mean_low - mean_high
-            up = (mean - mass * ball(places[i])) / (ball(places[i + 1]) - ball(places[i]))
-            found[i], found[i + 1] = found[i] + mass - up, found[i + 1] + up
-        found[-1] += tails[-1][0]
-        return found, tails[0][0]
+    def _split_cell(self, index: int) -> tuple[arb, arb]:
+        """The mass between two places, sent to both, the mean kept."""
+        (low, mean_low), (high, mean_high) = self._tails[index : index + 2]
+        place, following = map(ball, self._places[index : index + 2])
+        mass = low - high
+        up = (mean_low - mean_high - mass * place) / (following - place)
+        return mass - up, up

@@ -1,0 +1,52 @@
+"""How much of a bound is cut off: what lies far out has to be, and more of it makes the rest smaller."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tightrope.engines.face import EngineDeclines
+
+T = TypeVar("T")
+
+# Each part that is cut off costs such a share of the bound: more where the bound is many times what a spare
+# place would give. Twice as much, or half as much, tells about the same.
+LEAST_SHARE, SHARE_GROWS, MOST_SHARE, AS_GOOD = 0.01, 0.012, 0.05, 2.0
+ROUNDS = 6
+FROM_ABOVE = 30.0  # how many times larger a cut is made that fits no lattice
+
+
+def search_cut(
+    attempt: Callable[[float], tuple[float, T]], *, guess: float, spare: float, known: float
+) -> tuple[float, T] | None:
+    """The least bound of some attempts, if one is below what is known, and what came with it.
+
+    An attempt is told what each part that is cut off may cost; the first one goes by a guess of the bound,
+    and the others by what was found. `spare` is about what a spare place would give.
+    """
+    best: tuple[float, T] | None = None
+    allowed = _choose_cut(guess, spare)
+    for _ in range(ROUNDS):
+        found = _try(attempt, allowed)
+        if found is None:
+            if best is not None or allowed >= known:
+                break
+            allowed *= FROM_ABOVE
+            continue
+        if found[0] >= (known if best is None else best[0]):
+            break
+        best = found
+        wanted = _choose_cut(found[0], spare)
+        if wanted / AS_GOOD <= allowed <= wanted * AS_GOOD:
+            break
+        allowed = wanted
+    return best
+
+
+def _choose_cut(bound: float, spare: float) -> float:
+    return bound * min(max(SHARE_GROWS * bound / spare, LEAST_SHARE), MOST_SHARE)
+
+
+def _try(attempt: Callable[[float], tuple[float, T]], allowed: float) -> tuple[float, T] | None:
+    try:
+        return attempt(allowed)
+    except (EngineDeclines, ArithmeticError):
+        return None
