@@ -99,7 +99,7 @@ class Line:
 # What is timed. Each function runs in its own process.
 
 
-def ask_tightrope(asked: Allocation, repeats: int) -> Ends:
+def ask_tightrope(asked: Allocation, repeats: int, relation: str = tr.ADD_OR_REMOVE.name) -> Ends:
     """A fresh run, curve and bracket each time: nothing is kept between repeats."""
 
     def ask(asked: Allocation) -> Ends:
@@ -107,7 +107,7 @@ def ask_tightrope(asked: Allocation, repeats: int) -> Ends:
         start = time.process_time()
         step = tr.Step(tr.Gaussian(noise_multiplier=asked.noise), tr.BallsInBins(batches=asked.batches))
         run = step * (asked.batches * asked.epochs)
-        found = tr.epsilon(run, delta=asked.delta, relation=tr.ADD_OR_REMOVE)
+        found = tr.epsilon(run, delta=asked.delta, relation=relation)
         return Ends(found.lower, found.upper, time.process_time() - start)
 
     return _median(ask, asked, repeats)
@@ -181,7 +181,9 @@ def reach(options: argparse.Namespace) -> list[tuple[Allocation, Ends]]:
     questions = draw(options.reach, options.seed)
     for done, asked in enumerate(questions):
         progress(done, len(questions), str(asked))
-        ends = in_own_process(ask_tightrope, asked, options.repeats, seconds=options.timeout)
+        ends = in_own_process(
+            ask_tightrope, asked, options.repeats, options.relation, seconds=options.timeout
+        )
         found.append((asked, Ends(refusal=ends) if isinstance(ends, str) else ends))
         if options.follow:
             print(asked, *_ends(found[-1][1]), sep="  ", file=sys.stderr, flush=True)
@@ -287,6 +289,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="answer N random questions of the whole range, without the peer",
     )
+    parser.add_argument(
+        "--relation", default=tr.ADD_OR_REMOVE.name, help="of --reach (default ADD_OR_REMOVE)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the questions of --reach (default 1)")
     parser.add_argument("--repeats", type=int, default=1, help="the median counts (default 1)")
     parser.add_argument(
@@ -304,7 +309,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("--reach must be positive")
         on_one_thread()
         answers = reach(options)
-        print(f"tightrope {versions('tightrope')['tightrope']}; CPU time on one thread; seed {options.seed}")
+        print(
+            f"tightrope {versions('tightrope')['tightrope']}; {options.relation}; CPU time on one thread; "
+            f"seed {options.seed}"
+        )
         print("\n".join(reached(answers)))
         return 0
     if importlib.util.find_spec("PLD_accounting") is None:

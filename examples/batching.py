@@ -258,8 +258,10 @@ where the two are closest and by {bins_most} where they are furthest apart, with
 record is used exactly once in an epoch. Whoever shuffles today can have it for the same effort
 ([training](../training.md) has `BallsInBinsSampler`). Why both are known so closely: in both, records
 draw their batches by themselves, so that one theorem gives the worst pair
-([participation](../../src/tightrope/theorems/proofs/participation.md)); for balls in bins it is bounded
-by finite pairs on both sides ([balls_in_bins](../../src/tightrope/theorems/proofs/balls_in_bins.md)).
+([participation](../../src/tightrope/theorems/proofs/participation.md)); for balls in bins its curve
+is an integral in balls ([line_integrals](../../src/tightrope/theorems/proofs/line_integrals.md),
+[ratio_moments](../../src/tightrope/theorems/proofs/ratio_moments.md)), or lies between those of two
+finite pairs ([balls_in_bins](../../src/tightrope/theorems/proofs/balls_in_bins.md)).
 
 **Of a record that is removed, bins tell less; of one that is added, more.** Epsilon under add-or-remove is
 the worse of the two, which for Gaussian noise is always that of the removed record

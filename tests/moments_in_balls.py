@@ -30,15 +30,18 @@ def integrate(f: Integrand, cuts: Sequence[arb | float]) -> acb:
     return total
 
 
-def moment(pair: Pair, c: float, t: float) -> acb:
-    """M(c + it); beyond 15 deviations of the normal laws, about e^-112 of it is left out."""
+def moment(pair: Pair, c: float, t: float, cap: float = math.inf) -> acb:
+    """M(c + it); beyond 15 deviations of the normal laws, about e^-112 of it is left out.
+
+    Of normal noise only outputs up to `cap`; of an envelope, losses above 0 only up to there.
+    """
     with ctx.workprec(BITS):
         if isinstance(pair, LabelledPair):
             return sum((exact(weight) * moment(part, c, t) for weight, part in pair.parts), acb(0))
         if isinstance(pair, Envelope):
-            return _of_envelope(pair, acb(c, t))
+            return _of_envelope(pair, acb(c, t), cap)
         assert isinstance(pair, ShiftPair)
-        return _of_normals(pair, c, t) if pair.has_normal_noise else _of_laplace(pair, acb(c, t))
+        return _of_normals(pair, c, t, cap) if pair.has_normal_noise else _of_laplace(pair, acb(c, t))
 
 
 def _log_ratio(law: Mixture, u: acb, analytic: bool) -> acb:
@@ -50,7 +53,7 @@ def _log_ratio(law: Mixture, u: acb, analytic: bool) -> acb:
     return log_moved if law.is_moved else ((1 - rate) + rate * log_moved.exp()).log(analytic=analytic)
 
 
-def _of_normals(pair: ShiftPair, c: float, t: float) -> acb:
+def _of_normals(pair: ShiftPair, c: float, t: float, cap: float) -> acb:
     p, q, z = pair.observed, pair.alternative, acb(c, t)
 
     def f(u: acb, analytic: bool) -> acb:
@@ -60,6 +63,8 @@ def _of_normals(pair: ShiftPair, c: float, t: float) -> acb:
     room = 15 + math.sqrt(2 * c * -q.log_rest)
     low, high = -room + q.shift, (1 + c) * p.shift + room + math.sqrt(1.4 * c)
     cuts = {low, 0.0, p.shift, (1 + c) * p.shift / 2, (1 + c) * p.shift, high}
+    if cap < math.inf:
+        cuts = {cut for cut in cuts if cut < cap} | {cap}
     return integrate(f, sorted(cuts)) / (2 * arb.pi()).sqrt()
 
 
@@ -76,7 +81,7 @@ def _of_laplace(pair: ShiftPair, z: acb) -> acb:
     return ends + inner
 
 
-def _of_envelope(pair: Envelope, z: acb) -> acb:
+def _of_envelope(pair: Envelope, z: acb, cap: float) -> acb:
     law = pair.remove.observed
     rate, shift = exact(law.exact_rate), exact(law.exact_shift)
     middle, normal = shift / 2, pair.noise is Noise.NORMAL
@@ -96,6 +101,19 @@ def _of_envelope(pair: Envelope, z: acb) -> acb:
     if not normal:
         atoms = (1 - rate) * (1 - (-middle).exp()) + (-shift).exp() / 2 * both(acb(middle), False)
         return atoms + integrate(f, [arb(0), middle / 2, middle])
+    if cap < math.inf:
+
+        def capped(v: acb, analytic: bool) -> acb:
+            log_r = ((1 - rate) + rate * (steep * v).exp()).log(analytic=analytic)
+            return density(v) * ((1 + z) * log_r).exp()
+
+        def below(v: acb, analytic: bool) -> acb:
+            log_r = ((1 - rate) + rate * (steep * v).exp()).log(analytic=analytic)
+            return density(v) * (-z * log_r).exp()
+
+        end = arb(cap)  # a distance from the middle
+        halves = integrate(capped, [arb(0), end / 2, end]) + integrate(below, [arb(0), end, end + 15])
+        return (1 - rate) * (middle / arb(2).sqrt()).erf() + halves
     c, half = float(z.real), law.shift / 2
     peak = (1 + c) * law.shift
     cuts = {0.0, max(peak / 2 - half, 0.0), max(peak - half, 0.0), peak + 15 + math.sqrt(1.4 * c)}

@@ -12,6 +12,7 @@ from tightrope.engines.choose import compose
 from tightrope.engines.dots import connect_dots, stay_below
 from tightrope.engines.face import ABOVE, BELOW, EngineDeclines
 from tightrope.engines.pass_curve import OnePass
+from tightrope.engines.passes import exchanged_pair
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_path import list_powers
@@ -162,6 +163,23 @@ def test_a_curve_lies_between_the_pairs_made_of_its_dots(width: Fraction) -> Non
         assert curve_of(below, t) <= symmetric_curve(t) <= curve_of(above, t)
     if not width:
         assert curve_of(below, Fraction(1)) > symmetric_curve(Fraction(1)) / 2
+
+
+def test_pairs_whose_dots_end_early_are_on_their_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where lines take too long, further dots are less close; but little is a loss without end."""
+    monkeypatch.setattr(exchanged_pair, "MOST_WORK", 3_000_000)
+    one = one_pass(1.0, 5, kind="exchange")
+    dots = exchanged_pair._enclose_dots.__wrapped__(one)
+    monkeypatch.setattr(exchanged_pair, "_enclose_dots", lambda _: dots)
+    last = math.log(dots[-1][0])
+    assert dots[-1][2] > 1e-3
+    below, above = (exchanged_pair.bound_exchanged_pass.__wrapped__(one, side) for side in (BELOW, ABOVE))
+    assert above.infinite_mass < 1e-6 * float(dots[-1][2])
+    for epsilon in (0.0, 1.0, 0.99 * last, last + 0.05, last + 0.5, last + 3):
+        order = Fraction(math.exp(epsilon))
+        low, high = enclose_curve(PassOrder(one, epsilon, order), math.log(1e-10))
+        assert curve_of(below, order) <= high
+        assert low <= curve_of(above, order)
 
 
 @pytest.mark.parametrize(("noise", "batches", "passes"), [(2.0, 100, 10)])

@@ -5,17 +5,17 @@ from contextlib import suppress
 from fractions import Fraction
 
 from tightrope.engines.choose import compose
-from tightrope.engines.composition import Composition, find_crossing
+from tightrope.engines.composition import Composition
+from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import ABOVE, EngineDeclines, LogBounds, Side
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.exchanged_pair import COARSE, FINE, merge_labels
 from tightrope.engines.passes.walked import can_walk, walk_divergence
-from tightrope.numerics.balls import ceil_float
+from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.schedule import Schedule
 
-ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
 ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
 
 FARTHEST = 200.0  # a larger epsilon needs no more than what is known without any sampling
@@ -38,7 +38,9 @@ class OneExchangedPass:
             return LogBounds(-math.inf, 0.0)
         if self.side is not ABOVE:
             return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
-        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
+        order = max(
+            Fraction(floor_float(enclose(lambda: ball(epsilon).exp()))), Fraction(1)
+        )  # H falls with it
         value = ceil_float(bound_divergence(self.pair, order, ABOVE, FINE))
         return LogBounds(-math.inf, min(log_ends(value)[1], 0.0))
 

@@ -13,8 +13,9 @@ from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 
 KEPT_EPSILONS = 1024
-FINER = 1 / 1024  # the share of the accuracy that is asked of an integral
-ROOM = 1 / 256  # the same of how far from where the curve seems to cross a delta bounds are asked for
+FINER = 1 / 256  # the share of the accuracy that is asked of an integral
+ROOM = 1 / 128  # the same of how far from where the curve seems to cross a delta bounds are asked for
+CLOSE, CLOSEST = 5e-6, 1e-8  # of that in epsilon, where curves are flat, but no closer in delta than this
 FIRST_SIZE, MOST_SIZES = 1e-3, 12  # of a curve of which nothing is known, and how often that is tried
 FARTHEST = 200.0  # larger epsilons are left to others
 SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
@@ -84,6 +85,11 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
     """Between which epsilons the curve crosses delta."""
     log_error = _log_error(delta, accuracy)
     about, slope = _search(allocation, delta, log_error, accuracy)
+    closer = CLOSE * slope / ROOM
+    if closer < accuracy:  # a curve so flat that what is close in delta is not in epsilon
+        accuracy = max(closer, CLOSEST)
+        log_error = _log_error(delta, accuracy)
+        about, slope = _search(allocation, delta, log_error, accuracy)
     room = ROOM * accuracy / slope
 
     low, high = about - room, about + room

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
@@ -27,6 +28,8 @@ class Allocation(Pair):
     If the record is exchanged for its opposite, Q is the mixture in which each output where it is is that of
     normal noise moved the other way; `step` then moves it one way only.
     """
+
+    is_pass: ClassVar[bool] = True
 
     step: Pair
     batches: int

@@ -10,6 +10,7 @@ from fractions import Fraction
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import MOST_EXCHANGED, MOST_LOSS, MOST_SEPARATION, Allocation
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.group_pass import GroupPass
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -18,6 +19,7 @@ from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import BallsInBins, InPasses, RandomAllocation
 from tightrope.theorems.evidence import PROVED, Evidence
+from tightrope.theorems.group_passes import ALL_IN_ONE
 from tightrope.theorems.other_batchings import REVEALED_BATCHES
 from tightrope.theorems.table import StepBounds, Steps, theorem
 from tightrope.theorems.worst_pairs import StepLaws, sum_moves_by
@@ -124,7 +126,7 @@ def bound_passes(dominating: Pair, reached: Pair, times: int) -> StepBounds:
     """So many steps of a pair; of an allocation they are whole passes, and the first batches of one more."""
     if not isinstance(dominating, Allocation):
         above = ((dominating, times),)
-        return StepBounds(above, above, ((reached, times),))
+        return StepBounds(above, above, above if reached is dominating else ((reached, times),))
     whole, rest = divmod(times, dominating.batches)
     started, chosen = whole + bool(rest), dominating.chosen
     below: Steps = ((dominating, whole), (dominating.release(rest), 1))
@@ -140,6 +142,8 @@ def why_revealed(dominating: Pair, times: int) -> tuple[Evidence, ...]:
     """On what the bound of so many steps rests if batches are revealed; nothing unless they are passes."""
     if isinstance(dominating, ShuffledEpoch):
         return (REVEALED_BATCHES,)
+    if isinstance(dominating, GroupPass):
+        return (ALL_IN_ONE,)
     if not isinstance(dominating, Allocation):
         return ()
     whole, rest = divmod(times, dominating.batches)

@@ -5,12 +5,12 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 
-from tightrope.engines.dots import TwoSidedDot, connect_dots, stay_below
+from tightrope.engines.dots import Dot, TwoSidedDot, connect_dots, stay_below
 from tightrope.engines.face import ABOVE, EngineDeclines, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
 from tightrope.pairs.allocation import Allocation
@@ -21,8 +21,9 @@ COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation
 APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
 LEAST_DELTA = 1e-18  # where dots end
-MOST_DOTS = 400
-CLOSER, SLOWLY, TOGETHER = 0.03, 1.15, 4  # the same by line integrals, so many of which share a plan
+MOST_DOTS, ENOUGH_DOTS = 400, 40  # and how many are a curve, though further ones take too long
+CLOSER, SLOWLY, TOGETHER = 0.03, 1.09, 4  # the same by line integrals, so many of which share a plan
+MOST_WORK = 120_000_000  # of all dots together: about 5 s
 ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
@@ -31,13 +32,13 @@ LABELLED = 2  # mean losses of a pass: about what decides several of them
 @lru_cache(maxsize=KEPT_PASSES)
 def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
+    dots: tuple[TwoSidedDot, ...] = ()
     with suppress(EngineDeclines):
         dots = _enclose_dots(pair)
-        if side is ABOVE:
-            return connect_dots([(order, high) for order, _, high in dots])
-        return stay_below(dots)
     if side is ABOVE:
-        return _connect_dots(pair)
+        return connect_dots(_continue_dots(pair, [(order, high) for order, _, high in dots]))
+    if dots:
+        return stay_below(dots)
     return merge_labels(pair, math.exp(LABELLED * _mean_loss(pair)), MEDIUM)
 
 
@@ -61,14 +62,24 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
     scale, loss, step = 2 * high, 0.0, CLOSER * 2 * high
     low, high = enclose_curve(PassOrder(pair, 0.0), math.log(CLOSE * high))
     dots = [(Fraction(1), Fraction(low), Fraction(high))]
+    work = 0
     while len(dots) < MOST_DOTS and dots[-1][2] >= LEAST_DELTA:
-        step = step if loss < NEAR * scale else step * SLOWLY
-        losses = [loss + step * i for i in range(1, TOGETHER + 1)]
+        is_near = loss < NEAR * scale
+        step = step if is_near else step * SLOWLY
+        losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
         log_error = math.log(CLOSE * float(dots[-1][2]))
-        for loss in losses:
-            order = Fraction(math.exp(loss))
-            low, high = enclose_curve(PassOrder(pair, loss, order), log_error, losses[-1])
-            dots.append((order, Fraction(low), Fraction(high)))
+        try:
+            work += len(losses) * plan_line(PassOrder(pair, losses[-1]), log_error).work
+            if work > MOST_WORK:
+                raise EngineDeclines("dots that take too long")
+            for loss in losses:
+                order = Fraction(math.exp(loss))
+                low, high = enclose_curve(PassOrder(pair, loss, order), log_error, losses[-1])
+                dots.append((order, Fraction(low), Fraction(high)))
+        except EngineDeclines:
+            if len(dots) < ENOUGH_DOTS:
+                raise
+            break  # what lies further out is told less closely
     return tuple(dots)
 
 
@@ -87,18 +98,20 @@ def _bound(pair: Allocation, order: Fraction) -> float:
     return ceil_float(bound_divergence(pair, order, ABOVE, COARSE))
 
 
-def _connect_dots(pair: Allocation) -> FinitePair:
-    """Chords of t -> H_t between orders t."""
-    scale = _mean_loss(pair)
-    loss, step = 0.0, APART * scale
-    dots: list[tuple[Fraction, Fraction]] = []
-    while len(dots) < MOST_DOTS:
+def _continue_dots(pair: Allocation, dots: list[Dot]) -> list[Dot]:
+    """Those, and further ones that take less time; all of them, if there are none.
+
+    All that lies beyond the last is counted as a loss without end, so that one dot too few is dear.
+    """
+    scale = 2 * float(dots[0][1]) if dots else _mean_loss(pair)
+    found, step = list(dots), APART * scale
+    loss = math.log(dots[-1][0]) + step if dots else 0.0
+    while len(found) < MOST_DOTS and not (found and found[-1][1] < LEAST_DELTA):
         order = Fraction(math.exp(loss))
-        found = Fraction(_bound(pair, order))
-        value = min(found, dots[-1][1] if dots else Fraction(1))  # H falls with the order
-        dots.append((order, value))
-        if value < LEAST_DELTA or (len(dots) > 1 and value > FLAT * dots[-2][1]):
+        value = min(Fraction(_bound(pair, order)), found[-1][1] if found else Fraction(1))  # H falls
+        found.append((order, value))
+        if len(found) > len(dots) + 1 and value > FLAT * found[-2][1]:
             break
         step = step if loss < NEAR * scale else step * GROWS
         loss += step
-    return connect_dots(dots)
+    return found

@@ -124,6 +124,11 @@ class LinePlan:
     cancelled: float  # bits of the largest terms, down to the error that is wanted
     bits: int
 
+    @property
+    def work(self) -> int:
+        """Nodes of the line times points of the path."""
+        return self.nodes * sum(panel.points for panel in self.panels)
+
 
 class _Law:
     """D on cells of z, and its moments."""

@@ -14,13 +14,16 @@ from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.passes.pass_laws import SumLaws, counts_small, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
 from tightrope.engines.passes.several import reach_several
+from tightrope.engines.passes.shared_batch import SharedRatio
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
+from tightrope.pairs.group_pass import SharedBatch
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
 KEPT_PASSES = 32
 SPACING = 0.006  # of the losses that are kept, in mean deviations of the loss of a pass
+COARSER = 4  # the lattices of a batch that is shared
 FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
 
 
@@ -33,6 +36,8 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         assert side is BELOW  # from above it is split
         found = reach_several(pair, _ratio_of(pair.step))
         return found.reverse if pair.is_reversed else found
+    if isinstance(pair.step, SharedBatch):  # what blocks lose is far more than a coarser lattice does
+        mesh = Mesh(mesh.fineness / COARSER)
     keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released, mesh)
     laws = _sum_laws(pair.step, pair.released, keeps_small, mesh)
     atoms = _RatioAtoms(laws, pair, SPACING / mesh.fineness)
@@ -48,6 +53,8 @@ def _sum_laws(step: Pair, count: int, keeps_small: bool, mesh: Mesh) -> SumLaws:
 def _ratio_of(step: Pair) -> StepRatio:
     if isinstance(step, FinitePair):
         return FiniteRatio(step)
+    if isinstance(step, SharedBatch):
+        return SharedRatio(step)
     assert isinstance(step, ShiftPair)
     separation = step.observed.exact_shift - step.alternative.exact_shift
     return NormalRatio(separation) if step.has_normal_noise else LaplaceRatio(separation)

@@ -1,0 +1,51 @@
+"""The transform of a pass with normal noise in which a record is exchanged, by moments of its two ratios."""
+
+import math
+
+from flint import acb, arb
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.allocated import AllocationTransform, MomentTable
+from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
+from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.pairs.allocation import Allocation
+
+LEAST_TILT, MOST_TILT = 0.05, 40.0  # beyond, lattices are long, or powers of ratios high
+OCTAVES = 3  # tables for tilts between two powers of 2
+SPARE, MORE = 3, 4  # by how much the power of the ratio is above the tilt, and one more for so many
+CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a thousand of them, about
+
+
+class ExchangedTransform(AllocationTransform):
+    """M(z) = E[A^{1 + z} B^-z], A and B the ratios of P and of Q to noise alone; M(z) = M(-1 - z)."""
+
+    normal_part = 4
+
+    def __init__(self, pair: Allocation) -> None:
+        super().__init__(pair)
+        self.pair_law = PairLaw(self.law.separation, self.law.batches, self.law.seen)
+
+    rough = -9.0
+
+    def _moments(self, table: MomentTable, c: float, spacing: float, count: int) -> list[acb]:
+        """M at c and at so many heights, at the working precision."""
+        return table.moments(arb(c), [arb(spacing) * i for i in range(count + 1)])
+
+    def _exponent(self, c: float) -> float:
+        return c
+
+    def _table(self, c: float, height: float, log_error: float) -> MomentTable:
+        """The table that serves all tilts between two."""
+        if not LEAST_TILT <= c <= MOST_TILT:
+            raise EngineDeclines("a transform that moments do not tell")
+        above = math.ceil(OCTAVES * math.log2(c) - 1e-9)
+        tilts = min(2.0 ** ((above - 1) / OCTAVES), c), max(2.0 ** (above / OCTAVES), c)
+        whole = math.ceil(tilts[1])
+        power = whole + 1 + SPARE + whole // MORE
+        return tabulate_exchanged(
+            self.pair_law,
+            power,
+            tilts,
+            2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0,
+            max(log_error, CLOSEST),
+        )
