@@ -420,7 +420,6 @@ def test_no_records_of_a_batch_of_fixed_size_lose_more_than_the_pair_of_their_gr
 
 
 SAMPLINGS: list[Any] = [
-    tr.BallsInBins(batches=10),
     tr.RandomAllocation(batches=10, chosen=2),
     tr.TruncatedPoisson(rate=0.1, population=100, at_most=20),
     tr.Shuffled(batches=10, batch=5),
@@ -436,13 +435,13 @@ def test_samplings_without_a_theorem_refuse_groups(sampling: Any, relation: tr.R
 
 
 def test_a_refusal_names_the_generic_bound_where_it_holds() -> None:
-    run = tr.Step(GAUSSIAN, tr.BallsInBins(batches=10)) * 10
+    run = tr.Step(GAUSSIAN, tr.RandomAllocation(batches=10, chosen=2)) * 10
     with pytest.raises(tr.NoTheorem, match="epsilon_one_by_one") as refused:
         tr.epsilon(run, delta=1e-6, relation=tr.REMOVE.of(2))
     assert "Groups are known for Gaussian with EveryRecord, Poisson, WithoutReplacement" in str(refused.value)
     found = tr.epsilon_one_by_one(run, delta=1e-6, relation=tr.REMOVE.of(2))
     assert found.upper > 2 * tr.epsilon(run, delta=1e-6, relation=tr.REMOVE).lower
-    capped = tr.Step(GAUSSIAN, SAMPLINGS[2]) * 10
+    capped = tr.Step(GAUSSIAN, SAMPLINGS[1]) * 10
     with pytest.raises(tr.NoTheorem) as unknown:
         tr.epsilon(capped, delta=1e-6, relation=tr.REMOVE.of(2))
     assert "epsilon_one_by_one" not in str(unknown.value)
@@ -608,6 +607,13 @@ def test_verify_holds_a_statement_to_its_unit() -> None:
     assert "add-or-remove of 5 protects 5 records, and each has up to 6 records" in str(found)
     with pytest.raises(tr.InvalidSetting, match="nothing is proved for one user"):
         state(None, tr.ADD_OR_REMOVE.of(5))
+
+
+def test_that_records_of_a_user_are_drawn_one_by_one_is_among_what_nobody_checked() -> None:
+    """All records of a user in a batch, or none, is Poisson sampling of users, and loses far more."""
+    says = "Records of one user are drawn each by itself, and not together."
+    assert says in [one.says for one in state(5, tr.ADD_OR_REMOVE.of(5)).assumptions]
+    assert says not in [one.says for one in state(1, tr.ADD_OR_REMOVE).assumptions]
 
 
 def test_an_audit_compares_groups_of_the_same_sampling() -> None:

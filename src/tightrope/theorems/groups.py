@@ -6,11 +6,13 @@ from fractions import Fraction
 
 from tightrope.errors import NoTheorem
 from tightrope.pairs.counted import CountedPair, CountMixture, binomial_counts, hypergeometric_counts
+from tightrope.pairs.group_pass import GroupPass
 from tightrope.pairs.pair import Pair
 from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.relation import ADD, REMOVE, SUBSTITUTE, Relation
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import (
+    BallsInBins,
     EveryRecord,
     Poisson,
     Sampling,
@@ -180,6 +182,42 @@ def group_poisson_substitute(step: Step, group: int) -> Pair:
     """Of m exchanged records J ~ Bin(m, g) join, at opposite ends: (E N(J), E N(-J))."""
     law = _counts(step, group)
     return CountedPair(law, law.mirrored)
+
+
+def _group_pass(step: Step, group: int) -> GroupPass:
+    assert isinstance(step.sampling, BallsInBins)
+    assert isinstance(step.mechanism, Gaussian)
+    each = Fraction(sum_moves_by(step.sampling, REMOVE)) / step.mechanism.exact_noise_multiplier
+    batches = step.sampling.batches
+    return GroupPass(each, group, batches, batches)
+
+
+@_group_theorem(
+    mechanisms=(Gaussian,),
+    sampling=BallsInBins,
+    relation=REMOVE,
+    reference="the participation theorem: proof note",
+    proof=PARTICIPATION,
+    attained_by="D = (0, ..., 0, 1, ..., 1), which ends with the group, and D' = (0, ..., 0)",
+    needs=_lacks_small_group,
+)
+def group_balls_in_bins_remove(step: Step, group: int) -> Pair:
+    """Of m removed records c_j, multinomial, were in batch j of a pass: (E N(c), N(0))."""
+    return _group_pass(step, group)
+
+
+@_group_theorem(
+    mechanisms=(Gaussian,),
+    sampling=BallsInBins,
+    relation=ADD,
+    reference="the participation theorem: proof note",
+    proof=PARTICIPATION,
+    attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1, ..., 1), which ends with the group",
+    needs=_lacks_small_group,
+)
+def group_balls_in_bins_add(step: Step, group: int) -> Pair:
+    """Of m added records c_j, multinomial, are in batch j of a pass: (N(0), E N(c))."""
+    return _group_pass(step, group).reverse
 
 
 def _lacks_spare_records(step: Step, group: int) -> str | None:
