@@ -88,6 +88,10 @@ def test_a_file_that_is_gone_is_not_written_anew(tmp_path: Path) -> None:
         (lambda d: d.update(rule="hope"), "rule must be a known name"),
         (lambda d: d.pop("delta"), "delta is missing"),
         (lambda d: d.update(delta="small"), "delta"),
+        (lambda d: d.update(delta=3.0), "is not as a filter writes it"),
+        (lambda d: d["menu"].clear(), "is not as a filter writes it"),
+        (lambda d: d["menu"].append(d["menu"][0]), "is not as a filter writes it"),
+        (lambda d: d["menu"][0].update(times=10**6), "is not as a filter writes it"),
     ],
 )
 def test_a_file_that_holds_no_filter_is_refused(
@@ -102,6 +106,20 @@ def test_a_file_that_holds_no_filter_is_refused(
     path.write_bytes(SealedJson("tightrope-filter", 1).seal(document))
     with pytest.raises(tr.InvalidSetting, match=said):
         tr.Filter.load(path)
+
+
+NOBODY = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0))
+RARE = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.05))
+
+
+@pytest.mark.parametrize(
+    ("menu", "steps"), [([RARE], None), ([RARE], 7), ([NOBODY], 3), ([NOBODY], None), ([RARE, NOBODY], 7)]
+)
+def test_every_filter_is_certified_anew_however_it_was_made(menu: list[tr.Step], steps: int | None) -> None:
+    budget = tr.Filter(menu=menu, steps=steps, epsilon=2, delta=1e-5, relation=tr.REMOVE)
+    assert budget.is_certified_anew()
+    budget._times[0] = 10**9
+    assert budget.is_certified_anew() == (menu[0] is NOBODY)  # spent beyond the budget, if it costs anything
 
 
 def test_an_edited_file_is_refused(tmp_path: Path) -> None:

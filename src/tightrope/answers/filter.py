@@ -121,6 +121,34 @@ class Filter:
         loaded._saved = {given.resolve(): found}
         return loaded
 
+    def is_certified_anew(self) -> bool:
+        """Whether this menu and budget lead to the same costs again, and no more is spent than they allow.
+
+        What a file says is not taken on trust. It takes as long as making the filter.
+        """
+        if self._spent > self._rule.capacity:
+            return False
+        ways: list[int | None] = [None]
+        if self._rule.kind is RuleKind.GAME and set(self._rule.costs) <= {Fraction(0), Fraction(1)}:
+            # made with `steps` or without: a file does not say which
+            ways = [int(self._rule.capacity) or None, None]
+        return any(self._leads_again(steps) for steps in ways)
+
+    def _leads_again(self, steps: int | None) -> bool:
+        asked = self._question
+        try:
+            anew = Filter(
+                menu=asked.entries,
+                epsilon=asked.epsilon,
+                delta=asked.delta,
+                relation=asked.relation,
+                steps=steps,
+                by=asked.by,
+            )
+        except Infeasible:  # so many steps are not certified
+            return False
+        return (anew._rule, anew._question) == (self._rule, asked)
+
     @property
     def menu(self) -> tuple[Run, ...]:
         """The entries, each a run; what was declared as a step is a run of one."""

@@ -61,9 +61,19 @@ class SavedFilter:
         found = SavedFilter(
             question=question, rule=rule, times=tuple(_count(entry, "times") for entry in entries)
         )
-        if found.plain() != table.entries:
+        if found.plain() != table.entries or not found.is_possible:
             raise UnusableFile(path, "is not as a filter writes it", _RESTORE)
         return found
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a filter could hold this: each entry once, a budget, and no more spent than there is."""
+        entries, spent = self.question.entries, zip(self.times, self.rule.costs, strict=True)
+        return (
+            0 < len(entries) == len(set(entries))
+            and 0 < self.question.delta < 1
+            and sum((times * cost for times, cost in spent), Fraction(0)) <= self.rule.capacity
+        )
 
     def seal(self) -> bytes:
         """The file: the same bytes each time."""

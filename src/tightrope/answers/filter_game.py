@@ -6,8 +6,9 @@ from fractions import Fraction
 
 from tightrope.answers.filter_rules import FilterRule, MenuQuestion, RuleKind
 from tightrope.engines.face import Progress
+from tightrope.engines.game.moves import labels_of
 from tightrope.engines.menu.above import MenuAbove
-from tightrope.engines.menu.below import MenuBelow, labels_of
+from tightrope.engines.menu.below import MenuBelow
 from tightrope.engines.menu.layout import MenuPlanner, PureSchedule
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF

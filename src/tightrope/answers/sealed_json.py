@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tightrope.files import read_json
@@ -33,7 +34,7 @@ class SealedJson:
         }
         """
         whole = {"format": self.format, "version": self.version, **content}
-        return (json.dumps({**whole, SEAL: checksum(whole)}, indent=2, allow_nan=False) + "\n").encode()
+        return (write_indented({**whole, SEAL: checksum(whole)}) + "\n").encode()
 
     def unseal(self, path: str | Path) -> tuple[Table, int]:
         """The content of the file and its version. A damaged, edited or other file is refused."""
@@ -55,6 +56,42 @@ class SealedJson:
             raise table.refusal(SEAL, "the checksum of the rest of the file", remedy)
         del content["format"], content["version"]
         return Table(content, table.where), version
+
+
+def write_indented(value: object, indent: str = "\n") -> str:
+    r"""The same as json.dumps with an indent of 2, which writes flat tables at a tenth of the speed.
+
+    >>> value = {"a": [1, {"b": "x"}], "c": [], "d": [{"e": "},\n    {"}, {"f": 2, "g": 0.5}]}
+    >>> write_indented(value) == json.dumps(value, indent=2)
+    True
+    """
+    inner = f"{indent}  "
+    if isinstance(value, Mapping) and value:
+        if _are_flat([value]):
+            return f"{{{inner}{_encoder(f',{inner}').encode(value)[1:-1]}{indent}}}"
+        entries = [f"{json.dumps(key)}: {write_indented(entry, inner)}" for key, entry in value.items()]
+        return f"{{{inner}{f',{inner}'.join(entries)}{indent}}}"
+    if isinstance(value, list) and value:
+        if _are_flat(value):
+            # no text of JSON holds a line break, so that these are between two tables
+            deeper = f"{inner}  "
+            tables = _encoder(f",{deeper}").encode(value)[2:-2]
+            lines = tables.replace(f"}},{deeper}{{", f"{inner}}},{inner}{{{deeper}")
+            return f"[{inner}{{{deeper}{lines}{inner}}}{indent}]"
+        return f"[{inner}{f',{inner}'.join(write_indented(entry, inner) for entry in value)}{indent}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _are_flat(tables: Sequence[object]) -> bool:
+    """Whether all are tables that hold something, and no tables or lists."""
+    full = [table for table in tables if isinstance(table, dict) and table]
+    kinds = {type(entry) for table in full for entry in table.values()}
+    return len(full) == len(tables) and kinds <= {str, int, float}
+
+
+@lru_cache(maxsize=8)
+def _encoder(between: str) -> json.JSONEncoder:
+    return json.JSONEncoder(separators=(between, ": "), allow_nan=False)
 
 
 def checksum(content: Mapping[str, object]) -> str:
