@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 import tightrope as tr
+from tightrope.engines.choose import compose
+from tightrope.engines.face import BELOW
 from tightrope.engines.game.above import GameAbove, Profile, Window, convex_minorant, lattice_masses
 from tightrope.engines.game.below import GameBelow, LabelLaw, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
 from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
+from tightrope.engines.game.moves import RepeatedLaw, add_labels
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
 from tightrope.engines.game.substitution import PlayedGame, _play_above, _play_below, ignore_progress
 from tightrope.engines.game.triangles import HALF_OF_ALL, REMOVE_GRAM, RIGHT, Box, Gram, triangle
@@ -23,6 +26,7 @@ from tightrope.numerics.floats import Floats
 from tightrope.pairs.exchange import Exchange, Game
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 
 SETTINGS = [(0.05, 4.0), (0.5, 1.0), (0.9, 2.0), (0.01, 0.8), (0.3, 6.0)]
 TIGHTLY = tr.Certified(effort=tr.TIGHT)
@@ -139,6 +143,7 @@ def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: f
     window = Window(spacing=spacing, last=60, reach=40, tilt=1.0)
     game = GameAbove(cover_triangles(normal(rate, noise), COARSE.quality), window)
     orders = np.exp(np.arange(-40, 41) * spacing)
+    held = slice(40 - game.left, None)  # below, a chord goes on to order 0
     for gram in [
         *random_triangles(3, 25),
         triangle(RIGHT - 1e-3, 0),
@@ -148,9 +153,11 @@ def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: f
         forth = conditional_curve(gram, rate, noise, orders)
         back = 1 - orders * (1 - forth[::-1])
         for curve in (forth, back):
-            assert (
-                (game.tables >= curve - np.maximum(1 - orders, 0) - 1e-9 * np.maximum(orders, 1)).all(axis=1)
-            ).any()
+            least = curve - np.maximum(1 - orders, 0) - 1e-9 * np.maximum(orders, 1)
+            assert ((game.tables >= least[held]).all(axis=1)).any()
+            # the chord is steeper than any curve: e^loss times its end
+            end = game.tables[:, :1] * (orders[: 40 - game.left] / orders[40 - game.left])
+            assert ((end >= least[: 40 - game.left]).all(axis=1)).any()
 
 
 def test_spreading_keeps_mass_and_mean_and_adds_variance() -> None:
@@ -250,7 +257,7 @@ def test_the_game_lies_between_remove_and_the_envelope(
 
 def test_blocks_are_valid_and_a_little_looser(monkeypatch: pytest.MonkeyPatch) -> None:
     lower, upper = pure(0.05, 2.0, 130).epsilon_bounds(1e-5, 1e-3)
-    monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 7e6)
+    monkeypatch.setattr("tightrope.engines.game.layout.MOST_WORK", 6e6)
     hurried = replace(COARSE, easy=1e6)
     monkeypatch.setattr("tightrope.engines.game.substitution.grains_for", lambda accuracy: (hurried,))
     game = PlayedGame(Game(normal(0.05, 2.0), 130, Schedule([])))
@@ -450,3 +457,119 @@ def test_asking_how_long_builds_no_cover(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("tightrope.engines.game.pooling.both_orders", refuse)
     assert math.isfinite(seconds(1e-3, steps=777))
+
+
+def test_a_window_that_grows_is_a_little_looser_and_never_below() -> None:
+    window = Window(spacing=0.01, last=400, reach=150, tilt=2.0)
+    game = GameAbove(cover_triangles(normal(0.1, 2.0), COARSE.quality), window)
+    whole, grown = (
+        game.play(40, {40}, ignore_progress, growth)[40].log_curve for growth in ((), ((5, 250), (20, 330)))
+    )
+    assert (grown >= whole - 1e-8).all()  # shorter FFTs are charged less rounding
+    assert (grown[:150] <= whole[:150] + 0.01).all()
+
+
+def test_a_move_of_several_steps_is_those_steps() -> None:
+    """With one law there is nothing to choose, so moves and single steps have the same value."""
+    pair = normal(0.3, 1.5).remove
+    window = Window(spacing=0.05, below=300, last=300, reach=80, tilt=1.0)
+    law = label_law(pair, window.spacing, window.reach)
+    alone = GameBelow([law], window).play(6, ignore_progress)
+    wide = replace(window, reach=300)
+    together = GameBelow([RepeatedLaw(law, 3)], wide).play(2, ignore_progress)
+    for epsilon in (0.5, 2.0):
+        assert together.log_lower(epsilon) == pytest.approx(alone.log_lower(epsilon), abs=1e-6)
+
+
+def test_added_labels_are_within_their_error_of_exact_sums() -> None:
+    generator = np.random.default_rng(5)
+    first, second = (generator.random(31) ** 8 for _ in range(2))
+    found, abs_error = add_labels((first, 0.0), (second, 0.0))
+    exact = [
+        sum(Fraction(first[i]) * Fraction(second[j - i + 15]) for i in range(31) if 0 <= j - i + 15 < 31)
+        for j in range(31)
+    ]
+    off = sum(abs(Fraction(x) - truth) for x, truth in zip(found, exact, strict=True))
+    assert off <= abs_error < 1e-11
+    # errors of what is added up are carried along
+    _, carried = add_labels((first, 1e-3), (second, 1e-4))
+    assert carried >= float(first.sum()) * 1e-4 + float(second.sum()) * 1e-3
+
+
+def test_a_policy_for_several_kinds_of_steps_lies_between_remove_and_the_upper_end() -> None:
+    batches = tr.WithoutReplacement(batch=1, population=20)
+    exchanged = tr.Step(tr.Gaussian(noise_multiplier=2), batches) * 30
+    for other in (
+        tr.Step(tr.Gaussian(noise_multiplier=20), tr.EveryRecord()) * 2,
+        tr.Step(tr.Gaussian(noise_multiplier=3), batches) * 10,
+        tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.05)) * 5,
+        tr.Step(tr.RandomizedResponse(truth_probability=0.51), tr.EveryRecord()) * 2,
+    ):
+        run = exchanged + other
+        fixed = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE)
+        tight = tr.epsilon(run, delta=1e-5, relation=tr.SUBSTITUTE, by=TIGHTLY)
+        assert fixed.lower * 1.0005 < tight.lower < tight.upper
+
+
+def test_the_policy_for_several_kinds_can_be_played_in_any_order() -> None:
+    """The very policy, with the other steps first: the joint law of both sums, cell by cell."""
+    exchange, other = normal(0.4, 1.5), normal(0.5, 2.0).remove
+    choices: list[NDArray[np.int8]] = []
+    window = Window(spacing=0.25, below=40, last=40, reach=20, tilt=0.5)
+    laws = [label_law(pair, window.spacing, window.reach) for pair in (exchange.remove, exchange.add)]
+    fixed = label_law(other, window.spacing, window.reach)
+    last = GameBelow([fixed], window)
+    game = GameBelow(laws, window)
+    state = last.advance(last.start())
+    for _ in range(2):
+        state = game.advance(state, choices)
+    value = game.read_state(state)
+    threshold = 3  # of the sum of all labels
+    for dual, log_found in ((False, value.log_a), (True, value.log_b)):
+        untilted = replace(window, tilt=-1.0 if dual else 0.0)
+        kernels = [law.kernel(untilted, dual=dual)[0] for law in (*laws, fixed)]
+        # the other step comes first and is remembered; r tells only what the chosen steps lost
+        sums = {(threshold, label - 20): mass for label, mass in enumerate(kernels[2])}
+        for chosen in reversed(choices):
+            after: dict[tuple[int, int], float] = {}
+            for (r, seen), mass in sums.items():
+                for label, more in enumerate(kernels[chosen[r + 40]]):
+                    at = r - label + 20, seen
+                    if abs(at[0]) <= 40:
+                        after[at] = after.get(at, 0.0) + mass * more
+            sums = after
+        passed = sum(mass for (r, seen), mass in sums.items() if -40 <= r - seen <= 0)
+        assert math.exp(float(log_found[threshold + 40])) == pytest.approx(passed, rel=1e-9)
+
+
+def test_who_chooses_once_does_not_see_the_other_steps() -> None:
+    """The other steps may come last, so one chosen step can only go one way or the other.
+
+    Who saw them first would gain 7 %.
+    """
+    exchange, other = Exchange(Noise.LAPLACE, Fraction(1, 2), Fraction(2)), ShiftPair.of_normals(1)
+    policy = PlayedGame(Game(exchange, 1, Schedule([(other, 1)])), sides=(BELOW,))
+    fixed = [compose(Schedule([(pair, 1), (other, 1)])) for pair in (exchange.remove, exchange.add)]
+    for epsilon in (0.0, 0.5, 1.0):
+        best = max(curve.log_bounds(epsilon, 1e-3).upper for curve in fixed)
+        assert best - 0.002 < policy.log_bounds(epsilon, 1e-3).lower <= best
+
+
+def test_a_first_curve_computed_at_some_places_lies_above_in_between() -> None:
+    """In the reversed order, where it is far below the ceiling that caps it in the other."""
+    exchange = normal(0.05, 4.0)
+    spacing = largest_loss(0.05, 1 / 16, 4.0) / 1500
+    cover = cover_triangles(exchange, COARSE.quality)
+    game = GameAbove(cover, Window(spacing=spacing, last=60, reach=1500, tilt=1.0))
+    losses = np.arange(130, game.left) * spacing
+    assert len(losses) > 100
+    dense = curves_of(cover.first, exchange, np.expm1(losses), COARSE.quality.coarseness).largest()
+    found = game.tables[0, 1 : game.left - 129][::-1]
+    assert (found >= dense.back[0] * np.exp(-losses) * (1 - 1e-9)).all()
+
+
+def test_a_window_for_a_delta_that_is_never_reached_does_not_grow() -> None:
+    """So little is lost that delta(0) is far below the one asked for, and no epsilon is spent."""
+    planner = Planner(Game(normal(1e-6, 30.0), 60, Schedule([])))
+    layout = planner.layout(-2, grains_for(0.1), lambda quality: quality.usual_size)
+    assert planner.growth(layout) == []

@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tightrope.engines.choose import compose
-from tightrope.engines.game.above import GameAbove, Profile, Window, chords, convex_minorant, lattice_masses
+from tightrope.engines.game.above import (
+    GameAbove,
+    Profile,
+    Window,
+    _Stage,
+    _State,
+    chords,
+    convex_minorant,
+    lattice_masses,
+)
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, deviations, spread_lognormal
 from tightrope.engines.game.layout import SKETCH
+from tightrope.engines.game.moves import labels_of
 from tightrope.engines.game.outward import cell_masses, excess_below, mixture_masses
 from tightrope.engines.game.pooling import Quality, TriangleCover, curves_of, largest_loss
 from tightrope.engines.game.substitution import GameBounds, GameQuestion, ignore_progress
@@ -23,8 +33,9 @@ from tightrope.engines.game.triangles import REMOVE_GRAM, RIGHT, Box, Gram, tria
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.exchange import Exchange, Game
+from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -260,7 +271,7 @@ def exact_game(game: GameAbove, steps: int) -> list[arb]:
         right = [*slopes, arb(0)]
         left = [table[0], *(slope * step.exp() for slope in slopes)]
         masses = [
-            max(a - b + (i == w.reach), arb(0)) for i, (a, b) in enumerate(zip(right, left, strict=True))
+            max(a - b + (i == game.left), arb(0)) for i, (a, b) in enumerate(zip(right, left, strict=True))
         ]
         kernels.append((table, masses))
     values = [arb(0)] * (w.last + 1)
@@ -274,8 +285,8 @@ def exact_game(game: GameAbove, steps: int) -> list[arb]:
         for r in range(w.last + 1):
             options = []
             for table, masses in kernels:
-                mean = sum((m * at(r - i + w.reach) for i, m in enumerate(masses)), arb(0))
-                options.append(table[w.reach + min(r, w.reach)] + mean)
+                mean = sum((m * at(r - i + game.left) for i, m in enumerate(masses)), arb(0))
+                options.append(table[game.left + min(r, w.reach)] + mean)
             best.append(max(options))
         values = best
     return values
@@ -307,6 +318,44 @@ def test_the_game_from_above_is_above_the_same_game_in_balls(rate: Fraction, noi
     for i, truth in enumerate(exact_game(game, 2)[: window.last - window.reach]):
         found = ball(float(profile.log_curve[i]))
         assert truth.log() <= found <= truth.log() + ball(1e-9)
+
+
+def test_values_that_a_steep_tilt_makes_tiny_keep_their_charge() -> None:
+    """The largest tilted value is e^15 times the smallest, of which an FFT forgets half the digits."""
+    window = Window(spacing=0.05, last=40, reach=5, tilt=10.0)
+    game = GameAbove(a_cover_of_three(exchange(RATES[1], NOISES[1])), window)
+    profile = game.play(2, {2}, ignore_progress)[2]
+    for i, truth in enumerate(exact_game(game, 2)[: window.last - window.reach]):
+        assert truth.log() <= ball(float(profile.log_curve[i]))
+
+
+def test_scaling_by_powers_of_two_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the window grows after values were scaled: gains, edges and bounds beyond follow."""
+    game = GameAbove(
+        a_cover_of_three(exchange(RATES[1], Fraction(1))), Window(spacing=0.1, last=60, reach=40, tilt=1.0)
+    )
+
+    def play() -> Floats:
+        return game.play(6, {6}, ignore_progress, [(3, 40)])[6].log_curve
+
+    unscaled = play()
+    monkeypatch.setattr("tightrope.engines.game.above.LARGEST", 0.5)
+    assert play() == pytest.approx(unscaled, abs=1e-10)
+
+
+@pytest.mark.parametrize("reach", [40, 120])
+def test_what_is_put_beyond_a_window_is_above_what_a_longer_one_finds(reach: int) -> None:
+    """Losses far beyond the window are usual: Chernoff's bound counts, and the losses no table reaches."""
+    last, count, window = 20, 60, Window(spacing=0.25, last=160, reach=reach, tilt=0.5)
+    game = GameAbove(a_cover_of_three(exchange(Fraction(9, 10), Fraction(1, 2))), window)
+    short, long = _Stage(game, last), _Stage(game, window.last)
+    less, more = (stage.enter(_State(np.zeros(1)), 0) for stage in (short, long))
+    for j in (1, 2):
+        less, more = short.advance(less, j), long.advance(more, j)
+        beyond = short._beyond(less, j, count)
+        assert (beyond >= more.values[last + 1 : last + 1 + count] - more.abs_error).all()
+        if j == 1:  # not by the edge alone
+            assert beyond[-1] < 0.9 * less.edge * math.exp(window.tilt * count * window.spacing)
 
 
 @pytest.mark.parametrize(
@@ -464,3 +513,15 @@ def test_what_a_policy_certifies_is_below_its_advantage_in_balls() -> None:
         log_delta = log_a - 10 ** rng.uniform(-17, 2)
         reach = value.epsilon_below(log_delta)
         assert reach == 0 or a - ball(reach).exp() * b >= ball(log_delta).exp()
+
+
+def test_fractions_as_floats_are_as_good_as_is_said() -> None:
+    pair = FinitePair(
+        FiniteSupport((Fraction(1, 3), Fraction(2, 3))), FiniteSupport((Fraction(3, 7), Fraction(4, 7)))
+    )
+    law = labels_of(pair, Window(spacing=0.1, last=9, reach=9, tilt=1.0))
+    assert law is not None
+    for which in (0, 1):
+        truths = [level[which] for level in pair.levels]
+        for mass, rel_error, truth in zip(law.masses[which], law.rel_errors[which], truths, strict=True):
+            assert abs(Fraction(float(mass)) - truth) <= Fraction(float(rel_error)) * truth

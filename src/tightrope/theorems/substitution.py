@@ -116,10 +116,14 @@ def _cover_by_game(parts: list[DominatedStep]) -> Cover | None:
 
 
 def _adaptive_witness(parts: list[DominatedStep]) -> Iterator[Witness]:
-    """An adversary who chooses each step; none for runs of several kinds, where fixed directions must do."""
+    """An adversary who chooses each step of the weightiest kind; the other steps go their fixed way."""
     played = _weightiest(parts, Gaussian) or _weightiest(parts, Laplace)
-    if played is not None and len(parts) == 1:
-        yield Witness(_game(played, []), ADAPTIVE)
+    if played is None:
+        return
+    others = [part for part in parts if part is not played]
+    pairs = [pair for part in others for pair in part.split(part.times)]
+    fixed = dict.fromkeys(REMOVING if part.exchanges else part.attained_by for part in others)
+    yield Witness(_game(played, pairs), "; in the other steps ".join((ADAPTIVE, *fixed)))
 
 
 def _weightiest(

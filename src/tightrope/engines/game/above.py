@@ -13,8 +13,8 @@ proofs/substitution_game.md.
 """
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -34,8 +34,10 @@ from tightrope.numerics.fourier import convolution_rel_error, fast_size, two_nor
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
 Complexes = NDArray[np.complex128]
+ALL = 128  # places of the lattice at which the first curve is computed; beyond, at some
 AT_ONCE = 8  # curves: their FFTs fit the processor's cache
 LARGEST = 2.0**330  # larger tilted values are scaled down
+RARE = 1e-7  # relative to its value at 0: where the envelope is below, negative losses are cut off
 A_FEW = 16 * UNIT_ROUNDOFF  # relative: for up to fifteen roundings of sums and products of positive numbers
 
 
@@ -129,12 +131,13 @@ def bisect(
     return high
 
 
-def lattice_masses(tables: Floats, spacing: float) -> Floats:
+def lattice_masses(tables: Floats, spacing: float, zero: int | None = None) -> Floats:
     """P-masses at the losses of each row: how much its chords turn at each lattice point.
 
-    A row holds curve - (1 - t)_+ at t = e^loss, losses from -m to m spacings, and is taken as exact. Every
-    slope is off by 10 u: a difference, a quotient and expm1. What rounding may have taken from a mass is
-    added to it; masses that came out negative, where a curve was capped, are lifted to 0, which only adds.
+    A row holds curve - (1 - t)_+ at t = e^loss, loss 0 at place `zero` or in the middle, and is taken as
+    exact. Every slope is off by 10 u: a difference, a quotient and expm1. What rounding may have taken from a
+    mass is added to it; masses that came out negative, where a curve was capped, are lifted to 0, which only
+    adds.
     """
     step = np.diff(tables, axis=1)
     rises, falls = step / math.expm1(spacing), step / -math.expm1(-spacing)
@@ -142,18 +145,21 @@ def lattice_masses(tables: Floats, spacing: float) -> Floats:
     right = np.concatenate([rises, np.zeros((len(tables), 1))], axis=1)
     left = np.concatenate([tables[:, :1], falls], axis=1)
     masses, sizes = right - left, np.abs(right) + np.abs(left)
-    middle = tables.shape[1] // 2
-    masses[:, middle] += 1  # the kink of (1 - t)_+
-    sizes[:, middle] += 1
+    zero = tables.shape[1] // 2 if zero is None else zero
+    masses[:, zero] += 1  # the kink of (1 - t)_+
+    sizes[:, zero] += 1
     return np.asarray(np.maximum(masses, 0) + A_FEW * sizes)
 
 
-def wrapped_spectra(kernels: Floats, size: int) -> Complexes:
-    """The Fourier transforms of kernels over losses of both signs, one per row, with loss 0 at place 0."""
-    reach = kernels.shape[1] // 2
+def wrapped_spectra(kernels: Floats, size: int, zero: int | None = None) -> Complexes:
+    """The Fourier transforms of kernels over losses of both signs, one per row, with loss 0 moved to place 0.
+
+    It is at place `zero`, or in the middle.
+    """
+    zero = kernels.shape[1] // 2 if zero is None else zero
     wrapped = np.zeros((len(kernels), size))
-    wrapped[:, : reach + 1] = kernels[:, reach:]
-    wrapped[:, size - reach :] += kernels[:, :reach]
+    wrapped[:, : kernels.shape[1] - zero] = kernels[:, zero:]
+    wrapped[:, size - zero :] += kernels[:, :zero]
     return np.asarray(fft.rfft(wrapped, axis=1))
 
 
@@ -170,100 +176,178 @@ class GameAbove:
             raise ArithmeticError("the lattice is too fine to tell its orders apart")
         coarseness = cover.quality.coarseness
         ceiling = curves_of([REMOVE_GRAM], cover.exchange, excess, coarseness).forth
-        first = curves_of(cover.first, cover.exchange, excess, coarseness).largest()
+        some = excess[_sparse_places(window.reach)]
+        first = curves_of(cover.first, cover.exchange, some, coarseness).largest()
         rest = Curves.stack([cover.groups.rows(range(1, cover.groups.count)), cover.others])
-        others = rest.each(lambda row: chords(excess, cover.excess, row))
         # a triangle's curve is convex and below the ceiling, so it is below the largest convex curve that is
-        capped = Curves.stack([first, others]).below(ceiling)
+        capped = Curves.stack(
+            [
+                first.each(lambda row: chords(excess, some, row)),
+                rest.each(lambda row: chords(excess, cover.excess, row)),
+            ]
+        ).below(ceiling)
         hulls = capped.each(lambda row: convex_minorant(excess, row))
-        self.tables = _tables(hulls, window)
-        self.envelope = _tables(Curves(ceiling, ceiling), window)
+        envelope = _tables(Curves(ceiling, ceiling), window)
+        # Negative losses beyond this are so rare that the chord to t = 0 may begin here.
+        self.left = int(np.count_nonzero(envelope[0, : window.reach] > RARE * envelope[0, window.reach]))
+        self.tables, self.envelope = (
+            tables[:, window.reach - self.left :] for tables in (_tables(hulls, window), envelope)
+        )
 
-    def play(self, steps: int, keep: Collection[int], progress: Progress) -> dict[int, Profile]:
-        """The value after each number of steps in `keep`."""
-        w, c = self.window, self.window.tilt
-        kernels = self._tilted_masses(self.tables)
-        summed = 1 + gamma(kernels.shape[1])
-        norm = float(kernels.sum(axis=1).max()) * summed
-        beyond_window = self._beyond_window(summed)
-        spectra = wrapped_spectra(kernels, w.size)
-        gains = self._tilted_gains()
-        r = np.arange(1, w.reach + 1, dtype=float) * w.spacing
-        mirror = exp_above(-(2 * c + 1) * r, 4 * UNIT_ROUNDOFF * (2 * c + 1) * r)
-        # of one step, per unit of the values' 2-norm
-        step_rel_error = convolution_rel_error(w.size) * norm * (1 + gamma(w.size))
-        values, values_abs_error, doublings = np.zeros(w.last + 1), 0.0, 0
+    def play(
+        self, steps: int, keep: Collection[int], progress: Progress, growth: Sequence[tuple[int, int]] = ()
+    ) -> dict[int, Profile]:
+        """The value after each number of steps in `keep`.
+
+        Up to each number of steps of `growth` the window ends at the place beside it; after them, at its own.
+        """
+        w = self.window
+        stages = [(until, min(last, w.last)) for until, last in growth if until < steps]
         found: dict[int, Profile] = {}
-        for j in range(1, steps + 1):
-            log_scale = doublings * math.log(2)
-            right = beyond_window(j, float(values[-1]) + values_abs_error, log_scale)
-            all_right = np.concatenate([values, right])
-            full = np.concatenate([(all_right[1 : w.reach + 1] * mirror)[::-1], all_right])
-            norm_of_full = two_norm(full)
-            values = self._best(spectra, fft.rfft(full, w.size), gains)
-            top = float(values.max())
-            values_abs_error = norm * values_abs_error + step_rel_error * norm_of_full
-            # the gains are added with one rounding
-            values_abs_error = (values_abs_error + UNIT_ROUNDOFF * top + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
-            if not math.isfinite(values_abs_error + norm_of_full):
-                raise NotPreciseEnough("The tilted values of the game overflow")
-            if j in keep:
-                log_values = log_above((values + values_abs_error) * (1 + A_FEW))
-                log_values += log_scale + A_FEW * (log_scale + np.abs(log_values))
-                found[j] = Profile(w.spacing, c, log_values)
-            if top > LARGEST:  # powers of 2 lose nothing but what underflows
-                _, power = math.frexp(top)
-                values, gains = np.ldexp(values, -power), np.ldexp(gains, -power)
-                values_abs_error = math.ldexp(values_abs_error, -power) + UNDERFLOW_ABS_ERROR
-                doublings += power
-            progress(j, steps)
+        state, j = _State(np.zeros(1)), 0
+        for until, last in (*stages, (steps, w.last)):
+            stage = _Stage(self, last)
+            state = stage.enter(state, j)
+            while j < until:
+                j += 1
+                state = stage.advance(state, j)
+                if j in keep:
+                    found[j] = Profile(w.spacing, w.tilt, state.log_values())
+                state = state.scaled()
+                progress(j, steps)
         return found
 
-    def _beyond_window(self, summed: float) -> Callable[[int, float, float], Floats]:
-        """What nobody exceeds beyond the window before step j: the edge's value, and Chernoff's bound.
+    @cached_property
+    def kernels(self) -> Floats:
+        """The tilted masses of every curve."""
+        return self.tilted_masses(self.tables)
 
-        With envelope masses that sum to at most T >= 1, of which m is infinite, V_{j-1} is at most the
-        Chernoff bound of the finite ones and (j - 1) m T^{j-2}.
-        """
-        w, c = self.window, self.window.tilt
-        last, offsets = w.last * w.spacing, np.arange(1, w.reach + 1, dtype=float) * w.spacing
-        grow = exp_above(c * offsets, 4 * UNIT_ROUNDOFF * c * offsets)
-        log_norm = math.log(float(self._tilted_masses(self.envelope).sum()) * summed)
-        total = float(lattice_masses(self.envelope, w.spacing).sum()) * summed
-        log_total = max(math.log(total * (1 + A_FEW)), 0.0)
-        log_infinite = math.log(float(self.envelope[0, -1]))
-
-        def right(j: int, edge: float, log_scale: float) -> Floats:
-            chernoff = exp_of_sum_above(log_chernoff_factor(c), (j - 1) * log_norm, -log_scale)
-            never = exp_of_sum_above(math.log(j), log_infinite, j * log_total, c * last, -log_scale)
-            return np.minimum(edge * grow, (chernoff + never * grow) * (1 + A_FEW))
-
-        return right
-
-    def _tilted_masses(self, tables: Floats) -> Floats:
+    def tilted_masses(self, tables: Floats) -> Floats:
         """The masses times e^{tilt loss}, from above."""
         w = self.window
-        logs, drift = log_above(lattice_masses(tables, w.spacing)), w.tilt * w.losses
+        logs = log_above(lattice_masses(tables, w.spacing, self.left))
+        drift = w.tilt * w.losses[w.reach - self.left :]
         return exp_above(logs + drift, 2 * UNIT_ROUNDOFF * (np.abs(logs) + 2 * np.abs(drift)))
 
-    def _tilted_gains(self) -> Floats:
-        """The one-step curves at every r of the window; beyond the last loss each is constant."""
+    def tilted_gains(self, last: int) -> Floats:
+        """The one-step curves at every r up to the last; beyond the last loss each is constant."""
         w = self.window
-        gains = self.tables[:, w.reach + np.minimum(np.arange(w.last + 1), w.reach)]
-        drift = w.tilt * w.remaining
+        gains = self.tables[:, self.left + np.minimum(np.arange(last + 1), w.reach)]
+        drift = w.tilt * (np.arange(last + 1, dtype=float) * w.spacing)
         return np.asarray(gains * exp_above(drift, 4 * UNIT_ROUNDOFF * drift))
 
-    def _best(self, spectra: Complexes, spectrum: Complexes, gains: Floats) -> Floats:
+
+@dataclass(frozen=True)
+class _State:
+    """Tilted values for r = 0, spacing, ..., scaled by 2^-doublings; with their error they are bounds."""
+
+    values: Floats
+    abs_error: float = 0.0
+    doublings: int = 0
+
+    @property
+    def log_scale(self) -> float:
+        return self.doublings * math.log(2)
+
+    @property
+    def edge(self) -> float:
+        """The bound at the last r."""
+        return float(self.values[-1]) + self.abs_error
+
+    def log_values(self) -> Floats:
+        """Above the logarithms."""
+        logs = log_above((self.values + self.abs_error) * (1 + A_FEW))
+        return np.asarray(logs + self.log_scale + A_FEW * (self.log_scale + np.abs(logs)))
+
+    def scaled(self) -> "_State":
+        """The same with values below LARGEST: powers of 2 lose nothing but what underflows."""
+        top = float(self.values.max())
+        if top <= LARGEST:
+            return self
+        _, power = math.frexp(top)
+        abs_error = math.ldexp(self.abs_error, -power) + UNDERFLOW_ABS_ERROR
+        return _State(np.ldexp(self.values, -power), abs_error, self.doublings + power)
+
+
+class _Stage:
+    """The recursion on the window up to one last r."""
+
+    def __init__(self, game: GameAbove, last: int) -> None:
+        self.game, self.last, w = game, last, game.window
+        kernels = game.kernels
+        self.summed = 1 + gamma(kernels.shape[1])
+        self.norm = float(kernels.sum(axis=1).max()) * self.summed
+        self.size = fast_size(w.reach + last + 1 + game.left)
+        self.spectra = wrapped_spectra(kernels, self.size, game.left)
+        self.gains, self.doublings = game.tilted_gains(last), 0
+        # of one step, per unit of the values' 2-norm
+        self.step_rel_error = convolution_rel_error(self.size) * self.norm * (1 + gamma(self.size))
+        r = np.arange(1, w.reach + 1, dtype=float) * w.spacing
+        self.mirror = exp_above(-(2 * w.tilt + 1) * r, 4 * UNIT_ROUNDOFF * (2 * w.tilt + 1) * r)
+        log_norm = math.log(float(game.tilted_masses(game.envelope).sum()) * self.summed)
+        total = float(lattice_masses(game.envelope, w.spacing, game.left).sum()) * self.summed
+        log_total = max(math.log(total * (1 + A_FEW)), 0.0)
+        self.log_envelope = log_norm, log_total, math.log(float(game.envelope[0, -1]))
+
+    def enter(self, state: _State, done: int) -> _State:
+        """The state of a shorter window: its values go on as they were bounded beyond it."""
+        more = self._beyond(state, done, self.last + 1 - len(state.values))
+        return replace(state, values=np.concatenate([state.values, more]))
+
+    def advance(self, state: _State, j: int) -> _State:
+        """The state after step j."""
+        reach, left = self.game.window.reach, self.game.left
+        right = self._beyond(state, j - 1, max(left, reach - self.last))
+        all_right = np.concatenate([state.values, right])
+        full = np.concatenate(
+            [(all_right[1 : reach + 1] * self.mirror)[::-1], all_right[: self.last + 1 + left]]
+        )
+        norm_of_full = two_norm(full)
+        values = self._best(fft.rfft(full, self.size), self._gains(state.doublings))
+        abs_error = self.norm * state.abs_error + self.step_rel_error * norm_of_full
+        # the gains are added with one rounding
+        abs_error = (abs_error + UNIT_ROUNDOFF * float(values.max()) + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
+        if not math.isfinite(abs_error + norm_of_full):
+            raise NotPreciseEnough("The tilted values of the game overflow")
+        return _State(values, abs_error, state.doublings)
+
+    def _gains(self, doublings: int) -> Floats:
+        """The gains on the scale of a state."""
+        if doublings != self.doublings:
+            self.gains, self.doublings = np.ldexp(self.gains, self.doublings - doublings), doublings
+        return self.gains
+
+    def _beyond(self, state: _State, done: int, count: int) -> Floats:
+        """What nobody exceeds beyond the state's values: the edge's value, and Chernoff's bound.
+
+        With envelope masses that sum to at most T >= 1, of which m is infinite, V_j is at most the Chernoff
+        bound of the finite ones and j m T^{j-1}.
+        """
+        spacing, c = self.game.window.spacing, self.game.window.tilt
+        log_norm, log_total, log_infinite = self.log_envelope
+        last, offsets = (len(state.values) - 1) * spacing, np.arange(1, count + 1, dtype=float) * spacing
+        grow = exp_above(c * offsets, 4 * UNIT_ROUNDOFF * c * offsets)
+        chernoff = exp_of_sum_above(log_chernoff_factor(c), done * log_norm, -state.log_scale)
+        j = done + 1
+        never = exp_of_sum_above(math.log(j), log_infinite, j * log_total, c * last, -state.log_scale)
+        return np.minimum(state.edge * grow, (chernoff + never * grow) * (1 + A_FEW))
+
+    def _best(self, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""
-        w = self.window
-        best = np.zeros(w.last + 1)
+        reach, best = self.game.window.reach, np.zeros(self.last + 1)
         for i in range(0, len(gains), AT_ONCE):
-            products = spectra[i : i + AT_ONCE] * spectrum
-            found = fft.irfft(products, w.size, axis=1, overwrite_x=True, workers=-1)
-            values = found[:, w.reach : w.reach + w.last + 1]
+            products = self.spectra[i : i + AT_ONCE] * spectrum
+            found = fft.irfft(products, self.size, axis=1, overwrite_x=True, workers=-1)
+            values = found[:, reach : reach + self.last + 1]
             values += gains[i : i + AT_ONCE]
             np.maximum(best, values.max(axis=0), out=best)
         return best
+
+
+def _sparse_places(last: int) -> NDArray[np.int64]:
+    """Places from 0 to the last, all of them at first and then in steps of at most 1 / ALL of the way."""
+    far = np.geomspace(ALL, max(last, ALL + 1), math.ceil(ALL * math.log(max(last / ALL, 1.0))) + 2)
+    return np.unique(np.minimum(np.concatenate([np.arange(ALL), far.astype(np.int64), [last]]), last))
 
 
 def _tables(curves: Curves, window: Window) -> Floats:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,10 +188,27 @@ def log_of_difference_below(larger: Floats, smaller: Floats) -> Floats:
     return result
 
 
-class GameBelow:
-    """The game of one policy, which chooses among a few laws, on one window."""
+class Move(Protocol):
+    """What a policy may choose: one step, or several."""
 
-    def __init__(self, laws: Sequence[LabelLaw], window: Window) -> None:
+    def kernel(self, window: Window, *, dual: bool) -> tuple[Floats, float]:
+        """Tilted masses at the labels -reach ... reach, under P or Q, and how far off they are in sum."""
+        ...
+
+
+@dataclass(frozen=True)
+class PolicyState:
+    """A and B, tilted and scaled by 2^-doublings, for every r, and how far off each is."""
+
+    values: Floats
+    errors: tuple[float, ...]
+    doublings: int = 0
+
+
+class GameBelow:
+    """The game of one policy, which chooses among a few moves, on one window."""
+
+    def __init__(self, laws: Sequence[Move], window: Window) -> None:
         self.window = w = window
         found = [[law.kernel(w, dual=dual) for law in laws] for dual in (False, True)]
         kernels = [np.stack([kernel for kernel, _ in side]) for side in found]
@@ -205,32 +223,40 @@ class GameBelow:
         # of one convolution, per unit of the kernel's sum and of the values' 2-norm
         self.step_rel_error = convolution_rel_error(w.size) * (1 + gamma(w.size))
 
-    def play(self, steps: int, progress: Progress, choices: list[Choices] | None = None) -> PolicyValue:
+    def play(self, rounds: int, progress: Progress, choices: list[Choices] | None = None) -> PolicyValue:
         """The best policy's accusation probabilities.
 
-        `choices` receives which law is played at each r, the last step's first.
+        `choices` receives which move is made at each r, the last round's first.
         """
-        values = self.accusations()
-        # their exponents x <= 0 are off by 4 u |x|, and |x| e^x is below 1
-        errors, doublings = [A_FEW, A_FEW], 0
-        for j in range(1, steps + 1):
-            errors = [
-                self.next_error(which, error, side)
-                for which, (error, side) in enumerate(zip(errors, values, strict=True))
-            ]
-            values, chosen = self._best(values)
-            if choices is not None:
-                choices.append(chosen.astype(np.int8))
-            top = float(values.max())
-            if not math.isfinite(top + errors[0] + errors[1]):
-                raise NotPreciseEnough("The tilted values of the policy overflow")
-            if top > LARGEST:  # powers of 2 lose nothing but what underflows
-                _, power = math.frexp(top)
-                values = np.ldexp(values, -power)
-                errors = [math.ldexp(error, -power) + UNDERFLOW_ABS_ERROR for error in errors]
-                doublings += power
-            progress(j, steps)
-        return self.read(values, errors, doublings * math.log(2))
+        state = self.start()
+        for j in range(1, rounds + 1):
+            state = self.advance(state, choices)
+            progress(j, rounds)
+        return self.read_state(state)
+
+    def start(self) -> PolicyState:
+        """When no step is left."""
+        # the exponents x <= 0 are off by 4 u |x|, and |x| e^x is below 1
+        return PolicyState(self.accusations(), (A_FEW, A_FEW))
+
+    def advance(self, state: PolicyState, choices: list[Choices] | None = None) -> PolicyState:
+        """One move earlier. The state may come from a window with another reach."""
+        errors = tuple(map(self.next_error, (0, 1), state.errors, state.values))
+        values, chosen = self._best(state.values)
+        if choices is not None:
+            choices.append(chosen.astype(np.int8))
+        top = float(values.max())
+        if not math.isfinite(top + sum(errors)):
+            raise NotPreciseEnough("The tilted values of the policy overflow")
+        if top <= LARGEST:
+            return PolicyState(values, errors, state.doublings)
+        _, power = math.frexp(top)  # powers of 2 lose nothing but what underflows
+        errors = tuple(math.ldexp(error, -power) + UNDERFLOW_ABS_ERROR for error in errors)
+        return PolicyState(np.ldexp(values, -power), errors, state.doublings + power)
+
+    def read_state(self, state: PolicyState) -> PolicyValue:
+        """The bounds on A and B without their tilts and scale."""
+        return self.read(state.values, list(state.errors), state.doublings * math.log(2))
 
     def next_error(self, which: int, error: float, values: Floats) -> float:
         """How far off A or B is after one more step."""

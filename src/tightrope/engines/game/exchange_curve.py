@@ -98,9 +98,10 @@ def spread_lognormal(deviation: float, allowed: float) -> Nodes:
     if deviation == 0:
         return Nodes(np.ones(1), np.ones(1), np.ones(1), 0.0)
     step = min(max(math.sqrt(6 * allowed) / deviation, 0.04), 1.0)
+    longest = 1.5 / min(max(deviation, 0.3), 1.0)  # so that neighbours are a factor of e^1.5 apart, or less
     right = [0.0]
     while right[-1] < FARTHEST:
-        right.append(right[-1] + min(step * math.exp(right[-1] ** 2 / 6), 1.5))
+        right.append(right[-1] + min(step * math.exp(right[-1] ** 2 / 6), longest))
     xi = np.array([-x for x in right[:0:-1]] + right)
     drift = deviation**2 / 2
     values = np.append(0.0, np.exp(deviation * xi - drift))

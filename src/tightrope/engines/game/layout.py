@@ -17,19 +17,22 @@ from tightrope.pairs.mixture import Noise
 from tightrope.pairs.schedule import Schedule
 
 LADDER = (-2, -4, -6, -9, -12, -15, -19, -25, -32, -40, -50, -65, -80, -100, -150)  # ln delta
-MOST_WORK = 1.5e10  # lattice points times curves times steps: two or three minutes
+MOST_WORK = 1.5e10  # lattice points times curves times steps: a minute or two
+MUCH_WORK = 8e9  # a coarser grain is tried before more work than this
 MOST_POINTS = 2e7  # lattice points times curves: about a gigabyte
-COARSER = 5.0  # times its tolerance is as far as a grain goes to save work
+COARSER = 3.5  # times its tolerance is as far as a grain goes to save work
 SHORTEST_BLOCK = 50  # steps: shorter blocks would gain nothing over the envelope
 LARGEST_EXPONENT = 500.0  # of a tilt: floats end at 709
 FADED = 9.0  # the window ends where the tilted curve has fallen by e^-9
 TELLABLE = 12.0  # how much larger than at epsilon, as a logarithm, the tilted curve may be elsewhere
+SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8)  # of the steps: windows grow there
 USUAL_LOG_DELTA = math.log(1e-5)
 
 # What a game costs, measured by `python benchmarks/game.py` in CPU seconds.
-COVER_SECONDS = 3.0  # a cover of the usual quality; 1 to 10
-SECONDS_PER_POINT = 8e-9  # for a lattice point of one curve, in one step
+COVER_SECONDS = 2.0  # a cover of the usual quality; 1 to 6
+SECONDS_PER_POINT = 5e-9  # for a lattice point of one curve, in one step
 POLICY_CURVES = 16  # the lower end costs about as much as so many curves
+MOST_MOVES = 2000  # of a policy: longer runs play several steps as one
 STEPS_TO_PREPARE = 120  # putting the curves on the lattice costs about as much as so many steps
 BYTES_PER_POINT = 40.0  # of one curve: its masses, its spectrum, its gains
 
@@ -54,8 +57,8 @@ class Grain:
 # its groups are as small as they get. What each of them reaches: docs/decisions/0006.
 FINEST = Grain(accuracy=1e-5, tolerance=3e-5, quality=Quality(0.000125, 1.5, 95), easy=1e10)
 FINE = Grain(accuracy=1e-4, tolerance=1e-4, quality=Quality(0.00025, 1.5, 80), easy=3e9)
-USUAL = Grain(accuracy=1e-3, tolerance=3e-4, quality=Quality(0.0005, 1.5, 65), easy=1e9)
-COARSE = Grain(accuracy=0.003, tolerance=3e-4, quality=Quality(0.001, 3.0, 30), easy=1e9)
+USUAL = Grain(accuracy=1e-3, tolerance=4e-4, quality=Quality(0.0006, 1.75, 55), easy=1e9)
+COARSE = Grain(accuracy=0.003, tolerance=4e-4, quality=Quality(0.001, 3.0, 30), easy=1e9)
 ROUGH = Grain(accuracy=0.01, tolerance=1e-3, quality=Quality(0.0015, 3.0, 25), easy=3e8)
 SKETCH = Grain(accuracy=0.1, tolerance=3e-3, quality=Quality(0.004, 3.0, 15), easy=1e8)
 GRAINS = (FINEST, FINE, USUAL, COARSE, ROUGH, SKETCH)
@@ -156,23 +159,43 @@ class Planner:
         width: float,
         count_curves: CurveCount,
     ) -> tuple[float, float, Quality, int]:
-        """Spacing, tolerance, cover quality and steps of a block, by the first grain within MOST_WORK."""
+        """Spacing, tolerance, cover quality and steps of a block, by the first grain that can do it."""
         times = self.game.times
-        for grain in grains:
-            curves = count_curves(grain.quality)
+        limits = (min(MUCH_WORK, MOST_WORK), MOST_WORK)
+        for grain, most in ((grain, most) for most in limits for grain in grains):
             tolerance, coarsest = grain.tolerance, COARSER * grain.tolerance
+            least = times * grain.quality.usual_size * width / self._spacing(served, coarsest)
+            if least > 1.3 * most and grain is not grains[-1]:
+                continue  # far too much, so that the cover is not even made
+            curves = count_curves(grain.quality)
             spacing = self._spacing(served, tolerance)
             while times * curves * width / spacing > grain.easy and tolerance < coarsest:
                 tolerance = min(1.4 * tolerance, coarsest)
                 spacing = self._spacing(served, tolerance)
             points = curves * width / spacing
-            if points <= MOST_POINTS and times * points <= MOST_WORK:
+            if points <= MOST_POINTS and times * points <= most:
                 return spacing, tolerance, grain.quality, times
         # a block's window is longer than the run's, by how much its length decides: twice the cost is usual
         block = math.floor(MOST_WORK / points / 2)
         if points > MOST_POINTS or block < min(times, SHORTEST_BLOCK):
             raise EngineDeclines
         return spacing, tolerance, grain.quality, block
+
+    def growth(self, layout: Layout) -> list[tuple[int, int]]:
+        """How far the window reaches while few steps are played: what lies beyond is as rare as at the end.
+
+        Numbers of steps, and the place where the window ends up to then.
+        """
+        log_least, found = layout.log_delta - FADED, []
+        whole, _ = epsilon_estimate(Plan(self.schedule, layout.log_delta - 40), log_least)
+        if whole == 0 or self.game.times < SHORTEST_BLOCK:  # so rare even at epsilon 0, or not worth it
+            return []
+        for share in SHARES:
+            steps = math.ceil(share * self.game.times)
+            plan = Plan(Schedule([(self.game.exchange.remove, steps)]), layout.log_delta - 40)
+            epsilon, _ = epsilon_estimate(plan, log_least)
+            found.append((steps, math.ceil(min(epsilon / whole, 1.0) * layout.end / layout.spacing)))
+        return found
 
     def end_of_block(self, layout: Layout, log_least: float) -> float:
         """Where a block's curve is down to e^log_least, so that what is beyond may count as infinite loss."""
@@ -259,11 +282,11 @@ def foresee_game(game: Game, rung: int, grains: Sequence[Grain]) -> PlayingTime:
         layout = planner.layout(rung, grains, lambda quality: 1)  # perhaps the cover is smaller than usual
     cover = COVER_SECONDS * math.sqrt(USUAL.quality.box / layout.quality.box)
     per_curve = layout.points * (layout.block + STEPS_TO_PREPARE) * SECONDS_PER_POINT
-    is_played_below = layout.block == game.times and not game.others
+    per_move = layout.points * (min(game.times, MOST_MOVES) + STEPS_TO_PREPARE) * SECONDS_PER_POINT
     return PlayingTime(
         cover=cover if game.exchange.is_covered else 0.0,
         above=layout.quality.usual_size * per_curve if game.exchange.is_covered else 0.0,
-        below=POLICY_CURVES * per_curve if is_played_below else 0.0,
+        below=POLICY_CURVES * per_move,
         memory=BYTES_PER_POINT * layout.points * layout.quality.usual_size,
     )
 

@@ -22,7 +22,8 @@ from tightrope.pairs.exchange import Exchange
 TILTS = (-0.5, -0.25, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 FREEDOM = (30.0, 20.0, 10.0, 3.0, 1.0, 1.0, 1.0, 1.0)
 BETWEEN = 0.5  # the share of what the best triangle in between gains over remove that a box may add
-NEAR, FAR = 32, 28  # grid points up to three standard deviations of the loss, and beyond
+NEAR, FAR = 64, 28  # grid points up to three standard deviations of the loss, and beyond
+LITTLE_NOISE = 1.0  # below, the tail decides, and half as many points are enough near 0
 SMALLEST = 1e-4  # of an angle: boxes are not cut further
 MOST_BOXES = 150  # nor when there are so many
 KEPT_COVERS = 32
@@ -127,7 +128,8 @@ def largest_loss(rate: float, inverse_variance: float, deviations: float) -> flo
 def _grid(rate: float, inverse_variance: float) -> Floats:
     top = largest_loss(rate, inverse_variance, 13.0)
     deviation = rate * math.sqrt(math.expm1(min(4 * inverse_variance, 700.0)))
-    near = 3 * min(deviation, top / 8) * np.arange(NEAR + 1) / NEAR
+    count = NEAR if inverse_variance * LITTLE_NOISE**2 <= 1 else NEAR // 2
+    near = 3 * min(deviation, top / 8) * np.arange(count + 1) / count
     return np.concatenate([near, np.geomspace(near[-1], top, FAR)[1:]])
 
 
@@ -181,8 +183,8 @@ class _Pooling:
         done: list[Box] = []
         kept: list[Curves] = []
         open_boxes = self._cut_by_variance()
+        self._learn([box.middle for box in open_boxes])
         while open_boxes:
-            self._learn([box.middle for box in open_boxes])
             curves = self._curves([box.dominator() for box in open_boxes])
             enough = len(done) + len(open_boxes) > MOST_BOXES
             cut: list[Box] = []
@@ -193,10 +195,14 @@ class _Pooling:
                 else:
                     cut += self._halve(box)
             open_boxes = cut
+            if self.best_between is not None:  # else remove is the worst triangle, as at most noises
+                self._learn([box.middle for box in open_boxes])
         return done, Curves.stack(kept)
 
     def _learn(self, triangles: list[Gram]) -> None:
         """Keep the largest moments seen among triangles."""
+        if not triangles:
+            return
         moments = self._moments(self._curves(triangles, coarser=1.5))
         if float(moments[:, 0].max()) > max(1.002 * self.removes[0], self.best[0]):
             self.best_between = triangles[int(moments[:, 0].argmax())]

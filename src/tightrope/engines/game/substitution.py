@@ -17,7 +17,7 @@ from tightrope.engines.cells import cut
 from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import ABOVE, BELOW, LogBounds, Progress, Side, check_order
 from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
-from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law, triangle_law
+from tightrope.engines.game.below import LabelLaw, PolicyValue, label_law, triangle_law
 from tightrope.engines.game.layout import (
     LARGEST_EXPONENT,
     TELLABLE,
@@ -27,6 +27,7 @@ from tightrope.engines.game.layout import (
     foresee_game,
     grains_for,
 )
+from tightrope.engines.game.moves import labels_of, play_stages
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
 from tightrope.engines.planning import Plan, outline
@@ -36,6 +37,7 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.numerics.fourier import fast_size
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.exchange import Game
+from tightrope.pairs.pair import Pair
 
 # a megabyte or so each; a curve's neighbouring questions, those of the next curve, and who was interrupted
 # and asks again, share them
@@ -188,8 +190,9 @@ class GameQuestion:
         largest = self.planner.largest_loss(layout.log_delta, tilt, end - layout.epsilon)
         last, reach = (math.ceil(length / layout.spacing) for length in (end, largest))
         window = Window(spacing=layout.spacing, last=last, reach=reach, tilt=tilt)
+        growth = self.planner.growth(layout) if alone else []
         found = GameAbove(self._cover(layout.quality), window).play(
-            layout.block, {layout.block, rest}, self.progress
+            layout.block, {layout.block, rest}, self.progress, growth
         )
         if alone:
             return found[layout.block]
@@ -216,19 +219,35 @@ class GameQuestion:
         return BlockProfile(side, spot.tilt, layout.spacing, _log_infinite(atoms))
 
     def below(self) -> PolicyValue | None:
-        """The policy's value, or None: runs with blocks or other steps are left to fixed directions."""
-        layout = self.layout
-        if layout.block < self.game.times or self.game.others:
-            return None
-        largest = self.planner.largest_loss(layout.log_delta, 0.0, 0.0)
+        """The policy's value, or None if some other step has no labels: fixed directions must do."""
+        layout, game = self.layout, self.game
+        widest = [self._widest_loss(pair, times) for pair, times in game.others]
+        largest = max([self.planner.largest_loss(layout.log_delta, 0.0, 0.0), *widest])
         # a run that lost far more than epsilon is let go: rare at this rung and at larger deltas
-        below = max(20 / layout.saddle + 4 * layout.deviation, 1.2 * largest + 10 / layout.saddle)
-        below = min(self.game.times * largest, below)
+        below = max(12 / layout.saddle + 2 * layout.deviation, 1.2 * largest + 10 / layout.saddle)
+        below = min((game.times + game.others.steps) * largest, below)
         # nothing lies beyond this window, so a steeper tilt costs nothing and leaves more digits
         tilt = max(layout.tilt, min(layout.saddle / 2, LARGEST_EXPONENT / (layout.end + below + largest)))
         first, last, reach = (math.ceil(end / layout.spacing) for end in (below, layout.end, largest))
+        if first + last + 2 * reach > MOST_CELLS:
+            raise self.planner.refusal(layout.log_delta)
         window = Window(spacing=layout.spacing, below=first, last=last, reach=reach + 1, tilt=tilt)
-        return GameBelow(self._laws(reach + 1), window).play(self.game.times, self.progress)
+        found = [(labels_of(pair, window), times) for pair, times in game.others]
+        others = [([law], times) for law, times in found if law is not None]
+        if len(others) < len(found):
+            return None
+        # The policy sees only the labels of what it chooses, so the other steps may come anywhere in the run:
+        # their labels are added up with the last of it.
+        stages = [*others, (self._laws(reach + 1), game.times)]
+        return play_stages(stages, window, self.progress)
+
+    def _widest_loss(self, pair: Pair, times: int) -> float:
+        """The largest loss of either sign that matters among the other steps."""
+        layout = self.layout
+        low, high = outline(pair, layout.log_delta - 20).losses_that_matter(
+            layout.saddle, math.log(1e-4 / times), layout.log_delta - 9 - math.log(times)
+        )
+        return max(-low, high)
 
     def _laws(self, reach: int) -> list[LabelLaw]:
         """What the adversary may play: remove, add, and the best triangle between if it beats both."""

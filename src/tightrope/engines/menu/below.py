@@ -12,25 +12,11 @@ from scipy import fft
 
 from tightrope.engines.face import Progress
 from tightrope.engines.game.above import Window
-from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law
+from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
-from tightrope.pairs.shift_pair import ShiftPair
-
-MASS_REL_ERROR = 2 * UNIT_ROUNDOFF  # of a fraction as a float
-
-
-def labels_of(pair: Pair, window: Window) -> LabelLaw | None:
-    """The labels of a pair; None for kinds of pairs that no policy plays yet."""
-    if pair.is_finite:
-        levels = np.array([[float(mass) for mass in level] for level in pair.levels]).reshape(-1, 2)
-        (p, q) = levels.T
-        return LabelLaw.from_masses((p, MASS_REL_ERROR * p), (q, MASS_REL_ERROR * q), window.spacing)
-    if isinstance(pair, ShiftPair):
-        return label_law(pair, window.spacing, window.reach)
-    return None
 
 
 class MenuBelow:
