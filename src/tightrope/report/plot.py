@@ -1,6 +1,5 @@
 """Privacy curves as pictures: one bracketed curve, several, or what every accountant says about one run."""
 
-import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.curve import Curve
-from tightrope.curve.pictures import ends_of, sort_epsilons, thin_out, write_label
+from tightrope.curve.pictures import GREY, INK, ends_of, sort_epsilons, thin_out, write_label
 from tightrope.curve.privacy_curve import PrivacyCurve
-from tightrope.errors import InvalidSetting, UnusableFile
-from tightrope.extras import advise_install
-from tightrope.files import write_whole
+from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import Floats
+from tightrope.report.canvas import STYLE, check_target, write_picture
 from tightrope.setting.tables import place_refusals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
+__all__ = ["STYLE", "check_target", "draw_accountants", "draw_curve", "draw_curves", "power_ticks"]
+
 SHORT = 2.5  # decades: on a shorter axis, 2 and 5 times the powers are marked too
 
-_BLUE, _ORANGE, _GREY = "#1f4e79", "#e07b00", "#5f6b76"
+_ORANGE = "#e07b00"
 # Okabe and Ito's colours without yellow, which is lost on white: people who confuse colours can tell them
 # apart
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -42,39 +41,7 @@ _ACCOUNTANTS: dict[str, tuple[str, Any, str]] = {
 }
 _DEEPEST = -10.0  # log10 delta: curves may leave the picture below this
 _ROWS_INSIDE = 8  # a longer legend stands beside the curves, in a wider picture
-_NARROW, _WIDE, _HIGH = 6.4, 9.6, 4.3  # inches
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10.0,
-    "axes.edgecolor": "#3b444c",
-    "axes.linewidth": 0.8,
-    "axes.unicode_minus": False,
-    "pdf.fonttype": 42,  # embed outlines that editors and journals accept
-    "svg.hashsalt": "tightrope",  # the same picture is the same bytes
-    "svg.fonttype": "path",
-}
-# no file tells when it was made
-_UNDATED: dict[str, dict[str, str | None]] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-
-
-def check_target(path: str | Path) -> Path:
-    """The path, if a picture can be drawn there: known suffix, existing folder, matplotlib installed."""
-    target = Path(path)
-    if target.suffix.lower() not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise UnusableFile(target, f"must end in {known} to hold a picture", "Name it for example curve.png.")
-    if not target.parent.is_dir():
-        folder = str(target.parent)
-        raise UnusableFile(target, "is in a folder that does not exist", f"Create {folder!r} first.")
-    if target.is_dir():
-        raise UnusableFile(target, "must be a file, and is a folder", "Name a file in it.")
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        needs = "needs matplotlib to be drawn, which is not installed"
-        raise UnusableFile(target, needs, advise_install("plot")) from None
-    return target
+_WIDE, _HIGH = 9.6, 4.3  # inches
 
 
 def draw_curve(
@@ -96,13 +63,13 @@ def draw_curve(
 
     def draw(axes: "Axes", bottom: float) -> None:
         if deltas.shown.any():
-            _draw_band(axes, at, deltas, bottom, _BLUE)
-            _draw_line(axes, at, deltas.upper, color=_BLUE, linewidth=2.2, label="upper end: guaranteed")
+            _draw_band(axes, at, deltas, bottom, INK)
+            _draw_line(axes, at, deltas.upper, color=INK, linewidth=2.2, label="upper end: guaranteed")
             lower = "lower end: reached by real datasets"
             _draw_line(
                 axes, at, deltas.lower, color=_ORANGE, linewidth=1.5, linestyle=(0, (4, 3)), label=lower
             )
-        _draw_zero(axes, at, deltas, bottom, _GREY, label=r"$\delta = 0$")
+        _draw_zero(axes, at, deltas, bottom, GREY, label=r"$\delta = 0$")
 
     return _draw_picture(draw, target, at, [deltas], title=title or curve.question, assumed=assumed)
 
@@ -217,25 +184,18 @@ def _draw_picture(
     assumed: str = "",
 ) -> Path:
     """Draw into a new figure with axes, grid and legend, and write it whole or not at all."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    kind, written = FORMATS[target.suffix.lower()], io.BytesIO()
     bottom, top = _find_limits(drawn)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(_NARROW, _HIGH), layout="constrained")
-        axes = figure.add_subplot()
+
+    def draw_all(axes: "Axes") -> None:
         draw(axes, bottom)
         axes.set_yticks(*power_ticks(bottom, top) if any(ends.shown.any() for ends in drawn) else ([], []))
         _draw_frame(axes, at, bottom, top, drawn if bracketed is None else bracketed)
-        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", wrap=True, pad=22 if assumed else 8)
-        if assumed:
-            axes.text(0, 1.02, assumed, transform=axes.transAxes, fontsize=9, color=_GREY, va="bottom")
         if (rows := _legend_rows(axes)) > _ROWS_INSIDE:
+            figure = axes.get_figure(root=True)
+            assert figure is not None
             figure.set_size_inches(_WIDE, max(_HIGH, 0.9 + 0.19 * rows))  # inches for a row of small print
-        figure.savefig(written, format=kind, dpi=200, metadata=_UNDATED[kind])
-    write_whole(target, written.getvalue(), what="the picture")
-    return target
+
+    return write_picture(draw_all, target, title=title, assumed=assumed)
 
 
 def _draw_band(axes: "Axes", at: Floats, deltas: _LogDeltas, bottom: float, colour: str) -> None:
@@ -282,7 +242,7 @@ def _draw_frame(axes: "Axes", at: Floats, bottom: float, top: float, bracketed: 
     place = beside if _legend_rows(axes) > _ROWS_INSIDE else {"loc": "best"}
     place |= {"framealpha": 0.95, "edgecolor": "none", "fontsize": 9, "alignment": "left"}
     legend = axes.legend(**place, title=_width_in_words(bracketed))
-    legend.get_title().set(fontsize=9, color=_GREY)
+    legend.get_title().set(fontsize=9, color=GREY)
 
 
 def _legend_rows(axes: "Axes") -> int:
