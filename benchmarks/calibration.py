@@ -152,7 +152,7 @@ def _timed(ask: Callable[[Target], T], target: Target, repeats: int) -> tuple[T,
 # Running and showing it.
 
 
-def measure(rates: int, repeats: int, seconds: float, with_opacus: bool) -> list[Line]:
+def measure(rates: int, repeats: int, seconds: float, names: Sequence[str]) -> list[Line]:
     """All targets, each answered by everyone in turn."""
     targets = [Target(float(rate), epsilon) for rate in np.geomspace(1e-4, 1, rates) for epsilon in EPSILONS]
     lines = []
@@ -161,8 +161,10 @@ def measure(rates: int, repeats: int, seconds: float, with_opacus: bool) -> list
         ours = in_own_process(ask_tightrope, target, repeats, seconds=seconds)
         if isinstance(ours, str):
             raise SystemExit(f"Tightrope gave no answer at {target}: {ours}")
-        peers = {PLD: in_own_process(ask_pld, target, ours.noise, seconds=seconds)}
-        if with_opacus:
+        peers: dict[str, Answer | str] = {}
+        if PLD in names:
+            peers[PLD] = in_own_process(ask_pld, target, ours.noise, seconds=seconds)
+        if OPACUS in names:
             peers[OPACUS] = in_own_process(ask_opacus, target, repeats, seconds=seconds)
         lines.append(Line(target, ours, peers))
     progress(len(targets), len(targets), "")
@@ -194,11 +196,11 @@ def table(lines: Sequence[Line]) -> list[list[str]]:
 
 def summary(lines: Sequence[Line]) -> list[str]:
     """What the table comes to."""
-    pace = len(lines) / sum(line.tightrope.seconds for line in lines)
+    in_all = sum(line.tightrope.seconds for line in lines)
     widest = max(line.gap for line in lines)
     said = [
-        f"Tightrope: {pace:.0f} calibrations a second, each certainly safe "
-        f"and at most {widest:.1e} above the optimum."
+        f"Tightrope: {len(lines)} calibrations in {in_all:.2f} s, {len(lines) / in_all:.0f} a second, "
+        f"each certainly safe and at most {widest:.1e} above the optimum."
     ]
     for name in lines[0].peers:
         said += [
@@ -250,15 +252,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=120.0,
         help="seconds after which one measurement is given up (default 120)",
     )
+    parser.add_argument("--alone", action="store_true", help="measure Tightrope only")
     options = parser.parse_args(arguments)
     if options.rates < 2 or options.repeats < 1 or not options.timeout > 0:
         parser.error("--rates must be at least 2, --repeats and --timeout positive")
-    if importlib.util.find_spec("dp_accounting") is None:
+    if not options.alone and importlib.util.find_spec("dp_accounting") is None:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     with_opacus = importlib.util.find_spec("opacus") is not None
     on_one_thread()
-    lines = measure(options.rates, options.repeats, options.timeout, with_opacus)
-    packages = ["tightrope", "dp-accounting", *["opacus"] * with_opacus, "numpy", "scipy"]
+    names = [] if options.alone else [PLD, *[OPACUS] * with_opacus]
+    lines = measure(options.rates, options.repeats, options.timeout, names)
+    peers = [] if options.alone else ["dp-accounting", *["opacus"] * with_opacus]
+    packages = ["tightrope", *peers, "numpy", "scipy"]
     print(
         ", ".join(f"{name} {version}" for name, version in versions(*packages).items())
         + "; CPU time on one thread"
@@ -267,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{run}: the smallest noise for an epsilon")
     print("\n" + aligned(table(lines)) + "\n")
     print("\n".join(summary(lines)))
-    if not with_opacus:
+    if not with_opacus and not options.alone:
         print("Opacus is not installed: to compare with it, pip install opacus (it brings PyTorch).")
     return 0
 

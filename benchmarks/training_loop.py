@@ -105,7 +105,9 @@ def run_peer(name: str, setting: Setting, rounds: int) -> Loop:
 # Running and showing it.
 
 
-def measure(rounds: int, seconds: float) -> tuple[dict[Setting, dict[str, Loop]], dict[Setting, Checked]]:
+def measure(
+    rounds: int, seconds: float, peers: Sequence[str]
+) -> tuple[dict[Setting, dict[str, Loop]], dict[Setting, Checked]]:
     """Every setting, by Tightrope and then by the peers."""
     loops: dict[Setting, dict[str, Loop]] = {}
     checks: dict[Setting, Checked] = {}
@@ -115,7 +117,7 @@ def measure(rounds: int, seconds: float) -> tuple[dict[Setting, dict[str, Loop]]
         if isinstance(ours, str):
             raise SystemExit(f"Tightrope gave no answer at {setting}: {ours}")
         loops[setting], checks[setting] = {"Tightrope": ours[0]}, ours[1]
-        for place, name in enumerate(("PLD", "RDP"), start=1):
+        for place, name in enumerate(peers, start=1):
             progress(3 * done + place, 3 * len(SETTINGS), f"{setting}: {name}")
             loop = in_own_process(run_peer, name, setting, rounds, seconds=seconds)
             if isinstance(loop, str):
@@ -152,13 +154,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--timeout", type=float, default=300.0, help="seconds after which one loop is given up (default 300)"
     )
+    parser.add_argument("--alone", action="store_true", help="measure Tightrope only")
     options = parser.parse_args(arguments)
     if options.peer_rounds < 1 or not options.timeout > 0:
         parser.error("--peer-rounds and --timeout must be positive")
-    if importlib.util.find_spec("dp_accounting") is None:
+    if not options.alone and importlib.util.find_spec("dp_accounting") is None:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     on_one_thread()
-    loops, checks = measure(options.peer_rounds, options.timeout)
+    peers = () if options.alone else ("PLD", "RDP")
+    loops, checks = measure(options.peer_rounds, options.timeout, peers)
     said = ", ".join(
         f"{name} {version}"
         for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items()
@@ -166,8 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{said}; CPU time on one thread")
     print(f"{ROUNDS:,} rounds of one step and its epsilon at delta {DELTA:g}; then one round after k steps")
     print("\n" + aligned(table(loops)) + "\n")
-    print(f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds.")
-    print("Tightrope ran every round.")
+    if peers:
+        print(f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds.")
+        print("Tightrope ran every round.")
     for setting, found in checks.items():
         same = f"after {found.same} of {found.rounds} step counts"
         print(f"{setting}: the ledger's bracket is the one-shot run's bit for bit {same}.")

@@ -409,8 +409,8 @@ def test_the_example_in_the_help_runs(
 
 @pytest.mark.parametrize("command", app.COMMANDS, ids=lambda command: command.path)
 def test_a_command_says_of_itself_what_the_help_says(command: app.Command) -> None:
-    module, _, name = command.path.partition(":")
-    docstring = getattr(importlib.import_module(f"tightrope.cli.{module}"), name).__doc__
+    module, _, name = command.full_path.partition(":")
+    docstring = getattr(importlib.import_module(module), name).__doc__
     assert docstring.splitlines()[0] == command.help.splitlines()[0]
 
 

@@ -378,7 +378,7 @@ EVERY_TARGET |= {"--json", "--why", "--brief"}
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("noise", {"--mechanism"} | LENGTH | SAMPLING),
+        ("noise", {"--mechanism", "--plot"} | LENGTH | SAMPLING),
         ("steps", MECHANISM | SAMPLING),
         ("rate", MECHANISM | LENGTH | {"--sampling", "--records"}),
     ],

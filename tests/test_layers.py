@@ -24,9 +24,10 @@ LAYERS = (
     ("statements",),
     ("integrations",),
     ("cli",),
+    ("explore",),
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
-OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli")
+OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli", "explore")
 
 
 def package_of(path: Path) -> str:

@@ -175,7 +175,7 @@ def test_an_estimate_and_the_quick_bracket_come_first_where_standard_error_is_a_
     assert code == 0
     first, second = err.splitlines()[:2]
     assert first == (
-        "tightrope: this will take about 3 s: 5 rounds of the substitution game. "
+        "tightrope: this will take about 2 s: 5 rounds of the substitution game. "
         "--effort quick answers at once and Ctrl-C leaves what is known by then."
     )
     known = ends(tr.epsilon(FEW, delta=1e-5, relation=tr.SUBSTITUTE))
@@ -223,7 +223,7 @@ def test_a_sweep_with_games_is_announced(shell: Shell, tmp_path: Path) -> None:
     code, _, err = shell(f"sweep {grid} --out {tmp_path / 'rows.csv'} --workers 1")
     assert code == 0
     assert (
-        "this will take about 6 s: 2 cells, each with work such as 2 rounds of the substitution game" in err
+        "this will take about 4 s: 2 cells, each with work such as 2 rounds of the substitution game" in err
     )
     quickly = grid.read_text().replace("tight", "quick")
     grid.write_text(quickly)

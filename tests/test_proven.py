@@ -41,8 +41,13 @@ def density(means: Iterable[tuple[float, ...]]) -> np.ndarray:
 
 
 def sums_of_orders(records: tuple[float, ...], batch: int) -> list[tuple[float, ...]]:
-    """The two batch sums for every order of the records."""
-    return [(sum(order[:batch]), sum(order[batch : 2 * batch])) for order in itertools.permutations(records)]
+    """The two batch sums for every order of the records; orders within a batch are alike, so one is taken."""
+    places = frozenset(range(len(records)))
+    return [
+        (sum(records[i] for i in first), sum(records[i] for i in second))
+        for first in itertools.combinations(sorted(places), batch)
+        for second in itertools.combinations(sorted(places - set(first)), min(batch, len(records) - batch))
+    ]
 
 
 def sums_of_bins(records: tuple[float, ...]) -> list[tuple[float, ...]]:

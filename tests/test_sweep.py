@@ -447,3 +447,21 @@ def test_a_grid_states_each_sampling_in_its_own_words() -> None:
         (tr.Step(noise, tr.RandomAllocation(batches=15, chosen=3)), 30),
         (tr.Step(noise, tr.RandomAllocation(batches=20, chosen=3)), 40),
     ]
+
+
+def test_cells_whose_group_loses_its_worker_are_answered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1, "steps": 100, "delta": [1e-3, 1e-4, 1e-5]}
+    sizes: list[int] = []
+
+    def dies(work: Any, pieces: Any, *, workers: int | None) -> Any:
+        for place, piece in enumerate(pieces):
+            if isinstance(piece, list):
+                sizes.append(len(piece))
+                yield place, WorkerDied("gone", "") if len(piece) > 1 else work(piece)
+            else:
+                yield place, work(piece)
+
+    expected = timeless(sweep(grid, workers=1))
+    monkeypatch.setattr("tightrope.sweeps.sweep.in_parallel", dies)
+    assert timeless(sweep(grid, workers=2)) == expected
+    assert max(sizes) == 3

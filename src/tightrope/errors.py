@@ -155,13 +155,27 @@ class SeveralProblems(InvalidSetting):
 
 
 class NoTheorem(TightropeError):
-    """No theorem covers the question; names what was asked, what is known and what to do."""
+    """No theorem covers the question; names what was asked, what is known and what to do.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Laplace(noise_multiplier=2), tr.Poisson(rate=0.1))
+    >>> tr.epsilon(step, delta=1e-6, relation=tr.SUBSTITUTE)
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.NoTheorem: Laplace with Poisson sampling under SUBSTITUTE: no theorem gives ...
+    """
 
 
 class NoSuchValue(TightropeError):
     """No value is the smallest or largest one asked for: every value meets the target, or none does.
 
     `limit` is where the search would end: 0 or infinity.
+
+    >>> import tightrope as tr
+    >>> tr.smallest_noise(tr.Poisson(rate=1e-3), steps=1, epsilon=1, delta=0.5, relation=tr.REMOVE)
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.NoSuchValue: no noise is needed for epsilon 1 at delta 0.5 under REMOVE...
     """
 
     def __init__(self, what: str, remedy: str = "", *, limit: float) -> None:
@@ -174,11 +188,22 @@ class Infeasible(NoSuchValue):
 
 
 class NotPreciseEnough(TightropeError, ArithmeticError):
-    """The arithmetic could not certify an answer of the requested accuracy; names what to relax."""
+    """The arithmetic could not certify an answer of the requested accuracy; names what to relax.
+
+    >>> print(NotPreciseEnough("{delta} is known to 2 % only", "Ask for {accuracy=0.05}."))
+    delta is known to 2 % only. Ask for accuracy=0.05.
+    """
 
 
 class UncertainComparison(TightropeError, ValueError):
-    """What is known of an answer does not decide the comparison; names both ends and which one to compare."""
+    """What is known of an answer does not decide the comparison; names both ends and which one to compare.
+
+    >>> import tightrope as tr
+    >>> tr.Bracket(0.5, 0.75) < 0.6
+    Traceback (most recent call last):
+        ...
+    tightrope.errors.UncertainComparison: whether the answer is below 0.6 is not certain...
+    """
 
 
 class StopWork(NotPreciseEnough):
@@ -208,4 +233,8 @@ class RefutedClaim(TightropeError):
 
 
 class WorkerDied(TightropeError):
-    """The process that worked on a piece was killed or crashed, again after every retry."""
+    """The process that worked on a piece was killed or crashed, again after every retry.
+
+    >>> print(WorkerDied("a worker was killed three times", "Ask for less memory."))
+    a worker was killed three times. Ask for less memory.
+    """

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,8 @@ def _check_number(text: str) -> str:
 def _finite(text: str) -> float:
     """A float that JSON can hold; the standard library would read NaN, Infinity and 1e999 too."""
     value = float(text)
+    if len(text) <= 32 and 1e-300 < abs(value) < 1e300:
+        return value
     if not math.isfinite(value):
         raise ValueError(f"{text}, which is not a finite number")
     return float(_check_number(text))
@@ -168,16 +170,24 @@ def _check_tree(whole: object, limits: Limits) -> None:
     for _ in range(MOST_DEPTH):
         for key, value in level:
             _check_one(key, value, limits)
-        level = [inner for key, value in level for inner in _list_inner(key, value)]
+        level = [
+            inner for key, value in level for inner in _list_inner(key, value) if not _is_short(inner[1])
+        ]
     if level:
         raise ValueError(f"more than {MOST_DEPTH} tables and lists within one another under {level[0][0]!r}")
 
 
-def _list_inner(key: str, value: object) -> Iterator[tuple[str, object]]:
+def _is_short(value: object) -> bool:
+    """Whether it is a float, a short text or a small number, as is most of what programs keep."""
+    if type(value) is str:
+        return len(value) <= MOST_CHARACTERS
+    return type(value) is float or (type(value) is int and -(2**63) < value < 2**63)
+
+
+def _list_inner(key: str, value: object) -> Iterable[tuple[str, object]]:
     if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from ((key, each) for each in value)
+        return value.items()
+    return [(key, each) for each in value] if isinstance(value, list) else ()
 
 
 def _check_one(key: str, value: object, limits: Limits) -> None:
@@ -188,7 +198,7 @@ def _check_one(key: str, value: object, limits: Limits) -> None:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         digits = f"{round(value.bit_length() * math.log10(2)):,} digits under {key[:99]!r}"
         raise ValueError(f"a whole number of about {digits}; at most {MOST_DIGITS:,} are read")
-    if isinstance(value, dict) and any(len(name) > MOST_CHARACTERS for name in value):
+    if isinstance(value, dict) and max(map(len, value), default=0) > MOST_CHARACTERS:
         raise ValueError(f"a key of more than {MOST_CHARACTERS:,} characters")
     if not isinstance(value, list) or len(value) <= limits.tables:
         return

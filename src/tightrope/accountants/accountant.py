@@ -16,6 +16,12 @@ class Accountant(ABC, Generic[CurveT, AnswerT]):
     """Makes one kind of curve, whose answers are of one kind. The question stays the same whoever answers.
 
     `name` is how people write it; `promise` says what an answer is worth.
+
+    >>> import tightrope as tr
+    >>> [isinstance(by, tr.Accountant) for by in (tr.Certified(), tr.Renyi())]
+    [True, True]
+    >>> tr.Renyi().promise
+    'a certified upper bound, and no lower one'
     """
 
     name: ClassVar[str]

@@ -13,6 +13,7 @@ from tightrope.engines.choose import compose
 from tightrope.engines.face import ABOVE, ComposedCurve, Progress, Side
 from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.resolve import find_single_pass, has_passes, resolve
+from tightrope.engines.several_passes import SeveralPasses, passes_have_transforms
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -73,7 +74,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             is_one_curve = isinstance(schedule, Schedule) and not has_passes(schedule)
             key = schedule if is_one_curve else (schedule, side)
             if key not in compositions:
-                compositions[key] = _compose(schedule, side, Mesh.of(self.accuracy), progress)
+                compositions[key] = compose_side(schedule, side, Mesh.of(self.accuracy), progress)
             return compositions[key]
 
         def reverse() -> PrivacyCurve:
@@ -96,7 +97,10 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
     def _explain_gap(self, run: Run, relation: Relation, relative_width: float, delta: float | None) -> Gap:
         games = find_games(run, relation)
         if not games:
-            why, remedy = self._explain_without_games({type(step.sampling) for step, _ in run})
+            kinds = {type(step.sampling) for step, _ in run}
+            if relation.group > 1 and BallsInBins in kinds:
+                return Gap(relative_width, self.accuracy, GROUP_GAP)
+            why, remedy = self._explain_without_games(kinds)
             return Gap(relative_width, self.accuracy, why, remedy)
         if not any(game.exchange.is_covered for game in games):
             why = "the upper end is the envelope, and no tighter bound is known for this noise"
@@ -120,6 +124,10 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
         return ENVELOPE_ONLY, ""
 
 
+GROUP_GAP = (
+    "from above a pass is cut into blocks, one for each record of the group, and below the sum of what its "
+    "batches tell is seen, and neither is known to be reached"
+)
 ENVELOPE_ONLY = "no tighter upper bound than the envelope is known here"
 # of several, the first is the widest
 _GAPS_WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
@@ -192,11 +200,23 @@ def effort_matters(run: Run, relation: Relation) -> bool:
     return shuffles or bool(find_games(run, relation))
 
 
-def _compose(schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progress | None) -> ComposedCurve:
+def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
+    """By transforms where all passes have them, else on one side."""
+    if passes_have_transforms(schedule):
+        return SeveralPasses(schedule, lambda: compose(schedule, side, mesh))
+    return compose(schedule, side, mesh)
+
+
+def compose_side(
+    schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progress | None = None
+) -> ComposedCurve:
+    """The curve of a schedule, or one on this side of it, by whichever way is the closest."""
     if isinstance(schedule, Schedule):
+        if not has_passes(schedule):
+            return compose(schedule, side, mesh)
         single = find_single_pass(schedule)
         if single is None:
-            return compose(schedule, side, mesh)
+            return _compose_several(schedule, side, mesh)
         # all load flint
         if isinstance(single, ShuffledEpoch):
             from tightrope.engines.shuffled_curve import OneShuffledEpoch
@@ -205,9 +225,12 @@ def _compose(schedule: Schedule | Game, side: Side, mesh: Mesh, progress: Progre
         from tightrope.engines.exchanged_pass import OneExchangedPass
         from tightrope.engines.pass_curve import OnePass
 
+        if single.is_exchanged and passes_have_transforms(schedule):
+            moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side))
+            return OnePass(single, lambda: moments)
         if single.is_exchanged:
             return OnePass(single, lambda: OneExchangedPass(single, side))
-        return OnePass(single, lambda: compose(schedule, side, mesh))
+        return OnePass(single, lambda: _compose_several(schedule, side, mesh))
     from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
 
     played = replace(schedule, others=resolve(schedule.others, side, mesh))

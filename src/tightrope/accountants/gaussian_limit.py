@@ -19,7 +19,13 @@ from tightrope.theorems.lookup import analyse
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianLimit(Accountant[GaussianLimitCurve, Approximation]):
-    """The limit of the worst branch. Nobody knows how far it is off."""
+    """The limit of the worst branch. Nobody knows how far it is off.
+
+    >>> import tightrope as tr
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE, by=tr.GaussianLimit()))  # truly 0.9472
+    about 0.808...
+    """
 
     name: ClassVar[str] = "gaussian-limit"
     promise: ClassVar[str] = "an approximation: it can be too small"

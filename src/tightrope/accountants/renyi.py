@@ -13,7 +13,13 @@ from tightrope.theorems.renyi import RenyiAnalysis, analyse_renyi
 
 @dataclass(frozen=True, kw_only=True)
 class Renyi(Accountant[RenyiCurve, UpperBound]):
-    """Upper bounds by every theorem on moments that applies, the best of them for each question."""
+    """Upper bounds by every theorem on moments that applies, the best of them for each question.
+
+    >>> import tightrope as tr
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    >>> print(tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE, by=tr.Renyi()))  # truly 0.9472
+    at most 1.703...
+    """
 
     name: ClassVar[str] = "renyi"
     promise: ClassVar[str] = "a certified upper bound, and no lower one"

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.frontier import Frontier, V
@@ -30,6 +30,9 @@ from tightrope.setting.training import Training
 from tightrope.setting.trials import TrialLaw
 from tightrope.theorems.worst_pairs import sum_moves_by
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @dataclass(frozen=True)
 class Calibration(Generic[V]):
@@ -40,6 +43,12 @@ class Calibration(Generic[V]):
     accuracy brings `value` closer to `beyond`. For batches without replacement under SUBSTITUTE theory leaves
     a gap: both values are as certain as ever but further apart, less so with effort=TIGHT. They are also
     further apart if the search was `interrupted` by `StopWork`.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=8), tr.EveryRecord())
+    >>> found = tr.most_steps(step, epsilon=3, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+    >>> found.value, found.beyond, found.epsilon.upper <= 3
+    (26, 27, True)
     """
 
     parameter: str
@@ -49,6 +58,21 @@ class Calibration(Generic[V]):
     run: Run
     curve: PrivacyCurve
     interrupted: bool = False
+    run_at: Callable[[V], Run] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def rounds_up(self) -> bool:
+        """Whether a larger value is the safer one."""
+        return self.parameter in ("noise_multiplier", "batches")
+
+    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw what other values spend, with both ends, and mark this one; needs matplotlib.
+
+        What is drawn on is `ax`, or new axes; they are returned. Other values are judged with effort=QUICK.
+        """
+        from tightrope.answers.pictures import draw_values
+
+        return draw_values(self, ax)
 
     @property
     def gap(self) -> float:
@@ -261,7 +285,7 @@ def find_best(
             if frontier.beyond is None and value != riskiest:
                 break  # it is safe, but nobody knows how far from the best
             best = parameter, value, frontier.beyond, target, run(value) + target.besides, curve
-            return Calibration(*best, trials.interrupted)
+            return Calibration(*best, trials.interrupted, run)
     raise trials.refusal
 
 

@@ -60,7 +60,14 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Epsilon at each delta by every accountant, the certified one first. Prints as a table."""
+    """Epsilon at each delta by every accountant, the certified one first. Prints as a table.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    >>> table = tr.compare(step, relation=tr.REMOVE, delta=1e-6, by=[tr.Certified(), tr.Renyi()])
+    >>> [row.name for row in table.rows]
+    ['certified', 'renyi']
+    """
 
     question: str
     deltas: tuple[float, ...]

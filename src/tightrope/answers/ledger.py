@@ -9,6 +9,7 @@ from pathlib import Path
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.answers.ledger_file import (
     SavedLedger,
+    collect_later,
     make_id,
     refuse_deleted,
     refuse_unknown,
@@ -72,6 +73,8 @@ class Ledger:
         self._schedule = check_schedule(schedule)
         self._times: dict[Step, int] = {}
         self._last: Step | None = None
+        self._made: tuple[tuple[object, ...], Step] | None = None  # by `step`, from what it was given
+        self._run: Run | None = None  # everything recorded, until more is
         self._answers: dict[tuple[str, float], Bracket] = {}
         self._id = make_id()
         self._saved: dict[Path, SavedLedger] = {}  # what each file held when it was loaded or saved
@@ -90,7 +93,11 @@ class Ledger:
             remedy = "Only these have a noise multiplier: for others use record(Step(mechanism, sampling))."
             raise InvalidSetting("mechanism", mechanism, "be {Gaussian} or {Laplace}", remedy)
         count = check.whole(remedy="It is how often the step was taken, 0 or more.", times=times)
-        self.record(Step(mechanism(noise_multiplier=noise_multiplier), sampling) * count)
+        given = mechanism, noise_multiplier, sampling
+        # a training loop takes the same step again, and passes the same objects
+        if self._made is None or any(old is not new for old, new in zip(self._made[0], given, strict=True)):
+            self._made = given, Step(mechanism(noise_multiplier=noise_multiplier), sampling)
+        self.record(self._made[1] * count)
 
     def record(self, run: Run | Step) -> None:
         """Record any step or run; a refused one leaves the ledger as it was.
@@ -110,7 +117,7 @@ class Ledger:
         if grown:
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]
-            self._answers.clear()
+            self._forget()
             self._keep()
 
     def count(self, step: Step, times: int) -> None:
@@ -121,8 +128,13 @@ class Ledger:
         """
         self._times[step] = self._times.get(step, 0) + times
         self._last = step
-        self._answers.clear()
+        self._forget()
         self._keep()
+
+    def _forget(self) -> None:
+        """What was true of fewer steps."""
+        self._run = None
+        self._answers.clear()
 
     def _keep(self) -> None:
         if self._kept_at is not None:
@@ -131,7 +143,9 @@ class Ledger:
     @property
     def run(self) -> Run:
         """Everything recorded, in the order first met."""
-        return Run(tuple(self._times.items()))
+        if self._run is None:
+            self._run = Run.of_checked(part for part in self._times.items() if part[1])
+        return self._run
 
     @property
     def steps(self) -> int:
@@ -163,7 +177,8 @@ class Ledger:
     def curve(self, progress: Progress | None = None) -> PrivacyCurve:
         """The privacy curve of everything recorded so far; `progress` is called during long work."""
         self._refuse_choices()
-        return replace(self._by.curve(self.run, self._relation, progress), conditions=self.conditions)
+        curve, conditions = self._by.curve(self.run, self._relation, progress), self.conditions
+        return replace(curve, conditions=conditions) if conditions else curve
 
     def epsilon(self, delta: float, progress: Progress | None = None) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
@@ -210,6 +225,7 @@ class Ledger:
                 "Filter(menu=[...], epsilon=..., delta=..., relation=...).",
             )
 
+    @collect_later()
     def save(self, path: str | Path) -> None:
         """Bring the file up to date, and this ledger with it: whatever either recorded, both hold afterwards.
 
@@ -245,10 +261,11 @@ class Ledger:
         for step, times in news:
             self._times[step] = self._times.get(step, 0) + times
         if news:
-            self._answers.clear()
+            self._forget()
         self._saved[target], self._id, self._last = merged, merged.id, merged.last
 
     @staticmethod
+    @collect_later()
     def load(path: str | Path) -> "Ledger":
         """The ledger saved there. A file that is damaged, or has a key nobody knows, is refused."""
         given = as_path(path)

@@ -1,7 +1,9 @@
 """What the file of a ledger holds, and how the steps of several writers come together in it."""
 
+import gc
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from tightrope.answers.sealed_json import SealedJson, checksum
 from tightrope.errors import UnusableFile
 from tightrope.setting.effort import Effort
 from tightrope.setting.parts import run_of
-from tightrope.setting.plain import Plain, plain_run, spell
+from tightrope.setting.plain import Plain, plain_run, read_plain_run, spell
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, check_schedule
 from tightrope.setting.tables import Table, place_refusals
@@ -26,6 +28,18 @@ _ELSEWHERE = "It is unchanged. Save to another place, or load it and record ther
 def make_id() -> str:
     """A name that no other ledger has."""
     return secrets.token_hex(16)
+
+
+@contextmanager
+def collect_later() -> Iterator[None]:
+    """Without the search for garbage, which takes as long as reading what is all kept."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +63,8 @@ class SavedLedger:
         with place_refusals(table.where):
             by = Certified(accuracy=accuracy, effort=effort)
             schedule = check_schedule(table.entries.get("schedule"))
-        run = run_of(table, "parts")
+        written = read_plain_run(table.entries.get("parts"))
+        run = run_of(table, "parts") if written is None else written
         found = SavedLedger(
             id=table.text("id", "It tells ledgers apart: restore the file from a copy."),
             relation=relation,
@@ -58,7 +73,8 @@ class SavedLedger:
             run=run,
             last=_find_last(table, [step for step, _ in run]),
         )
-        if found.plain() != table.entries:
+        head = {key: value for key, value in table.entries.items() if key != "parts"}
+        if found._head() != head or (written is None and plain_run(run) != table.entries["parts"]):
             problem = "must list each step once, with steps of at least 1"
             raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
         return found
@@ -69,15 +85,23 @@ class SavedLedger:
 
     def plain(self) -> Plain:
         """The content as JSON holds it."""
+        head = self._head()
+        last = head.pop("last")
+        return {**head, "parts": plain_run(self.run), "last": last}
+
+    def _head(self) -> Plain:
+        """All of it but the parts."""
         return {
             "id": self.id,
             "relation": spell(self.relation),
             "accuracy": self.by.accuracy,
             "effort": self.by.effort.value,
             **({} if self.schedule is None else {"schedule": self.schedule}),
-            "parts": plain_run(self.run),
-            "last": None if self.last is None else [step for step, _ in self.run].index(self.last),
+            "last": None if self.last is None else self._place(self.last),
         }
+
+    def _place(self, step: Step) -> int:
+        return {each: place for place, (each, _) in enumerate(self.run)}[step]
 
     def add(self, run: Run, last: Step | None) -> "SavedLedger":
         """The same ledger with steps more."""
@@ -97,7 +121,8 @@ class SavedLedger:
 
 def subtract(times: Mapping[Step, int], earlier: Mapping[Step, int]) -> Run:
     """What there is more of, and how much."""
-    return Run(tuple((step, max(count - earlier.get(step, 0), 0)) for step, count in times.items()))
+    more = ((step, count - earlier.get(step, 0)) for step, count in times.items())
+    return Run.of_checked(part for part in more if part[1] > 0)
 
 
 def refuse_deleted(path: Path) -> UnusableFile:

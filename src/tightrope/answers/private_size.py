@@ -148,6 +148,10 @@ def private_size(records: int, *, epsilon: float, beta: float, batch: int | None
     Each call releases anew and costs `epsilon` again: keep what it returns. If `batch` is given, an estimate
     that is not above it is refused at once. The noise is OpenDP's discrete Laplace, from the operating
     system's entropy. It takes no seed, because noise that can be repeated hides nothing.
+
+    >>> size = private_size(60_000, epsilon=0.1, beta=1e-6)
+    >>> 59_000 < size.estimate <= 60_000
+    True
     """
     count = check.whole(remedy="It is how many records the dataset has.", records=records)
     if count > MOST_COUNTED:

@@ -11,6 +11,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import NotPreciseEnough, StopWork
 from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import Shuffled
 
 if TYPE_CHECKING:
     from tightrope.answers.target import Target
@@ -46,6 +47,10 @@ class Trials(Generic[V]):
         if found.interrupted and found.lower <= 0 < found.upper:
             raise StopWork
         return found
+
+    def has_shuffles(self, value: V) -> bool:
+        """Whether batches are shuffled: their bounds are made anew for each noise and each number of them."""
+        return any(isinstance(step.sampling, Shuffled) for step, _ in self.run(value).parts)
 
     def verify(self, frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
         """The safe value, or one a little safer, with the curve that verifies it.
@@ -85,9 +90,9 @@ class Trials(Generic[V]):
 def search_a_gap(trials: Trials[V], start: V, *, safest: V, riskiest: V, slope: float) -> Frontier[V]:
     """The frontier where theory keeps the ends apart: found quickly, then narrowed by games if TIGHT."""
     effort = trials.target.by.effort if trials.target.trials is None else QUICK
-    close = CLOSE_TO_A_GAP[
-        QUICK if trials.target.trials is None else TIGHT
-    ]  # a search of runs takes long too
+    # a search of runs takes long too, and so does each noise of shuffled batches
+    is_long = trials.target.trials is not None or trials.has_shuffles(start)
+    close = CLOSE_TO_A_GAP[TIGHT if is_long else QUICK]
 
     def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
         made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)

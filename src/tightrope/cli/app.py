@@ -27,6 +27,11 @@ class Command:
     help: str
     example: str
 
+    @property
+    def full_path(self) -> str:
+        """With the module's full name: most are beside this file."""
+        return self.path if self.path.startswith("tightrope.") else f"tightrope.cli.{self.path}"
+
 
 _POISSON = "--noise 0.8 --sampling poisson --rate 0.001"
 _TRAINED = "--sampling poisson --records 60000 --batch 256 --epochs 30"
@@ -58,7 +63,13 @@ COMMANDS = (
     Command(
         "contrast:contrast",
         "Bracket epsilon for the same run under every sampling and relation, and compare with a claim.",
-        f"tightrope contrast {_POISSON} \\\n    --steps 10000 --delta 1e-6",
+        f"tightrope contrast {_POISSON} \\\n    --steps 10000 --delta 1e-6 --plot bars.png",
+    ),
+    Command(
+        "tightrope.explore.command:explore",
+        "Look at a training run in the browser: the answer, the pitfalls, the curves, the reasons.\n\n"
+        "The page is on this machine only, and nothing leaves it.",
+        "tightrope explore --no-browser",
     ),
     Command(
         "audit:audit",
@@ -92,6 +103,11 @@ COMMANDS = (
         "spent:spent",
         "Bracket the epsilon of everything that a ledger has recorded so far.",
         "tightrope spent ledger.json --delta 1e-6",
+    ),
+    Command(
+        "filter:filter",
+        "Tell how often each entry of a menu fits a budget if it is chosen on the way, and keep account.",
+        "tightrope filter examples/menu.toml --epsilon 2 --delta 1e-5 --out budget.json",
     ),
     Command(
         "sweep:sweep",
@@ -142,8 +158,7 @@ def build_app() -> App:
     )
     for place, command in enumerate(COMMANDS):
         epilogue = f"Example:\n\n{command.example}"
-        path = f"tightrope.cli.{command.path}"
-        app.command(path, help=command.help, sort_key=place, help_epilogue=epilogue)
+        app.command(command.full_path, help=command.help, sort_key=place, help_epilogue=epilogue)
     app.command(
         "tightrope.cli.completion:install_completion",
         name="--install-completion",

@@ -3,13 +3,14 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from tightrope.accountants.certified import Certified
 from tightrope.answers.batches import fewest_batches, largest_batch
-from tightrope.answers.calibrate import largest_rate, most_steps, smallest_noise
+from tightrope.answers.calibrate import Calibration, largest_rate, most_steps, smallest_noise
 from tightrope.answers.target import Target
 from tightrope.cli import options as opt
 from tightrope.cli import show
@@ -93,8 +94,11 @@ class NoiseOptions(opt.LengthOptions, opt.SamplingOptions):
         return self.count_steps(self.stated_sampling)
 
 
-def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> None:
+def noise(
+    question: NoiseOptions, target: TargetOptions, *, plot: opt.Picture = None, form: Form = IN_WORDS
+) -> None:
     """Find the smallest noise multiplier with which the run is (epsilon, delta)-private."""
+    picture = show.check_picture(plot)
     sampling, kind = question.stated_sampling, Gaussian if question.mechanism == "gaussian" else Laplace
     neighbours = target.neighbours
     blank = f"{question.mechanism}, its noise multiplier (noise scale / C) is {TO_BE_FOUND}"
@@ -119,7 +123,15 @@ def noise(question: NoiseOptions, target: TargetOptions, *, form: Form = IN_WORD
 
         typed = work.finish(answer, lambda quick: quick.in_short(asked.option))
     print_calibration(typed, asked, work, form=form)
+    if picture is not None:
+        work.draw(picture, lambda: _draw(typed.calibration, picture))
     work.end()
+
+
+def _draw(found: Calibration[Any], target: Path) -> None:
+    from tightrope.report.charts import draw_calibration
+
+    draw_calibration(found, to=target)
 
 
 def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_WORDS) -> int:

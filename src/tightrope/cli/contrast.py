@@ -1,10 +1,12 @@
 """tightrope contrast: the same run under every sampling and relation, against a claim."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import tightrope.answers.contrast as contrasting
 from tightrope.accountants.certified import Certified
+from tightrope.answers.pictures import pick_rows
 from tightrope.cli import options as opt
 from tightrope.cli import show
 from tightrope.cli.form import IN_WORDS, Form, print_brief
@@ -16,8 +18,8 @@ from tightrope.cli.shuffled import contrast_shuffle
 from tightrope.cli.terminal import Page
 from tightrope.numerics.text import write_number
 from tightrope.report.words import spell
-from tightrope.setting.relation import ADD, ADD_OR_REMOVE, RELATIONS, REMOVE, SUBSTITUTE, as_relation
-from tightrope.setting.sampling import EveryRecord, Shuffled
+from tightrope.setting.relation import as_relation
+from tightrope.setting.sampling import Shuffled
 from tightrope.theorems.evidence import Evidence
 
 ClaimedSampling = Annotated[
@@ -35,21 +37,34 @@ def contrast(
     claimed_relation: ClaimedRelation = "add-or-remove",
     group: opt.WhichGroup = 1,
     effort: opt.WhichEffort = "quick",
+    plot: opt.Picture = None,
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket epsilon for the same run under every sampling and relation, and compare with a claim."""
-    run = question.run
+    target, run = show.check_picture(plot), question.run
     claimed = name_kind(claimed_sampling or question.sampling), as_relation(claimed_relation).of(group)
     by = question.certified(effort)
     with long_work() as work:
         asked: Any = {"delta": delta, "claimed": claimed, "by": by, "progress": work}
         table = work.finish(lambda: contrasting.contrast(run, **asked), _in_short)
-        shuffled = [] if form.brief else work.finish(lambda: contrast_shuffle(question, table, by))
+        shuffled = (
+            []
+            if form.brief and target is None
+            else work.finish(lambda: contrast_shuffle(question, table, by))
+        )
     if form.brief:
         print_brief([table.verdict])
     else:
         _print(question, by, table, shuffled, work, form)
+    if target is not None:
+        work.draw(target, lambda: _draw(table, shuffled, target))
     work.end()
+
+
+def _draw(table: contrasting.Contrast, shuffled: Sequence[contrasting.ContrastRow], target: Path) -> None:
+    from tightrope.report.charts import draw_contrast
+
+    draw_contrast(table, pick_rows(table, [*table.rows, *shuffled]), to=target)
 
 
 def _in_short(quick: contrasting.Contrast) -> str:
@@ -70,7 +85,7 @@ def _print(
     """Print the verdict with the table, in words or as JSON."""
     claimed = table.claimed
     rows = [*table.rows, *shuffled]
-    shown = rows if form.why or form.json else _pick_rows(table, rows)
+    shown = rows if form.why or form.json else pick_rows(table, rows)
     theorems = show.find_theorems(epsilon for row in shown for epsilon in row.epsilons)
     if form.json:
         answer = {
@@ -93,23 +108,6 @@ def _print(
         why=form.why,
     )
     _show_contrast(page, table, shown, theorems, form)
-
-
-def _pick_rows(
-    table: contrasting.Contrast, rows: Sequence[contrasting.ContrastRow]
-) -> list[contrasting.ContrastRow]:
-    """The rows that people compare: what is claimed, and every other way to draw batches at this rate.
-
-    Add and remove by themselves matter to who claims one of them.
-    """
-    sampling, relation = table.claimed or (None, None)
-    one = relation and relation.single
-    usual = RELATIONS.values() if one in (ADD, REMOVE) else (ADD_OR_REMOVE, SUBSTITUTE)
-    return [
-        row
-        for row in rows
-        if row.relation.single in usual and (row.sampling is not EveryRecord or sampling is EveryRecord)
-    ]
 
 
 def _show_contrast(

@@ -110,7 +110,7 @@ Tuning = Annotated[
         "--tuning",
     ),
 ]
-Picture = Annotated[Path | None, about("Also draw delta into this png, pdf or svg file.", ANSWER, "--plot")]
+Picture = Annotated[Path | None, about("Also draw it into this png, pdf or svg file.", ANSWER, "--plot")]
 WhichMechanism = about("The noise of one step.")
 WhichSampling = about("How batches are drawn. There is no default.")
 

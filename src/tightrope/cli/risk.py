@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -19,7 +20,7 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.trade_off import TradeOff
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number
-from tightrope.report.words import assumed_in_words
+from tightrope.report.words import assumed_in_short, assumed_in_words, run_in_short
 from tightrope.setting.relation import ADD, REMOVE, Relation, as_relation
 from tightrope.theorems.evidence import Evidence
 
@@ -66,13 +67,18 @@ def risk(
     fpr: Rates = _RATES,
     prior: Priors = _PRIORS,
     effort: opt.WhichEffort = "quick",
+    plot: opt.Picture = None,
     form: Form = IN_WORDS,
 ) -> None:
     """Bracket what the best attack achieves: true positive rates, success and posteriors."""
     remedy = "Pass the share of false alarms, for example --fpr 0.01."
     rates = [check.open_probability(remedy=remedy, **{"--fpr": rate}) for rate in fpr]
     priors = [check.open_probability(remedy="Pass for example --prior 0.5.", **{"--prior": p}) for p in prior]
-    by, neighbours = question.certified(effort), as_relation(relation).of(group)
+    target, by, neighbours = (
+        show.check_picture(plot),
+        question.certified(effort),
+        as_relation(relation).of(group),
+    )
     with long_work() as work:
 
         def answer() -> AnsweredAttack:
@@ -97,7 +103,18 @@ def risk(
             why=form.why,
         )
         found.show_on(page, neighbours, form)
+    if target is not None:
+        work.draw(target, lambda: _draw(question, neighbours, found.attack, rates, target))
     work.end()
+
+
+def _draw(
+    question: opt.RunOptions, relation: Relation, attack: TradeOff, rates: list[float], target: Path
+) -> None:
+    from tightrope.report.charts import draw_risk
+
+    title, assumed = run_in_short(question.run), assumed_in_short(question.run, relation)
+    draw_risk(attack, rates, title=title, assumed=assumed, to=target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +124,7 @@ class AnsweredAttack:
     It depends on the curve at many epsilons, so that no single theorem or pair of datasets decides it.
     """
 
+    attack: TradeOff
     successes: list[Bracket]
     objects: show.Object
     tables: list[list[list[str]]]
@@ -118,6 +136,7 @@ class AnsweredAttack:
         """Ask the curve for everything that this form prints."""
         attack = curve.trade_off()
         return AnsweredAttack(
+            attack=attack,
             successes=[attack.attack_success(prior) for prior in priors],
             objects=_attack_object(attack, rates, priors) if form.json else {},
             tables=_attack_tables(attack, rates, priors, form),

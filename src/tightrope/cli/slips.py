@@ -51,7 +51,7 @@ _ELSEWHERE = {
     "epochs": "tightrope steps --records ... --batch ... tells how many epochs fit a budget",
     "calibrate": "tightrope noise, steps and rate find the value that meets a target",
     "compute": "tightrope epsilon tells what a run spends",
-    "plot": "tightrope curve --plot curve.png draws delta over epsilon",
+    "plot": "tightrope curve, contrast, compare, risk and noise draw their answer with --plot picture.png",
     "privacy": "tightrope epsilon tells what a run spends",
     "dp-sgd": "tightrope epsilon tells what a run spends, tightrope noise what noise it needs",
 }

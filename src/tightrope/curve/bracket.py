@@ -18,6 +18,12 @@ class Decision:
 
     `branch` is the direction of the relation that costs most. Covers and witnesses that did not decide are
     not listed.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    >>> decided = tr.epsilon(step, delta=1e-6, relation=tr.REMOVE).decided_by
+    >>> decided.because[0].name, decided.reached_by
+    ('full_batch_remove', "D = (0, ..., 0, 1) and D' = (0, ..., 0)")
     """
 
     because: tuple[Evidence, ...]
@@ -30,6 +36,11 @@ class Gap:
     """Why the ends of a bracket are further apart than the accuracy asked for, and what narrows them.
 
     `seconds` is about how long the remedy takes, or None. Texts name settings in braces, as refusals do.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=50, population=1000))
+    >>> tr.epsilon(step * 1000, delta=1e-6, relation=tr.SUBSTITUTE).gap.why
+    'the envelope above and the fixed directions below do not meet'
     """
 
     relative_width: float

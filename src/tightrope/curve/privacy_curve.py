@@ -176,8 +176,9 @@ class PrivacyCurve(Curve[Bracket]):
     def _bracket(
         self, lower: float, upper: float, ends: DecidedEnds[float], delta: float | None = None
     ) -> Bracket:
-        gap = self._gap(Bracket(lower, upper).relative_width, delta, ends)
-        return self._state(lower, upper, ends, gap)
+        found = self._state(lower, upper, ends, None)
+        gap = self._gap(found.relative_width, delta, ends)
+        return found if gap is None else replace(found, gap=gap)
 
     def _state(self, lower: float, upper: float, ends: DecidedEnds[float], gap: Gap | None) -> Bracket:
         return Bracket(

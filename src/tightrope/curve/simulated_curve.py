@@ -85,6 +85,12 @@ class SimulatedCurve(Curve[Estimate]):
 
     Two calls draw anew from the same seed, so the same question has the same answer. The theorems in
     `because` are what makes the upper end bound every neighbouring pair.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    >>> curve = tr.privacy_curve(step, relation=tr.REMOVE, by=tr.MonteCarlo(draws=1000, seed=1))
+    >>> curve.confidence, curve.delta(1.0) == curve.delta(1.0)
+    (0.99, True)
     """
 
     drawn_as: ClassVar[str] = ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tightrope.curve.curve import log_delta_from_reverse
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.ranks import RandomRanks, Ranks
-from tightrope.engines.composition import find_crossing
+from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import log_ends, next_down

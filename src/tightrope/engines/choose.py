@@ -11,8 +11,9 @@ from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.resolve import has_passes, resolve
 from tightrope.pairs.schedule import Schedule
 
+QUICK_EVALUATIONS = 20_000_000  # of a contour: some 20 ms
 SHARE_BESIDE_PASSES = 1 / 8  # of the width: both sides of a pass take the rest, at little cost
-FEW_STEPS = 200  # so few are quick on a lattice, and the contour is asked with less patience
+MANY_STEPS = 500  # fewer hardly decay without their rarest losses
 
 
 def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> EngineRow:
@@ -21,6 +22,7 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
         make=partial(ContourEngine, most_evaluations=most_evaluations),
         applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
         tolerances=lambda accuracy: (1e-6, accuracy / 1000, accuracy / 1e6),
+        is_shared=most_evaluations <= QUICK_EVALUATIONS,
     )
 
 
@@ -40,6 +42,12 @@ def _end_point(schedule: Schedule) -> Engine:
     from tightrope.engines.closed_forms import EndPoint
 
     return EndPoint(schedule)
+
+
+def _capped_contour(schedule: Schedule) -> Engine:
+    from tightrope.engines.capped_contour import CappedContourEngine
+
+    return CappedContourEngine(schedule)
 
 
 def _lattice(schedule: Schedule, longest: int) -> Engine:
@@ -68,11 +76,17 @@ TABLE = (
     EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
     EngineRow(make=ExactOutcomes, applies=lambda schedule: schedule.distinct_outcomes <= MOST_OUTCOMES),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
-    _contour(1_500_000, lambda schedule: schedule.steps < FEW_STEPS),
-    _contour(10_000_000, lambda schedule: schedule.steps >= FEW_STEPS),
-    EngineRow(make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True),
-    EngineRow(make=partial(_jumps, longest=1 << 19), applies=_always),
-    _contour(50_000_000, _always),
+    _contour(QUICK_EVALUATIONS, _always),
+    EngineRow(
+        make=_capped_contour,
+        applies=lambda schedule: schedule.steps >= MANY_STEPS and schedule.has_ever_rarer_losses,
+        tolerances=lambda accuracy: (accuracy / 100, accuracy),
+    ),
+    EngineRow(
+        make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True, is_shared=True
+    ),
+    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_always),
+    _contour(500_000_000, _always),
     EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True),
     EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always),
 )

@@ -17,7 +17,7 @@ from flint import arb, ctx
 
 from tightrope.engines.face import NO_HINT, NOTHING, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.numerics.balls import FIRST_BITS, ball, enclose, log_ends_of_ball
-from tightrope.numerics.floats import next_down, next_up
+from tightrope.numerics.floats import UNIT_ROUNDOFF, next_down, next_up
 from tightrope.pairs.counted import CountedPair, CountMixture
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture
@@ -297,6 +297,14 @@ class EndPoint:
         if self.bounds(epsilon).width > tolerance:
             raise EngineDeclines("too far from the largest loss")
         return self
+
+    def guess(self, delta: float) -> float:
+        """Where delta would be if only runs that lose all they can counted; a millionth below L at least."""
+        _, most = self.schedule.loss_ceiling
+        log_top = math.fsum(times * pair.log_masses_at_top(0.0)[0] for pair, times in self.schedule)
+        log_gain = math.log(delta) - log_top  # ln(1 - e^-gap)
+        gap = -math.log1p(-math.exp(log_gain)) if log_gain < -1e-9 else math.inf
+        return most - min(max(gap, 4 * UNIT_ROUNDOFF * most), 1e-6 * most)
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""

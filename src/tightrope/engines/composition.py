@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tightrope.engines.crossing import Crossing, Solver, widest_told
 from tightrope.engines.face import (
     NO_HINT,
     NOTHING,
@@ -16,24 +17,29 @@ from tightrope.engines.face import (
     Hint,
     LocalBounds,
     LogBounds,
-    check_order,
+    Recountable,
 )
+from tightrope.engines.places import LocalShape, Place, Recount, look_around
 from tightrope.engines.planning import NEGLIGIBLE, Plan
-from tightrope.engines.saddle import epsilon_estimate
+from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, log_ends, next_up
+from tightrope.numerics.floats import log_ends, next_up
 from tightrope.numerics.text import round_outwards
-from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.schedule import COUNT_BITS, Schedule
 
 KEPT_LOCALS = 8
+MOST_FOLLOWED = 4  # kinds of steps in such a loop
+KEPT_PLACES = 32  # a training loop moves on from one to the next; an array of deltas needs several
+SMALLEST_FOLLOWED = 1e-300
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
 SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
+NARROW = 1e-4  # of the accuracy: an epsilon known so closely near the largest loss needs no engine
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EngineRow:
     """One line of the table: which schedules an engine applies to, and how closely it is asked.
 
@@ -47,39 +53,36 @@ class EngineRow:
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
     has_the_last_word: bool = False
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Between which epsilons the curve crosses delta, as some bounds see it, and their width there."""
-
-    lower: float
-    upper: float
-    width: float
-
-    def __post_init__(self) -> None:
-        check_order(self.lower, self.upper)
-
-    def is_enough(self, accuracy: float) -> bool:
-        """Whether delta, or else epsilon, is known as closely as asked."""
-        close = math.isfinite(self.upper) and self.upper - self.lower <= accuracy / 10 * self.upper
-        return self.width <= accuracy or close
+    is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
 
 
 class Composition:
     """The curve of one schedule of pairs, for epsilon >= 0, by the engines of a table.
 
     `share` is which part of the width that is asked for is theirs: pairs that only bound others use up some.
+    A search begins where `cumulants` say, about; if none are given, those of the pairs' outlines.
+    `widest` says how wide bounds may be that are told where no engine is as close as asked.
     """
 
-    def __init__(self, schedule: Schedule, table: Sequence[EngineRow], *, share: float = 1.0) -> None:
-        self.schedule, self.table, self.share = schedule, table, share
+    def __init__(
+        self,
+        schedule: Schedule,
+        table: Sequence[EngineRow],
+        *,
+        share: float = 1.0,
+        cumulants: Cumulants | None = None,
+        widest: Callable[[float], float] = widest_told,
+    ) -> None:
+        self.schedule, self.table, self.share = schedule, tuple(table), share
+        self._cumulants, self._widest = cumulants, widest
         # beyond the largest loss nothing needs a search
         self._highest = math.inf if schedule.has_infinite_losses else schedule.loss_ceiling[1]
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
-        self._refusals: dict[tuple[float, float], NotPreciseEnough] = {}
-        self._epsilons: dict[tuple[float, float], tuple[float, float] | NotPreciseEnough] = {}
+        self._found: dict[tuple[float, float], LogBounds | NotPreciseEnough] = {}
+        self._followed: dict[tuple[float, float], LocalBounds] = {}  # by the rung and accuracy of their place
+        self._last: tuple[tuple[float, float], LogBounds] | None = None  # what was asked last, and the answer
+        self._epsilons: dict[tuple[float, ...], tuple[float, float] | NotPreciseEnough] = {}
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:
@@ -87,8 +90,17 @@ class Composition:
         return self.schedule.log_infinite_mass
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
-        """Bounds on ln delta(epsilon), at most `accuracy` apart relative to delta; or NotPreciseEnough."""
-        settled, accuracy = self._settle(epsilon), self.share * accuracy
+        """Bounds on ln delta(epsilon), at most `accuracy` apart relative to delta; or NotPreciseEnough.
+
+        Where no engine tells more, bounds some times wider are the answer: `widest`.
+        """
+        key = (epsilon, accuracy)
+        if self._last is None or self._last[0] != key:  # a cover and a witness ask the same
+            self._last = key, self._bound(epsilon, self.share * accuracy)
+        return self._last[1]
+
+    def _bound(self, epsilon: float, accuracy: float) -> LogBounds:
+        settled = self._settle(epsilon)
         if settled is not None:
             return settled
         for local in self._locals:
@@ -98,19 +110,20 @@ class Composition:
                 if found.width <= accuracy:
                     return found
         key = (epsilon, accuracy)
-        if key not in self._refusals:
+        if key not in self._found:
             try:
-                return self._certify(epsilon, accuracy)
+                self._found[key] = self._certify(epsilon, accuracy)
             except NotPreciseEnough as refusal:  # kept, like those of epsilon
-                self._refusals[key] = refusal
-        raise self._refusals[key]
+                self._found[key] = refusal
+        told = self._found[key]
+        if isinstance(told, NotPreciseEnough):
+            raise told
+        return told
 
     def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds by the first engine that is close enough; or NotPreciseEnough."""
-        local = self._localise(epsilon, accuracy)
-        with _raising():
-            found = local.bounds(epsilon)
-        if found.width > accuracy:
+        _, found = self._localise(epsilon, accuracy)
+        if found.width > self._widest(accuracy):
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
                 f"only to {round_outwards(found.width, 2, up=True)}",
@@ -122,15 +135,17 @@ class Composition:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
         if self.share < 1:  # less than the whole width is better, not needed
             with suppress(NotPreciseEnough):
-                return self._enclose_epsilon(delta, self.share * accuracy)
-        return self._enclose_epsilon(delta, accuracy)
+                return self._enclose_epsilon(delta, self.share * accuracy, self.share * accuracy)
+        return self._enclose_epsilon(delta, accuracy, self._widest(accuracy))
 
-    def _enclose_epsilon(self, delta: float, accuracy: float) -> tuple[float, float]:
-        """The same, or NotPreciseEnough; what was found is kept."""
-        key = (delta, accuracy)
+    def _enclose_epsilon(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
+        """The same, `widest` in delta at most, or NotPreciseEnough; what was found is kept."""
+        key = (delta, accuracy, widest)
         if key not in self._epsilons:
             try:
-                self._epsilons[key] = self._settle_epsilon(delta, accuracy) or self._search(delta, accuracy)
+                self._epsilons[key] = self._settle_epsilon(delta, accuracy) or self._search(
+                    delta, accuracy, widest
+                )
             except NotPreciseEnough as refusal:
                 # kept too: both ends of a bracket ask, and refusing takes longest
                 self._epsilons[key] = refusal
@@ -154,9 +169,14 @@ class Composition:
             return LogBounds(-math.inf, log_ends(next_up(most - least))[1])
         return None
 
-    def _localise(self, epsilon: float, accuracy: float, hint: Hint = NO_HINT) -> LocalBounds:
-        """Bounds that certify `epsilon` to `accuracy`, or the best there are; the last few are kept."""
-        best: tuple[float, LocalBounds] | None = None
+    def _localise(
+        self, epsilon: float, accuracy: float, hint: Hint = NO_HINT
+    ) -> tuple[LocalBounds, LogBounds]:
+        """Bounds that certify `epsilon` to `accuracy`, or the best there are, and what they say there.
+
+        The last few are kept.
+        """
+        best: tuple[LocalBounds, LogBounds] | None = None
         drowned = False
         for row, engine in self._engines():
             if drowned and row.rounding_is_final:
@@ -170,11 +190,11 @@ class Composition:
                 except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
                     break
                 drowned = drowned or (row.rounding_is_final and found.errors.rounding > accuracy / 4)
-                if best is None or found.width < best[0]:
-                    best = (found.width, local)
+                if best is None or found.width < best[1].width:
+                    best = (local, found)
                 if found.width <= accuracy:
                     self._locals = [local, *self._locals[: KEPT_LOCALS - 1]]
-                    return local
+                    return local, found
             if row.has_the_last_word:
                 break
         if best is None:
@@ -182,7 +202,7 @@ class Composition:
                 f"delta at {{epsilon={epsilon:g}}} is out of reach of every engine",
                 "Ask for another {epsilon} or {delta}, or for fewer {steps}.",
             )
-        return best[1]
+        return best
 
     def _engines(self) -> Iterator[tuple[EngineRow, Engine]]:
         """The engines that apply, in the table's order, each made when it is first asked."""
@@ -204,22 +224,72 @@ class Composition:
         elif self.schedule.is_bounded:  # costs nothing to try, and settles small deltas
             from tightrope.engines.closed_forms import EndPoint
 
-            found = self._solve(EndPoint(self.schedule), self._highest * (1 - 1e-6), delta, accuracy)
-            if found.width <= accuracy and found.lower > 0:
+            end = EndPoint(self.schedule)
+            found = self._solve(end, end.guess(delta), delta, accuracy)
+            is_narrow = found.upper - found.lower <= NARROW * accuracy * found.upper
+            if (found.width <= accuracy or is_narrow) and found.lower > 0:
                 return found.lower, found.upper
         return None
 
-    def _close_in(self, delta: float, accuracy: float) -> Crossing:
-        """Solve, move to where the solution says, and solve again, until that is enough or hopeless."""
+    def _follow(self, delta: float, accuracy: float) -> Crossing | None:
+        """The crossing, by bounds placed for a delta and a run that are close; None if that is not enough."""
+        if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
+            return None
+        few = len(self.schedule.parts) <= MOST_FOLLOWED
+        about, rung = self.schedule.rounded if few else self.schedule, _rung(delta)
+        if about is self.schedule and rung == delta:
+            return None
+        key, placed = (rung, accuracy), _kept_place(about, self.table, rung, accuracy / 2)  # wider elsewhere
+        if placed is None:
+            return None
+        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError), _raising():
+            if key not in self._followed:
+                is_same = about is self.schedule
+                self._followed[key] = placed.local if is_same else placed.recount(self.schedule)
+            guess, slope = placed.guess(self.schedule, math.log(delta))
+            found = self._solve(self._followed[key], guess, delta, accuracy, None, slope)
+            return found if found.is_enough(accuracy) else None
+        return None
+
+    def _place(self, delta: float, accuracy: float) -> Place | None:
+        """Where this schedule is solved, for deltas and others of its kind that are close."""
+        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
+            found, local = self._close_in(delta, accuracy)
+            if not isinstance(local, Recountable) or local.recount is None or not found.is_enough(accuracy):
+                return None
+            with _raising():
+                shape = look_around(local, found.upper)
+                gains = self._gain_by_steps(local.recount, found.upper, shape)
+            return Place(self.schedule, found.upper, shape, gains, local, local.recount)
+        return None
+
+    def _gain_by_steps(self, recount: Recount, here: float, shape: LocalShape) -> list[LocalShape]:
+        """How the curve changes by one more of each step that rounding may leave out, about."""
+        counts = [times for _, times in self.schedule]
+        gains = [LocalShape(0.0, 0.0, 0.0)] * len(counts)
+        for index, times in enumerate(counts if len(counts) <= MOST_FOLLOWED else ()):
+            fewer = times - max(times >> COUNT_BITS + 2, 1)  # it stands for twice as many on either side
+            if times >> COUNT_BITS:
+                others = self.schedule.recount([*counts[:index], fewer, *counts[index + 1 :]])
+                gains[index] = shape.less(look_around(recount(others), here), times - fewer)
+        return gains
+
+    def _close_in(self, delta: float, accuracy: float) -> tuple[Crossing, LocalBounds | None]:
+        """Solve, move to where the solution says, and solve again, until that is enough or hopeless.
+
+        The crossing, and the bounds that tell it.
+        """
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
         tried, hopeless = {guess}, 0
+        local: LocalBounds | None = None
         for wanted in (max(accuracy, ROUGH), *[accuracy] * MOST_TRIES):
             if self._settle(guess) is not None:
                 found = Crossing(0.0, guess, math.inf)
             else:
                 hint = Hint(tilt, None if wanted >= ROUGH else log_delta)  # a rough solution is behind it
-                found = self._solve(self._localise(guess, wanted, hint), guess, delta, wanted)
+                local, here = self._localise(guess, wanted, hint)
+                found = self._solve(local, guess, delta, wanted, here, -tilt)
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
@@ -227,14 +297,14 @@ class Composition:
             if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
                 break
             tried.add(guess)
-        return found
+        return found, local
 
-    def _search(self, delta: float, accuracy: float) -> tuple[float, float]:
+    def _search(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """epsilon(delta) from where the search ends; or NotPreciseEnough."""
-        found = self._close_in(delta, accuracy)
+        found = self._follow(delta, accuracy) or self._close_in(delta, accuracy)[0]
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
-        if not found.is_enough(accuracy):
+        if not found.is_enough(accuracy) and not (found.lower > 0 and found.width <= widest):
             # where delta is the infinite mass up to rounding, only the largest finite loss tells more
             limit = self.schedule.loss_ceiling[1]
             if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
@@ -251,9 +321,8 @@ class Composition:
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
         try:
-            return epsilon_estimate(
-                Plan(self.schedule, log_delta + math.log(accuracy) + NEGLIGIBLE), log_delta
-            )
+            rare = log_delta + math.log(accuracy) + NEGLIGIBLE
+            return epsilon_estimate(self._cumulants or Plan(self.schedule, rare), log_delta)
         except EngineDeclines:
             return 1.0, 1.0
 
@@ -264,38 +333,43 @@ class Composition:
                 return self.log_bounds(0.0, wanted).upper <= log_ends(delta)[0]
         return False
 
-    def _solve(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
-        """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded."""
+    def _solve(
+        self,
+        local: LocalBounds,
+        guess: float,
+        delta: float,
+        accuracy: float,
+        here: LogBounds | None = None,
+        slope: float | None = None,
+    ) -> Crossing:
+        """Both crossings as `local` sees them: an end holds whichever way ln delta was rounded.
+
+        `here` is what it says at the guess, and `slope` about the slope of ln delta there, if that is known.
+        """
+        known = {} if here is None else {guess: here}
+
+        def bounds(epsilon: float) -> LogBounds:  # both ends are looked for in the same places
+            if epsilon not in known:
+                known[epsilon] = local.bounds(epsilon)
+            return known[epsilon]
+
         with _raising():
-            return self._solve_for(local, guess, delta, accuracy)
+            return Solver(bounds, self._settle, self._highest, log_ends(delta), accuracy).solve(guess, slope)
 
-    def _solve_for(self, local: LocalBounds, guess: float, delta: float, accuracy: float) -> Crossing:
-        highest = self._highest
-        least_log, most_log = log_ends(delta)
-        bounds = lru_cache(maxsize=None)(local.bounds)  # both ends are looked for in the same places
 
-        def upper(epsilon: float) -> float:
-            return (self._settle(epsilon) or bounds(epsilon)).upper - least_log
+@lru_cache(maxsize=KEPT_PLACES)
+def _kept_place(
+    schedule: Schedule, table: tuple[EngineRow, ...], delta: float, accuracy: float
+) -> Place | None:
+    """Where a schedule is solved, if a quick engine does it whose bounds can be shared."""
+    if not next(row.is_shared for row in table if row.applies(schedule)):
+        return None
+    return Composition(schedule, [row for row in table if row.is_shared])._place(delta, accuracy)
 
-        def lower(epsilon: float) -> float:
-            return (self._settle(epsilon) or bounds(epsilon)).lower - most_log
 
-        step = max(abs(guess) * 1e-4, 1e-9)
-        here, there = bounds(guess), bounds(guess + step).upper
-        slope = min((there - here.upper) / step, -1e-3) if math.isfinite(there) else -1 / step
-        # as fine as the local itself is certain, within reason
-        fine = min(max(here.width, 1e-9), accuracy / 10) / 5 / -slope
-        resolution = max(fine, 8 * UNIT_ROUNDOFF * guess, 1e-300)
-        _, high = find_crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
-        start = min(high, highest)
-        low, _ = find_crossing(lower, start=start, slope=slope, resolution=resolution, highest=highest)
-        # beyond the largest loss the upper end is certain, and says nothing about how close it is
-        if not math.isfinite(high) or self._settle(high) is not None:
-            return Crossing(low, high, math.inf)
-        found = bounds(high)
-        # a bound can also jump past delta, which leaves the crossing open
-        jumped = -math.expm1(min(found.upper - least_log, 0.0))
-        return Crossing(low, high, max(found.width, jumped))
+def _rung(delta: float) -> float:
+    """The nearest of a ladder of deltas, e-fold apart."""
+    return math.exp(min(round(math.log(delta)), -1))
 
 
 def _raising() -> np.errstate:
@@ -314,40 +388,3 @@ def _next_guess(found: Crossing, guess: float, tried: set[float], highest: float
     if not math.isfinite(most):
         return 2 * max(found.lower, guess)
     return found.upper if found.upper < highest and found.upper not in tried else (found.lower + most) / 2
-
-
-def find_crossing(
-    excess: Callable[[float], float], *, start: float, slope: float, resolution: float, highest: float
-) -> tuple[float, float]:
-    """(a, b), a <= b <= highest, with excess(a) > 0 (or a = 0) and excess(b) <= 0, b - a <= `resolution`.
-
-    `excess` decreases; `slope` < 0 is about its derivative near `start`. Newton steps with an updated
-    secant slope, kept inside the bracket. If excess(highest) > 0 the result is (highest, infinity).
-    """
-    low, high = 0.0, float("inf")
-    x = min(max(start, 0.0), highest)
-    last: tuple[float, float] | None = None
-    for count in range(200):
-        value = excess(x)
-        if value > 0:
-            if x >= highest:
-                return highest, float("inf")
-            low = x
-        else:
-            high = x
-            if x == 0:
-                return 0.0, 0.0
-        if high - low <= resolution:
-            return low, high
-        if last is not None and value != last[1]:
-            secant = (value - last[1]) / (x - last[0])
-            if secant < 0:
-                slope = secant
-        last = (x, value)
-        new = x - value / slope
-        # aim a little past the root, so that both sides close in
-        new += resolution / 3 if value > 0 else -resolution / 3
-        if count > 12 or not low < new < high:
-            new = (low + high) / 2 if high < float("inf") else max(2 * x, new, x + resolution)
-        x = min(new, highest)
-    return low, high  # a valid bracket, wider than asked: the function is too noisy for more

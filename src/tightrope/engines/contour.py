@@ -10,12 +10,14 @@ charged for it.
 """
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
+from tightrope.engines.neighbours import MANY_KINDS, dominate, represent
 from tightrope.engines.saddle import (
     Placement,
     geometric_tail,
@@ -26,36 +28,68 @@ from tightrope.engines.saddle import (
 )
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf, short
-from tightrope.engines.transforms.transform import LOG_ROUNDINGS
+from tightrope.engines.transforms.transform import (
+    ANGLE,
+    COLUMNS,
+    KEPT_LINES,
+    LOG_LARGEST,
+    LOG_MODULUS,
+    LOG_ROUNDINGS,
+    LONGEST_KEPT,
+    REL_ERRORS,
+    SIZES,
+    Transform,
+)
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, logaddexp_abs_error
+from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
-ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
+LEAST_NODES = 20  # of a transform, to tell early that a line takes too many evaluations
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
 
 
 class ContourEngine:
     """Certified bounds for compositions of any pairs; distinct steps only multiply their transforms."""
 
-    def __init__(self, schedule: Schedule, most_evaluations: int = 5_000_000) -> None:
-        self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 20 ms
+    def __init__(
+        self,
+        schedule: Schedule,
+        most_evaluations: int = 5_000_000,
+        *,
+        capped: list[tuple[Transform, int]] | None = None,
+        log_beyond: float = -math.inf,
+    ) -> None:
+        """`capped` transforms may leave out runs, of probability at most e^log_beyond, that count as lost."""
+        self.most_evaluations = most_evaluations  # nodes times heights; a million takes about 1 ms
         self.gaussian_square = schedule.gaussian_square  # of all full batches of Gaussian noise together
-        self.parts = [
-            (kept_transform(pair), times) for pair, times in schedule if pair.gaussian_separation is None
-        ]
-        self.log_infinite = schedule.log_infinite_mass
+        self.schedule, self.capped = schedule, capped
+        self.parts = [(pair, times) for pair, times in schedule if pair.gaussian_separation is None]
+        infinite_below, infinite_above = schedule.log_infinite_mass
+        if log_beyond > -math.inf:
+            infinite_above = _add(infinite_above, log_beyond, 1)
+        self.log_infinite, self.log_beyond = (infinite_below, infinite_above), log_beyond
         # of any sum over the steps: products with counts, additions, and the squares of full batches
         self.roundings = 9 + 3 * len(schedule.parts)
 
+    @cached_property
+    def guide(self) -> list[tuple[Transform, int]]:
+        """What plans are made with."""
+        return self.capped or _transforms(represent(self.schedule))
+
+    def _steps(self) -> Iterator[tuple[Transform, int]]:
+        """The transforms, each made when it is its turn: of many kinds not all are kept."""
+        yield from self.capped or ((kept_transform(pair), times) for pair, times in self.parts)
+
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at c and its first two derivatives; declined where the transforms end."""
-        log_moment, mean, variance = (self.gaussian_square * x for x in (c * (1 + c) / 2, c + 0.5, 1.0))
-        for transform, times in self.parts:
+        square = self.gaussian_square
+        log_moment, mean, variance = square * (c * (1 + c) / 2), square * (c + 0.5), square
+        for transform, times in self.guide:
             one = transform.cumulants(c)
-            log_moment, mean, variance = (
-                total + times * part for total, part in zip((log_moment, mean, variance), one, strict=True)
-            )
+            log_moment += times * one[0]
+            mean += times * one[1]
+            variance += times * one[2]
         return log_moment, mean, variance
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
@@ -63,86 +97,126 @@ class ContourEngine:
         saddle = tilt_for_epsilon(self.cumulants, epsilon, hint.tilt)
         log_goal = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0) + math.log(tolerance)
         spot = place_contour(self.cumulants, saddle, epsilon, log_goal)
-        reach, log_cut = self._reach(spot.tilt, epsilon, log_goal)
-        return self._line(spot, reach, log_cut, tolerance)
+        longest = self.most_evaluations / LEAST_NODES * 2 * math.pi / spot.period
+        reach = self._reach(spot.tilt, epsilon, log_goal, longest)
+        return self.line_at(spot, reach, tolerance)
 
-    def _reach(self, c: float, epsilon: float, log_goal: float) -> tuple[float, float]:
-        """Where to cut the integral, and ln of the bound on the composed modulus beyond."""
+    def _reach(self, c: float, epsilon: float, log_goal: float, longest: float) -> float:
+        """Where to cut the integral, at most at `longest`."""
         log_moment, _, variance = self.cumulants(c)
         reach = on_grid(2 / math.sqrt(variance) if variance > 0 else 1 / c, REACHES)
-        for transform, _ in self.parts:
+        for transform, _ in self.guide:
             transform.nodes(c)  # which every bound on the modulus starts from
-        while reach < 1e12 * (1 + c):
+        while reach < min(1e12 * (1 + c), longest):
             log_modulus = -self.gaussian_square * reach**2 / 2
-            for transform, times in self.parts:
+            for transform, times in self.guide:
                 log_modulus += times * math.log(min(transform.modulus_from(c, reach), 1.0))
             if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
-                return reach, log_modulus * (1 - LOG_ROOM)  # each logarithm is off by 10 u of itself
+                return reach
             reach = on_grid(1.01 * reach, REACHES)
-        raise EngineDeclines("the integrand does not decay")
+        raise EngineDeclines("the integrand decays too slowly")
 
-    def _line(self, spot: Placement, reach: float, log_cut: float, tolerance: float) -> "ContourLine":
+    def line_at(self, spot: Placement, reach: float, tolerance: float) -> "ContourLine":
+        """The integrand up to `reach` on the contour that is placed there."""
         c = spot.tilt
         step = short(2 * math.pi / on_grid(spot.period, PERIODS))
         count = math.ceil(reach / step) + 1  # the quotient is rounded; the last height is beyond `reach`
-        if 20 * count > min(self.most_evaluations, 20 * 2**23):
+        if LEAST_NODES * count > min(self.most_evaluations, LEAST_NODES * 2**23):
             raise EngineDeclines("the integrand decays too slowly")
-        t = np.arange(count + 1, dtype=float) * step  # exact
+        kernel = (_kept_kernel if count <= LONGEST_KEPT else _kernel)(c, step, count)
+        t = kernel.heights
         log_moments = [self.gaussian_square * c * (1 + c) / 2]
-        log_modulus = -self.gaussian_square * t**2 / 2
-        angle = self.gaussian_square * t * (c + 0.5)
         log_moment_error = missed = 0.0
-        log_enlarged = log_modulus.copy()  # ln prod (|m| + error)^k
-        sizes = np.abs(log_modulus) + np.abs(angle)
-        quadrature_errors, tail_errors, rounding_errors = (np.zeros_like(t) for _ in range(3))
-        for transform, times in self.parts:
+        log_cut, many = -self.gaussian_square * reach**2 / 2, len(self.parts) > MANY_KINDS
+        columns = self._full_batch_columns(c, kernel)
+        for transform, times in self._steps():
             target = 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / times)))
             line = transform.line(c, step, count, target, self.most_evaluations)
             nodes = line.nodes
+            # of many kinds nothing is kept, so that nothing is gained by what others could share
+            modulus = transform.modulus_by(nodes, c, reach) if many else transform.modulus_from(c, reach)
+            log_cut += times * math.log(min(modulus, 1.0))  # off by 10 u of itself
             log_moments.append(times * nodes.log_moment)
             log_moment_error += times * nodes.log_moment_abs_error
             missed += times * nodes.missing_rel_error
-            log_modulus += times * line.log_modulus
-            angle += times * line.angle
-            sizes += times * (np.abs(line.angle) + np.abs(line.log_modulus))
-            # |x^k - y^k| <= k |x - y| (|y| + |x - y|)^{k-1}; the logarithm loses 8 u of itself, as in `sizes`
-            largest = (np.exp(line.log_modulus) + nodes.missing_rel_error + line.abs_errors) * (1 + ROOM_UP)
-            log_enlarged += times * np.log(largest)
-            quadrature_errors += times / largest * nodes.quadrature_rel_error
-            tail_errors += times / largest * nodes.tail_rel_error
-            rounding_errors += times / largest * line.abs_errors
+            columns += times * line.columns
         # of each ln|m| and arg m, their products with k, and their sum
         roundings = UNIT_ROUNDOFF * (LOG_ROUNDINGS + self.roundings)
-        z = c + 1j * t
-        # Moduli, z + 1, their product and angles lose less than 4 * roundings; the logarithm 8 u of itself.
-        log_kernel = -np.log(np.abs(z) * np.abs(z + 1))
-        kernel_angle = np.angle(z) + np.angle(z + 1)
-        sizes += np.abs(log_kernel) + 4
         log_moment = math.fsum(log_moments)
+
+        def recount(schedule: Schedule) -> ContourLine:
+            if self.capped:
+                raise EngineDeclines("what caps leave out depends on the counts")
+            return ContourEngine(schedule, self.most_evaluations).line_at(spot, reach, tolerance)
+
         return ContourLine(
             tilt=c,
-            heights=t,
+            kernel=kernel,
             log_moment=log_moment,
             log_moment_abs_error=log_moment_error + roundings * math.fsum(map(abs, log_moments)),
-            log_integrand=log_modulus + log_kernel,
-            angle=angle - kernel_angle,
-            log_enlarged=log_enlarged + log_kernel,
-            quadrature_rel_errors=quadrature_errors,
-            tail_rel_errors=tail_errors,
-            rounding_rel_errors=rounding_errors,
-            phase_abs_errors=roundings * sizes,
+            columns=columns,
+            phase_roundings=roundings,
             # relative to e^log_moment, not to the moment itself
-            log_cut=log_cut - math.log(math.pi * float(t[-1])) + missed + LOG_ROOM,
+            log_cut=log_cut * (1 - LOG_ROOM) - math.log(math.pi * float(t[-1])) + missed + LOG_ROOM,
             tilt_beyond=spot.tilt_beyond,
             log_moment_beyond=self._log_moment_above(spot.tilt_beyond),
             log_infinite=self.log_infinite,
+            log_beyond=self.log_beyond,
+            recount=recount,
         )
 
+    def _full_batch_columns(self, c: float, kernel: "LineKernel") -> Floats:
+        """The columns of a `StepLine` for all full batches of Gaussian noise together."""
+        columns = np.zeros((COLUMNS, len(kernel.heights)))
+        # Moduli, z + 1, their product and angles lose less than 4 * roundings; the logarithm 8 u of itself.
+        columns[SIZES] = kernel.sizes
+        if self.gaussian_square:
+            log_modulus = -self.gaussian_square * kernel.heights**2 / 2
+            angle = self.gaussian_square * kernel.heights * (c + 0.5)
+            columns[LOG_MODULUS] = columns[LOG_LARGEST] = log_modulus
+            columns[ANGLE] = angle
+            columns[SIZES] += np.abs(log_modulus) + np.abs(angle)
+        return columns
+
     def _log_moment_above(self, c: float) -> float:
-        """A certified upper bound of ln of the composed moment."""
+        """A certified upper bound of ln of the composed moment; of many kinds, those of larger neighbours."""
         logs = [self.gaussian_square * c * (1 + c) / 2]
-        logs += [times * transform.log_moment_above(c) for transform, times in self.parts]
+        parts = self.capped or _transforms(dominate(self.schedule))
+        logs += [times * transform.log_moment_above(c) for transform, times in parts]
         return math.fsum(logs) + UNIT_ROUNDOFF * self.roundings * math.fsum(map(abs, logs))
+
+
+def _transforms(parts: Iterable[tuple[Pair, int]]) -> list[tuple[Transform, int]]:
+    return [(kept_transform(pair), times) for pair, times in parts if pair.gaussian_separation is None]
+
+
+@dataclass(frozen=True)
+class LineKernel:
+    """The heights 0, h, 2h, ..., which are exact, and 1 / (z (z + 1)) there: ln of its modulus, its angle.
+
+    `sizes` is |ln modulus| + 4, and `weights` are those of the trapezoidal rule.
+    """
+
+    heights: Floats
+    log_modulus: Floats
+    angle: Floats
+    sizes: Floats
+    weights: Floats
+
+
+def _kernel(c: float, step: float, count: int) -> LineKernel:
+    t = np.arange(count + 1, dtype=float) * step
+    z = c + 1j * t
+    log_modulus = -np.log(np.abs(z) * np.abs(z + 1))
+    weights = np.full_like(t, step / math.pi)
+    weights[0] = step / math.pi / 2
+    columns = t, log_modulus, -(np.angle(z) + np.angle(z + 1)), np.abs(log_modulus) + 4, weights
+    for column in columns:
+        column.setflags(write=False)  # shared by all who ask
+    return LineKernel(*columns)
+
+
+_kept_kernel = lru_cache(maxsize=KEPT_LINES)(_kernel)
 
 
 def on_grid(x: float, ratio: float) -> float:
@@ -155,54 +229,52 @@ class ContourLine:
     """The integrand on one contour: certified bounds at any epsilon, tight near the one it was placed for."""
 
     tilt: float
-    heights: Floats
+    kernel: LineKernel
     log_moment: float
     log_moment_abs_error: float
-    log_integrand: Floats
-    angle: Floats
-    log_enlarged: Floats
-    quadrature_rel_errors: Floats
-    tail_rel_errors: Floats
-    rounding_rel_errors: Floats
-    phase_abs_errors: Floats  # of ln of the integrand and of its angle together
+    columns: Floats  # of all steps together, as in a `StepLine`
+    phase_roundings: float  # times the column of sizes: the errors of ln of the integrand and of its angle
     log_cut: float
     tilt_beyond: float
     log_moment_beyond: float
     log_infinite: tuple[float, float]
+    log_beyond: float  # of runs that were left out, which `log_infinite` counts from above
+    recount: Callable[[Schedule], "ContourLine"]
+
+    @property
+    def heights(self) -> Floats:
+        """Where the integrand is known."""
+        return self.kernel.heights
 
     @cached_property
-    def _sums(self) -> tuple[Floats, float, Errors]:
-        """The terms' sizes, their sum with the heights, and what can be wrong whatever epsilon is.
+    def _sums(self) -> tuple[Floats, Floats, float, Errors]:
+        """The terms' sizes and angles, the sum of sizes and heights, and what can be wrong at any epsilon.
 
         All of it is a sum of positive numbers, for which ROOM is enough. A term e^x cos(angle) is off by its
         size times the errors of x and of the angle.
         """
-        factor = float(self.heights[1]) / math.pi
-        factors = np.full_like(self.heights, factor)
-        factors[0] = factor / 2
-        size = np.exp(self.log_integrand) * factors
-        enlarged = exp_or_inf(self.log_enlarged) * factors * (1 + ROOM)
-        own = size @ (self.phase_abs_errors + UNIT_ROUNDOFF * np.abs(self.angle)) * (1 + ROOM)
+        kernel, columns = self.kernel, self.columns
+        angle = columns[ANGLE] + kernel.angle
+        size = np.exp(columns[LOG_MODULUS] + kernel.log_modulus) * kernel.weights
+        # prod (|m| + error)^k, by which errors are multiplied
+        enlarged = exp_or_inf(columns[LOG_LARGEST] + kernel.log_modulus) * kernel.weights
+        discretisation, tails, rounding = (columns[REL_ERRORS] @ enlarged).tolist()
+        own = size @ (self.phase_roundings * columns[SIZES] + UNIT_ROUNDOFF * np.abs(angle))
         # exp and cos, three products and a quotient, pi, the sum
-        functions = 2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF
-        return (
-            size,
-            float(size @ self.heights),
-            Errors(
-                discretisation=float(enlarged @ self.quadrature_rel_errors),
-                tails=float(enlarged @ self.tail_rel_errors),
-                cut_off=float(exp_or_inf(self.log_cut)),
-                rounding=float(
-                    enlarged @ self.rounding_rel_errors + own + functions * size.sum() * (1 + ROOM)
-                ),
-            ),
+        functions = (2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF) * float(size.sum())
+        fixed = Errors(
+            discretisation=discretisation * (1 + ROOM),
+            tails=tails * (1 + ROOM),
+            cut_off=float(exp_or_inf(self.log_cut)),
+            rounding=(rounding + float(own) + functions) * (1 + ROOM),
         )
+        return size, angle, float(size @ kernel.heights), fixed
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        t, c = self.heights, self.tilt
-        size, size_by_height, fixed = self._sums
-        value = math.fsum((size * np.cos(self.angle - t * epsilon)).tolist())
+        c = self.tilt
+        size, angle, size_by_height, fixed = self._sums
+        value = math.fsum((size * np.cos(angle - self.kernel.heights * epsilon)).tolist())
         # the angles t epsilon and their difference are rounded
         turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * size_by_height * (1 + ROOM)
         charge = (fixed.total + turned) * (1 + ROOM)
@@ -223,12 +295,23 @@ class ContourLine:
             log_upper = _add(log_upper, infinite_above, 1)
             log_lower = _add(log_lower, infinite_below, -1)
         rounding = fixed.rounding + turned + 2 * upper * log_error
-        terms = fixed.discretisation, fixed.tails, aliasing, fixed.cut_off, rounding
-        return LogBounds(log_lower, log_upper, Errors(*(term / upper for term in terms)))
+        tails = fixed.tails + upper * math.exp(self.log_beyond - log_upper)
+        errors = Errors(
+            fixed.discretisation / upper,
+            tails / upper,
+            aliasing / upper,
+            fixed.cut_off / upper,
+            rounding / upper,
+        )
+        return LogBounds(log_lower, log_upper, errors)
+
+    @cached_property
+    def _period(self) -> float:
+        return 2 * math.pi / float(self.heights[1])
 
     def _aliasing(self, epsilon: float) -> float:
         """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
-        c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
+        c, beyond, period = self.tilt, self.tilt_beyond, self._period
         log_scale = self.log_moment - c * epsilon
         log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon
         sizes = abs(self.log_moment) + abs(self.log_moment_beyond) + 2 * beyond * (abs(epsilon) + period) + 64

@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:  # which takes long to load
     from flint import arb
+
+    from tightrope.pairs.schedule import Schedule
 
 End = TypeVar("End", float, "arb")  # of a bracket
 Progress = Callable[[int, int], None]  # called with (done, of) during long work
@@ -97,6 +99,15 @@ class LocalBounds(Protocol):
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
+
+
+@runtime_checkable
+class Recountable(LocalBounds, Protocol):
+    """Bounds whose place also suits runs of the same steps that are about as long."""
+
+    @property
+    def recount(self) -> "Callable[[Schedule], LocalBounds] | None":
+        """Makes the bounds of a schedule of the same pairs with other counts; None where that is no use."""
 
 
 class Engine(Protocol):

@@ -7,6 +7,7 @@ from scipy import special
 
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.group_pass import SharedBatch
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -52,6 +53,11 @@ def _allocation_share(pair: Allocation) -> float:
     Where a record is exchanged, P and Q are such means of e^{dx - d^2/2} and e^{-dx - d^2/2} over the normal
     that both move from, whose difference has the variance 2 (e^{d^2} - e^{-d^2}).
     """
+    if isinstance(pair.step, SharedBatch):
+        raise NoTheorem(
+            "groups of records in balls in bins have no limit that is worked out here",
+            "Ask {Certified}, which bounds them from above and from below.",
+        )
     distance = pair.step.gaussian_separation
     if distance is None:
         square = _share.dispatch(Pair)(pair.step)

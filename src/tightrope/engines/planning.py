@@ -1,12 +1,14 @@
 """Uncertified cumulants and ranges of one tilted step: where to look, never what to answer."""
 
 import math
+from collections.abc import Iterable
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
 from tightrope.engines.cells import cut
 from tightrope.engines.face import ABOVE, EngineDeclines
+from tightrope.engines.neighbours import represent
 from tightrope.engines.resolve import resolve
 from tightrope.engines.saddle import Cumulants, log_delta_estimate, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
@@ -14,6 +16,7 @@ from tightrope.engines.transforms.transform import KEPT_PAIRS
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 NEGLIGIBLE = -7.0  # ln of the share of delta that losses too rare to plan for may have
 
@@ -22,14 +25,26 @@ class Plan:
     """The cumulants of a whole schedule, for planning; `log_cap` as in Outline, per step."""
 
     def __init__(self, schedule: Schedule, log_cap: float = -math.inf) -> None:
-        self.parts = [(outline(pair, log_cap - math.log(times)), times) for pair, times in schedule]
+        self.schedule, self.log_cap = schedule, log_cap
+        self._guide = self._outline(represent(schedule))
+
+    @cached_property
+    def parts(self) -> "list[tuple[Outline, int]]":
+        """Every kind of step."""
+        return self._outline(self.schedule)
+
+    def _outline(self, parts: Iterable[tuple[Pair, int]]) -> "list[tuple[Outline, int]]":
+        return [(outline(pair, self.log_cap - math.log(times)), times) for pair, times in parts]
 
     def __call__(self, c: float) -> tuple[float, float, float]:
         """ln of the composed moment at tilt c and its first two derivatives in c."""
-        total = np.zeros(3)
-        for outline, times in self.parts:
-            total += times * np.array(outline.cumulants(c))
-        return float(total[0]), float(total[1]), float(total[2])
+        log_moment = mean = variance = 0.0
+        for outline, times in self._guide:
+            one = outline.cumulants(c)
+            log_moment += times * one[0]
+            mean += times * one[1]
+            variance += times * one[2]
+        return log_moment, mean, variance
 
 
 class Outline:
@@ -86,7 +101,15 @@ class Outline:
         low, high = self.pair.loss_range
         if self.pair.is_finite:
             return np.array(self.pair.losses), np.log([float(p) for p, _ in self.pair.levels])
-        cells = cut(self.pair, low + (high - low) * np.arange(1, 800) / 800).certain
+        nodes = low + (high - low) * np.arange(1, 400) / 400
+        pair = self.pair.remove if isinstance(self.pair, Envelope) else self.pair
+        if isinstance(pair, ShiftPair):
+            # evenly in outputs too: next to the largest loss lie many outputs
+            first, *_, last = pair.centres()
+            losses = pair.loss(np.linspace(first, last, 600)[1:-1])
+            losses = np.concatenate([losses, -losses]) if pair is not self.pair else losses
+            nodes = np.union1d(nodes, losses[(losses > low) & (losses < high)])
+        cells = cut(self.pair, nodes).certain
         return cells.merged, cells.log_masses
 
     def losses_that_matter(self, c: float, log_share: float, log_mass: float) -> tuple[float, float]:

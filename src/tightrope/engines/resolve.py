@@ -1,8 +1,9 @@
 """Schedules with passes or shuffled epochs, which are known only between finite pairs."""
 
-from tightrope.engines.face import ABOVE, Side
+from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.group_pass import GroupPass
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -10,7 +11,7 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 def has_passes(schedule: Schedule) -> bool:
     """Whether its curve is known only between two."""
-    return any(isinstance(pair, Allocation | ShuffledEpoch) for pair, _ in schedule)
+    return schedule.has_passes
 
 
 def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
@@ -36,6 +37,11 @@ def _resolve_pair(pair: Pair, side: Side, mesh: Mesh) -> Pair:
         from tightrope.engines.passes.one_pass import bound_pass
 
         return bound_pass(pair, side, mesh)
+    if isinstance(pair, GroupPass):
+        from tightrope.engines.passes.group_labels import reach_group
+
+        assert side is BELOW  # from above it is split
+        return reach_group(pair)
     if isinstance(pair, ShuffledEpoch):
         from tightrope.engines.shuffles.epoch_pair import bound_epoch
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM
@@ -14,6 +15,7 @@ LARGEST_STEP = 200  # on the grid
 STEEP = 50.0  # a slope over ln c at which the next tilt on the grid is half an e-fold away
 
 
+@lru_cache(maxsize=HIGHEST_TILT - LOWEST_TILT)
 def tilt_at(index: int) -> float:
     """A tilt on a grid of 1 % steps, which lets runs of different length share transforms."""
     return math.exp(index / 100)
@@ -144,6 +146,7 @@ def place_contour(
     return Placement(tilt, tilt_beyond, period)
 
 
+@lru_cache(maxsize=1024)
 def log_chernoff_factor(c: float) -> float:
     """ln of sup_x (1 - e^{-x}) e^{-cx} = c^c / (1+c)^{1+c}: delta(eps) <= this E[e^{c loss}] e^{-c eps}.
 

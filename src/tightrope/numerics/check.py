@@ -13,6 +13,10 @@ def _refuse(name: str, value: object, must: str, remedy: str) -> InvalidSetting:
 def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:
     """The one named argument as a finite float."""
     ((name, value),) = named.items()
+    if type(value) is float and math.isfinite(
+        value
+    ):  # nearly always, and asked for every step that is loaded
+        return value
     # every number here has an exact value; mpmath's, for example, do not say theirs
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _says_exactly(value):
         raise _refuse(name, value, "a real number", remedy)

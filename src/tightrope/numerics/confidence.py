@@ -35,6 +35,9 @@ class Interval(Enum):
 
     HOEFFDING knows the range only, CHERNOFF (the relative entropy bound) also where the mean is, BETTING also
     the variance.
+
+    >>> BETTING, CHERNOFF.value, Interval("hoeffding") is HOEFFDING
+    (BETTING, 'chernoff', True)
     """
 
     HOEFFDING = "hoeffding"

@@ -65,6 +65,14 @@ class Mixture:
         object.__setattr__(self, "exact_rate", rate)
         object.__setattr__(self, "exact_shift", shift)
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept, as fractions take long to hash; of numbers alone, so that it is the same in every process."""
+        return hash((self.noise is Noise.NORMAL, self.exact_rate, self.exact_shift))
+
     @cached_property
     def rate(self) -> float:
         """The weight of the shifted noise."""
@@ -94,6 +102,11 @@ class Mixture:
     def mirrored(self) -> "Mixture":
         """The same law reflected at 0."""
         return Mixture(self.noise, self.exact_rate, -self.exact_shift)
+
+    @property
+    def sort_key(self) -> tuple[float | Fraction, ...]:
+        """Orders mixtures of one noise by rate and shift; floats, which are quick, decide nearly always."""
+        return self.rate, self.exact_rate, self.shift, self.exact_shift
 
     @property
     def is_plain(self) -> bool:

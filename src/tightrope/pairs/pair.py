@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from typing import ClassVar
 
 
 class Pair(ABC):
@@ -10,6 +11,8 @@ class Pair(ABC):
     Engines ask a pair these questions instead of looking at its kind. The answers given here are those of a
     continuum of outputs, all of which both P and Q can produce.
     """
+
+    is_pass: ClassVar[bool] = False  # several steps at once, whose curve is known only between two
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 MOST_COUNTED = 10**200  # outcomes: floats hold no more than 10^308
+COUNT_BITS = 4
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
 
 
@@ -47,6 +48,27 @@ class Schedule:
     def steps(self) -> int:
         """How many pairs are played in all."""
         return sum(times for _, times in self.parts)
+
+    @cached_property
+    def has_passes(self) -> bool:
+        """Whether some pair is a pass, so that the curve is known only between two."""
+        return any(pair.is_pass for pair, _ in self.parts)
+
+    @cached_property
+    def rounded(self) -> "Schedule":
+        """About as long: counts rounded to a few bits, so that it is the same for many such schedules."""
+        counts = [(pair, round_count(times)) for pair, times in self.parts]
+        return self if counts == list(self.parts) else self.recount(times for _, times in counts)
+
+    def recount(self, counts: Iterable[int]) -> "Schedule":
+        """The same pairs, played so often."""
+        schedule = Schedule(())
+        object.__setattr__(
+            schedule,
+            "parts",
+            tuple((pair, times) for (pair, _), times in zip(self.parts, counts, strict=True)),
+        )
+        return schedule
 
     @property
     def reverse(self) -> "Schedule":
@@ -82,6 +104,14 @@ class Schedule:
         return all(pair.is_bounded for pair, _ in self.parts)
 
     @property
+    def has_ever_rarer_losses(self) -> bool:
+        """Whether some sampled step of normal noise has ever larger losses, ever more rarely."""
+        return not self.shares_no_output and any(
+            pair.has_normal_noise and pair.gaussian_separation is None and pair.loss_range[1] == math.inf
+            for pair, _ in self.parts
+        )
+
+    @property
     def is_one_noisy_step(self) -> bool:
         """Whether this is a single step of additive noise."""
         return self.steps == 1 and not self.parts[0][0].is_finite
@@ -100,13 +130,15 @@ class Schedule:
     @cached_property
     def gaussian_square(self) -> float:
         """The sum of the squared separations of all unsampled Gaussian steps, to the nearest float."""
+        if all(pair.gaussian_separation is None for pair, _ in self.parts):
+            return 0.0
         return float(self.exact_gaussian_square)
 
     @cached_property
     def exact_gaussian_square(self) -> Fraction:
         """The same, exactly."""
-        squares = (times * (pair.exact_gaussian_separation or Fraction(0)) ** 2 for pair, times in self.parts)
-        return sum(squares, Fraction(0))
+        separations = ((pair.exact_gaussian_separation, times) for pair, times in self.parts)
+        return sum((times * apart**2 for apart, times in separations if apart), Fraction(0))
 
     @property
     def gaussian_separation(self) -> float | None:
@@ -115,12 +147,12 @@ class Schedule:
             return None
         return math.sqrt(self.gaussian_square)
 
-    @property
+    @cached_property
     def shares_no_output(self) -> bool:
         """Whether in some step P and Q have no output in common, so that every loss is infinite."""
         return any(pair.infinite_mass == 1 for pair, _ in self.parts)
 
-    @property
+    @cached_property
     def has_infinite_losses(self) -> bool:
         """Whether some output of P cannot come from Q."""
         return any(pair.infinite_mass for pair, _ in self.parts)
@@ -156,6 +188,16 @@ class Schedule:
     def infinite_mass(self) -> float:
         """About the probability of an infinite loss."""
         return math.exp(self.log_infinite_mass[0])
+
+
+def round_count(times: int) -> int:
+    """The nearest number of COUNT_BITS bits and zeros behind them.
+
+    >>> [round_count(n) for n in (7, 15, 17, 1000)]
+    [7, 15, 18, 1024]
+    """
+    spare = max(times.bit_length() - COUNT_BITS, 0)
+    return (times + (1 << spare >> 1)) >> spare << spare
 
 
 def _log_product(powers: list[tuple[Fraction, int]]) -> "arb":

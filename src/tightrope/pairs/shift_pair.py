@@ -42,6 +42,14 @@ class ShiftPair(Pair):
         if self.observed.exact_shift < 0 or self.alternative.exact_shift > 0:
             raise ValueError("orient the pair so that the loss grows with the output")
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept: engines look up by pair what they know of it."""
+        return hash((self.observed, self.alternative))
+
     @staticmethod
     def of_normals(separation: float | Fraction) -> "ShiftPair":
         """Two single normals, `separation` noise scales apart."""
@@ -50,8 +58,7 @@ class ShiftPair(Pair):
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""
-        p, q = self.observed, self.alternative
-        return self.noise.value, p.exact_rate, p.exact_shift, q.exact_rate, q.exact_shift
+        return self.noise.value, *self.observed.sort_key, *self.alternative.sort_key
 
     @property
     def noise(self) -> Noise:

@@ -10,6 +10,9 @@ class Effort(Enum):
 
     It matters only under SUBSTITUTE. With batches without replacement TIGHT plays a game against the worst
     adversary, with shuffled ones it looks for a closer bound. Every other question has one answer.
+
+    >>> Effort("tight") is TIGHT, Effort("quick") is QUICK
+    (True, True)
     """
 
     QUICK = "quick"

@@ -12,6 +12,8 @@ def exactly(value: float | Fraction) -> Fraction:
     >>> exactly(0.5), exactly(Fraction(1, 3))
     (Fraction(1, 2), Fraction(1, 3))
     """
+    if isinstance(value, float):
+        return Fraction(value)
     if isinstance(value, numbers.Rational):  # of plain ints: numpy's overflow
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(*value.as_integer_ratio())
@@ -31,9 +33,15 @@ class GivenExactly:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
+_NAMES: dict[type[Any], tuple[str, ...]] = {}  # asked for every step of a file
+
+
 def given_names(kind: type[Any]) -> tuple[str, ...]:
     """What a kind of setting is given by."""
-    return tuple(field.name for field in dataclasses.fields(kind) if not field.name.startswith("exact_"))
+    if kind not in _NAMES:
+        names = (field.name for field in dataclasses.fields(kind))
+        _NAMES[kind] = tuple(name for name in names if not name.startswith("exact_"))
+    return _NAMES[kind]
 
 
 def as_given(setting: object, name: str) -> Any:
@@ -47,4 +55,4 @@ def as_given(setting: object, name: str) -> Any:
 
 
 def _float_if_exact(value: float, exact: Fraction) -> float | Fraction:
-    return value if Fraction(value) == exact else exact
+    return value if value.as_integer_ratio() == exact.as_integer_ratio() else exact

@@ -33,7 +33,7 @@ class Gaussian(GivenExactly):
     spelling: ClassVar[str] = "gaussian"
 
     noise_multiplier: float
-    exact_noise_multiplier: Fraction = field(init=False)
+    exact_noise_multiplier: Fraction = field(init=False, hash=False)  # takes long to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -45,12 +45,16 @@ class Gaussian(GivenExactly):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Laplace(GivenExactly):
-    """Adds Laplace noise of scale s to a sum of numbers in [-C, C]; `noise_multiplier` is s / C."""
+    """Adds Laplace noise of scale s to a sum of numbers in [-C, C]; `noise_multiplier` is s / C.
+
+    >>> Laplace(noise_multiplier=2)
+    Laplace(noise_multiplier=2.0)
+    """
 
     spelling: ClassVar[str] = "laplace"
 
     noise_multiplier: float
-    exact_noise_multiplier: Fraction = field(init=False)
+    exact_noise_multiplier: Fraction = field(init=False, hash=False)  # takes long to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -62,12 +66,18 @@ class Laplace(GivenExactly):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RandomizedResponse(GivenExactly):
-    """Reports whether any sampled record says 1: the truth with `truth_probability`, else the opposite."""
+    """Reports whether any sampled record says 1: the truth with `truth_probability`, else the opposite.
+
+    >>> import tightrope as tr
+    >>> coin = tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord())
+    >>> print(f"{tr.epsilon(coin, delta=1e-9, relation=tr.SUBSTITUTE):.3f}")  # ln 3
+    [1.098, 1.099]
+    """
 
     spelling: ClassVar[str] = "randomized-response"
 
     truth_probability: float
-    exact_truth_probability: Fraction = field(init=False)
+    exact_truth_probability: Fraction = field(init=False, hash=False)  # takes long to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 

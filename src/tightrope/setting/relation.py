@@ -19,6 +19,13 @@ class Relation:
     `group` is how many records differ at most: 1, or what `of` was given. `single` is the relation of one
     record. There is one object for each relation and group, so that code may ask `relation is SUBSTITUTE`,
     which a group never is; `relation.single is SUBSTITUTE` asks it of groups too.
+
+    >>> ADD_OR_REMOVE.branches == (ADD, REMOVE)
+    True
+    >>> SUBSTITUTE.meaning
+    "D' has one record of D exchanged for another"
+    >>> print(ADD_OR_REMOVE.of(5))
+    add-or-remove of 5
     """
 
     name: str

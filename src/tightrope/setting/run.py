@@ -1,16 +1,18 @@
 """What is done and how often: a Step is one mechanism on one sample, a Run is steps with multiplicity."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, get_args
+from functools import cached_property
+from typing import ClassVar, Self, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.sampling import InPasses, Sampling
 
+_MECHANISMS, _SAMPLINGS = get_args(Mechanism), get_args(Sampling)
 MOST_STEPS = 10**15  # beyond, double precision cannot count
 PLANNED = "the steps were planned before any output was seen"  # which a run of several kinds cannot show
 FIXED_IN_ADVANCE, CHOSEN_ON_THE_WAY = "fixed in advance", "chosen on the way"  # what a schedule can be
@@ -31,8 +33,8 @@ class Step:
 
     def __post_init__(self) -> None:
         for name, value, kinds in (
-            ("mechanism", self.mechanism, get_args(Mechanism)),
-            ("sampling", self.sampling, get_args(Sampling)),
+            ("mechanism", self.mechanism, _MECHANISMS),
+            ("sampling", self.sampling, _SAMPLINGS),
         ):
             if not isinstance(value, kinds):
                 known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
@@ -40,7 +42,22 @@ class Step:
                 raise InvalidSetting(name, value, f"be one of {known}", remedy)
 
     def __repr__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _text(self) -> str:
+        """Kept, like the hash: a training loop asks for both again and again."""
         return f"Step({self.mechanism!r}, {self.sampling!r})"
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.mechanism, self.sampling))
+
+    def __reduce__(self) -> "tuple[type[Step], tuple[Mechanism, Sampling]]":
+        return Step, (self.mechanism, self.sampling)  # without the hash, which may differ between processes
 
     def __mul__(self, times: int) -> "Run":
         return Run(((self, times),))
@@ -57,6 +74,12 @@ class Run:
 
     The order does not matter for privacy: two runs that do the same steps equally often are equal.
     Zero steps are legal and perfectly private: `Run()` releases nothing.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3))
+    >>> run = step * 900 + step * 100
+    >>> run.steps, run == step * 1000, tr.Run().steps
+    (1000, True, 0)
     """
 
     is_about_one_record: ClassVar[bool] = False  # and says nothing about groups of several
@@ -74,6 +97,13 @@ class Run:
                 must, remedy = f"be at most {MOST_STEPS:.0e}", "Nobody runs more steps than that."
                 raise InvalidSetting("steps", merged[step], must, remedy)
         object.__setattr__(self, "parts", tuple((step, times) for step, times in merged.items() if times))
+
+    @classmethod
+    def of_checked(cls, parts: "Iterable[tuple[Step, int]]") -> Self:
+        """The run of distinct steps whose counts were checked when they were made; none of them is 0."""
+        run = cls()
+        object.__setattr__(run, "parts", tuple(parts))
+        return run
 
     def __iter__(self) -> Iterator[tuple[Step, int]]:
         return iter(self.parts)

@@ -15,7 +15,11 @@ LEAST_RATE = Fraction(1, MOST_RECORDS)  # likewise; nor may what is missing to 1
 
 @dataclass(frozen=True, kw_only=True)
 class EveryRecord:
-    """Every record takes part in every step: no amplification."""
+    """Every record takes part in every step: no amplification.
+
+    >>> EveryRecord().rate
+    1.0
+    """
 
     spelling: ClassVar[str] = "every-record"
 
@@ -45,7 +49,7 @@ class Poisson(GivenExactly):
     spelling: ClassVar[str] = "poisson"
 
     rate: float
-    exact_rate: Fraction = field(init=False)
+    exact_rate: Fraction = field(init=False, hash=False)  # takes long to hash
 
     if TYPE_CHECKING:  # no __init__ here: checkers would heed it in place of these
 
@@ -91,7 +95,7 @@ class TruncatedPoisson(GivenExactly):
     rate: float
     at_most: int
     population: int
-    exact_rate: Fraction = field(init=False)
+    exact_rate: Fraction = field(init=False, hash=False)  # takes long to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 

@@ -23,7 +23,12 @@ LEAST_OVER_ONE = 1e-6  # of a mean that must be above 1
 
 
 class TrialLaw(ABC):
-    """The law of K, the number of runs. It is drawn anew for each search, independently of the data."""
+    """The law of K, the number of runs. It is drawn anew for each search, independently of the data.
+
+    >>> law = GeometricTrials(mean=20)
+    >>> isinstance(law, TrialLaw), law.expected, str(law)
+    (True, 20.0, 'geometric:20')
+    """
 
     spelling: ClassVar[str]
 
@@ -146,7 +151,11 @@ class NegativeBinomialTrials(GivenExactly, TruncatedNegativeBinomial):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LogarithmicTrials(GivenExactly, TruncatedNegativeBinomial):
-    """P(K = k) is proportional to (1 - gamma)^k / k: the truncated negative binomial at eta = 0."""
+    """P(K = k) is proportional to (1 - gamma)^k / k: the truncated negative binomial at eta = 0.
+
+    >>> print(LogarithmicTrials(mean=20))
+    logarithmic:20
+    """
 
     spelling: ClassVar[str] = "logarithmic"
 
@@ -199,7 +208,11 @@ class PoissonTrials(GivenExactly, TrialLaw):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FixedTrials(GivenExactly, TrialLaw):
-    """So many runs, known to everybody: they are composed, as if all were published."""
+    """So many runs, known to everybody: they are composed, as if all were published.
+
+    >>> FixedTrials(number=5).expected
+    5.0
+    """
 
     spelling: ClassVar[str] = "fixed"
 

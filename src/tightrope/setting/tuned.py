@@ -14,7 +14,13 @@ SEARCHED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """`run` as often as `trials` says, and the run of the best score published. `tuned` makes it."""
+    """`run` as often as `trials` says, and the run of the best score published. `tuned` makes it.
+
+    >>> import tightrope as tr
+    >>> search = tr.tuned(tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord()), trials="geometric:20")
+    >>> isinstance(search, tr.Tuned), search.run.steps, str(search.trials)
+    (True, 1, 'geometric:20')
+    """
 
     run: Run
     trials: TrialLaw

@@ -16,8 +16,8 @@ NOBODY_CHECKS = {
 
 def list_assumptions(stated: Statement, *, provided: str) -> Iterator[Assumption]:
     """Everything that the epsilon of what runs rests on, besides theorems; `provided` is of its bound."""
-    finding, unit = stated.finding, stated.unit
-    known = "not checked" if finding.scheme is Scheme.UNKNOWN else BATCHES[finding.how]
+    finding = stated.finding
+    known: Holds = "not checked" if finding.scheme is Scheme.UNKNOWN else BATCHES[finding.how]
     says = f"Batches are drawn as stated: {finding.scheme.value}."
     yield Assumption(says=says, holds=known, because=finding.sentence)
     unchecked = dict(NOBODY_CHECKS)
@@ -27,9 +27,19 @@ def list_assumptions(stated: Statement, *, provided: str) -> Iterator[Assumption
         unchecked[f"{PLANNED[0].upper()}{PLANNED[1:]}."] = "A run does not say when its steps were chosen."
     if may_hide_broken_passes(stated.accounted):
         unchecked[f"{UNBROKEN[0].upper()}{UNBROKEN[1:]}."] = "A run counts steps, and not passes."
-    if unit.most_records <= stated.neighbours.group and not unit.is_a_record:  # beyond, nothing is proved
-        records = "one record" if unit.most_records == 1 else f"{unit.records_per_unit} records"
-        unchecked[f"Each {unit.protects} has at most {records}."] = "It is stated."
+    unchecked |= dict(_list_about_groups(stated, known))
     if provided:
         unchecked[f"{provided[0].upper()}{provided[1:]}."] = "Nobody looked at it."
     yield from (Assumption(says=says, holds="not checked", because=why) for says, why in unchecked.items())
+
+
+def _list_about_groups(stated: Statement, known: Holds) -> Iterator[tuple[str, str]]:
+    """What is taken for granted about the records of one unit; `known` is how well its batches are."""
+    unit, group = stated.unit, stated.neighbours.group
+    if unit.most_records <= group and not unit.is_a_record:  # beyond, nothing is proved
+        records = "one record" if unit.most_records == 1 else f"{unit.records_per_unit} records"
+        yield f"Each {unit.protects} has at most {records}.", "It is stated."
+    if group > 1 and known == "not checked" and stated.finding.scheme is not Scheme.EVERY_RECORD:
+        owner = "group" if unit.is_a_record else unit.protects
+        each = f"Records of one {owner} are drawn each by itself, and not together."
+        yield each, "Records were accounted, and a sampler may draw all of one owner at once."

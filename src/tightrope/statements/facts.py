@@ -16,6 +16,10 @@ class Facts:
     in `tuned`, `trials` is the law of their number, and the claim covers all.
     `schedule` says whether steps were "fixed in advance" or "chosen on the way"; a ledger that says it itself
     decides.
+
+    >>> release = {"name": "digits", "setting": "central", "unit": "example", "outputs": "the last weights"}
+    >>> Facts(**release, data_accesses="all passes", tuning="none").unit
+    'example'
     """
 
     name: str

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tightrope.answers.filter import Filter
 from tightrope.answers.ledger import Ledger
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import Relation
@@ -72,11 +73,25 @@ def statement(
         _refuse_what_is_held("The ledger", relation=relation)
         return state_ledger(release, delta=delta, facts=facts, implemented=implemented, epsilon=epsilon)
     remedy = "Pass what was run, a Ledger or its file, or what tightrope.audit found."
+    if isinstance(release, Filter):
+        remedy = (
+            "A statement is about steps that were fixed in advance. What a filter promises is its whole "
+            "budget, which its file holds: save it, and tightrope filter budget.json --verify certifies it "
+            "anew."
+        )
     raise InvalidSetting("release", release, "be a Run, a Step, a Ledger or an Audit", remedy)
 
 
 def verify(stated: "Statement | str | Path") -> "Verification":
-    """The statement, or the one in a JSON file, computed anew: whether it holds, and on what it rests."""
+    """The statement, or the one in a JSON file, computed anew: whether it holds, and on what it rests.
+
+    >>> import tightrope as tr
+    >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 1000
+    >>> about = dict(name="digits", setting="central", unit="example", outputs="the last weights")
+    >>> facts = tr.Facts(**about, data_accesses="all passes", tuning="none")
+    >>> tr.verify(tr.statement(run, relation="add-or-remove", delta=1e-6, facts=facts)).holds
+    True
+    """
     from tightrope.files import PEOPLE_SEND, as_path, read_text
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.model import Statement

@@ -40,6 +40,17 @@ def answer(cell: Cell) -> Row:
     return {**found, "seconds": round(time.perf_counter() - began, 6)}
 
 
+def answer_several(cells: list[Cell]) -> list[Row]:
+    """The answers to cells that have much in common."""
+    return [answer(cell) for cell in cells]
+
+
+def is_quick(cell: Cell) -> bool:
+    """Whether milliseconds are enough, as a rule."""
+    stated = cell["ask"], cell["accountant"], cell["effort"], cell["sampling"]
+    return stated[0] in ("epsilon", "delta") and stated[1:] == ("certified", "quick", "poisson")
+
+
 def foresee(cell: Cell) -> list[Workload]:
     """The long work that the answer to a cell takes; asking takes as long as the quick answer."""
     rehearsal = Rehearsal()

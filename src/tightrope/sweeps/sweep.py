@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
 from tightrope.parallel import in_parallel
-from tightrope.sweeps.answer import answer, report_failure
+from tightrope.sweeps.answer import answer, answer_several, is_quick, report_failure
 from tightrope.sweeps.cells import Cell, Key, Row, key_of
 from tightrope.sweeps.grid import Grid
 
 if TYPE_CHECKING:
     from tightrope.sweeps.results import Results
 
+MOST_TOGETHER = 32  # cells that one worker takes at a time: some 50 ms
 __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
 
@@ -105,7 +106,38 @@ def _is_unfinished(row: Row) -> bool:
 
 
 def _answer_all(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
+    """Quick cells of one run go to one worker, which keeps what they share; where it dies, one by one."""
+    if workers == 1:  # which keeps what all cells share
+        yield from _answer_alone(cells, workers)
+        return
+    groups = _group(cells)
+    with closing(in_parallel(answer_several, groups, workers=workers)) as outcomes:
+        for place, outcome in outcomes:
+            group = groups[place]
+            if not isinstance(outcome, Exception):
+                yield from ({**cell, **found} for cell, found in zip(group, outcome, strict=True))
+            elif len(group) == 1:
+                yield {**group[0], **report_failure(outcome)}
+            else:
+                yield from _answer_alone(group, workers)
+
+
+def _answer_alone(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
     with closing(in_parallel(answer, cells, workers=workers)) as outcomes:
         for place, outcome in outcomes:
             found = report_failure(outcome) if isinstance(outcome, Exception) else outcome
             yield {**cells[place], **found}
+
+
+def _group(cells: list[Cell]) -> list[list[Cell]]:
+    """Those that ask about one run at several points; what may take long is by itself."""
+    groups: list[list[Cell]] = []
+    begun: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        run = tuple(value for key, value in cell.items() if key not in ("epsilon", "delta"))
+        if is_quick(cell) and len(begun.get(run, ())) % MOST_TOGETHER:
+            begun[run].append(cell)
+        else:
+            begun[run] = [cell]
+            groups.append(begun[run])
+    return groups

@@ -7,7 +7,11 @@ from tightrope.errors import PYTHON, Words
 
 
 class Standing(Enum):
-    """How firmly a statement is established."""
+    """How firmly a statement is established.
+
+    >>> PROVED, CONJECTURED.value, Standing("refuted") is REFUTED
+    (PROVED, 'conjectured', True)
+    """
 
     PROVED = "proved"
     CONJECTURED = "conjectured"
@@ -25,6 +29,12 @@ class Evidence:
     """A theorem or a refuted belief. `proof` is the proof note in this package.
 
     `text` is the statement with settings in braces, as in refusals: each front end writes them in its words.
+
+    >>> import tightrope as tr
+    >>> step = tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord())
+    >>> theorem = tr.privacy_curve(step, relation=tr.REMOVE).because[0]
+    >>> theorem.name, theorem.standing, theorem.proof
+    ('full_batch_remove', PROVED, 'proofs/full_batch.md')
     """
 
     name: str
@@ -32,6 +42,9 @@ class Evidence:
     standing: Standing
     reference: str
     proof: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # which a text keeps; every answer collects its evidence
 
     @property
     def statement(self) -> str:

@@ -1,13 +1,17 @@
 """From a run and a relation to covers and witnesses, or a refusal that says what is known."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+from operator import is_
 from typing import get_args
 
 from tightrope.errors import NoTheorem
 from tightrope.numerics import html
 from tightrope.numerics.text import Flat, align
 from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.exchange import Game
+from tightrope.pairs.group_pass import GroupPass
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -48,6 +52,7 @@ from tightrope.theorems.composition import (
     find_needed_branches,
 )
 from tightrope.theorems.evidence import Evidence
+from tightrope.theorems.group_passes import ALL_IN_ONE, SHARED_BLOCKS, bound_group_passes, why_shared
 from tightrope.theorems.groups import GROUP_ROWS, refuse_group, refuse_turns
 from tightrope.theorems.other_batchings import BATCHING_THEOREMS
 from tightrope.theorems.repeated_records import REPEATED_RECORD_THEOREMS
@@ -59,16 +64,57 @@ from tightrope.theorems.substitution import (
     analyse_exchange,
     is_exchange,
 )
-from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, StepBounds, Witness
+from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, StepBounds, Steps, Witness
 from tightrope.theorems.tuning import TUNING_THEOREMS
 
 ANY_NEIGHBOURS = "any neighbours"
+_BOUNDS = ("above", "revealed", "reached")
+KEPT_STEPS = 1024  # whose dominating pair is kept: a training loop asks after every step
 # importing these fills the table
 _FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, allocation, shuffled)
 
 
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
+    if len(run.parts) == 1 and type(run) is Run:
+        ((step, times),) = run
+        is_plain = relation.group == 1 and relation is not SUBSTITUTE
+        if times > 1 and is_plain and isinstance(step.sampling, _DRAWN_AFRESH):
+            return _recount(_analyse_twice(step, relation, effort), times)
+    return _analyse(run, relation, effort)
+
+
+# Unless records are exchanged, what these are does not depend on how often they are taken, beyond once.
+_DRAWN_AFRESH = (EveryRecord, Poisson, WithoutReplacement)
+
+
+@lru_cache(maxsize=KEPT_STEPS)
+def _analyse_twice(step: Step, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
+    """Of a step that is taken twice: a training loop asks after every step, and only the count is new."""
+    return _analyse(step * 2, relation, effort)
+
+
+def _recount(analyses: tuple[Analysis, ...], times: int) -> tuple[Analysis, ...]:
+    """The same step, taken so often."""
+    made: dict[Schedule | Game, Schedule] = {}
+
+    def recount(schedule: Schedule | Game) -> Schedule:
+        assert isinstance(schedule, Schedule)  # games are played where a record is exchanged
+        if schedule not in made:
+            made[schedule] = schedule.recount([times] * len(schedule.parts))
+        return made[schedule]
+
+    return tuple(
+        Analysis(
+            one.branch,
+            tuple(Cover(tuple(map(recount, cover.schedules)), cover.because) for cover in one.covers),
+            tuple(Witness(recount(witness.schedule), witness.datasets) for witness in one.witnesses),
+        )
+        for one in analyses
+    )
+
+
+def _analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
     branches, why = find_needed_branches(run, relation)
     return tuple(_analyse_branch(run, branch, why, effort) for branch in branches)
 
@@ -86,17 +132,28 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
         because[NOTHING_SAMPLED] = None
         datasets[ANY_NEIGHBOURS] = None
     bounds = [_bound_steps(part, effort) for part in parts]
-    above = Schedule(chain.from_iterable(bound.above for bound in bounds))
-    revealed = Schedule(chain.from_iterable(bound.revealed for bound in bounds))
-    reached = Schedule(chain.from_iterable(bound.reached for bound in bounds))
-    covers = [Cover((above,), (*because, *_why_revealed(parts, bounds), *why))]
+    above, revealed, reached = _schedules_of(bounds)
+    covers = [Cover((above,), (*because, *_why_above(parts, bounds), *why))]
     if revealed != above:  # looser, and certain at any delta
         covers.append(Cover((revealed,), (*because, *_why_revealed(parts), *why)))
     return Analysis(branch, tuple(covers), (Witness(reached, "; ".join(datasets)),))
 
 
+def _schedules_of(bounds: list[StepBounds]) -> tuple[Schedule, Schedule, Schedule]:
+    """The schedules of all steps: above, revealed and reached, the same object where they are the same."""
+    above, revealed, reached = ([getattr(bound, name) for bound in bounds] for name in _BOUNDS)
+    first = Schedule(chain.from_iterable(above))
+
+    def schedule_of(steps: list[Steps]) -> Schedule:
+        return first if all(map(is_, steps, above)) else Schedule(chain.from_iterable(steps))
+
+    return first, schedule_of(revealed), schedule_of(reached)
+
+
 def _bound_steps(part: DominatedStep, effort: Effort) -> StepBounds:
     """What bounds a kind of step, and what is reached."""
+    if isinstance(part.dominating, GroupPass):
+        return bound_group_passes(part.dominating, part.times)
     if isinstance(part.dominating, ShuffledEpoch):
         return bound_epochs(part.dominating, part.times, is_thorough=effort is TIGHT)
     return bound_passes(part.dominating, part.reached, part.times)
@@ -130,39 +187,49 @@ def _lengths(part: DominatedStep) -> tuple[int, int]:
     return part.times - rest, rest
 
 
-def _why_revealed(parts: list[DominatedStep], bounds: list[StepBounds] | None = None) -> dict[Evidence, None]:
-    """On what parts rest if their batches are revealed; given bounds, only those that have no better one."""
-    if bounds is not None:
-        parts = [part for part, b in zip(parts, bounds, strict=True) if b.above == b.revealed]
+def _why_revealed(parts: list[DominatedStep]) -> dict[Evidence, None]:
+    """On what parts rest if their batches are revealed."""
     return dict.fromkeys(why for part in parts for why in why_revealed(part.dominating, part.times))
+
+
+def _why_above(parts: list[DominatedStep], bounds: list[StepBounds]) -> dict[Evidence, None]:
+    """On what parts rest: those that have no better bound on what is revealed, groups on their blocks."""
+    found: dict[Evidence, None] = {}
+    for part, bound in zip(parts, bounds, strict=True):
+        if bound.above == bound.revealed:
+            found |= _why_revealed([part])
+        elif isinstance(part.dominating, GroupPass):
+            found |= dict.fromkeys(why_shared(part.dominating, part.times))
+    return found
 
 
 def find_parts(run: Run, branch: Relation) -> list[DominatedStep]:
     """Every kind of step with its dominating pair, or a refusal."""
     refuse_turns(run, branch)
-    return [_dominate(step, times, branch) for step, times in run]
+    return [replace(_dominate(step, branch), times=times) for step, times in run]
 
 
-def _dominate(step: Step, times: int, relation: Relation) -> DominatedStep:
-    """A kind of step with its dominating pair."""
+@lru_cache(maxsize=KEPT_STEPS)
+def _dominate(step: Step, relation: Relation) -> DominatedStep:
+    """A kind of step, taken once, with its dominating pair."""
     if step.sampling.exact_rate == 0:
         nobody = Mixture(Noise.NORMAL)
-        return DominatedStep(step, times, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
+        return DominatedStep(step, 1, ShiftPair(nobody, nobody), NOTHING_SAMPLED, ANY_NEIGHBOURS)
     plain = Step(step.mechanism, _plainest(step.sampling, relation))
     if relation.group > 1:
-        return _dominate_group(step, plain, times, relation)
+        return _dominate_group(step, plain, relation)
     missing = []
     for row in ROWS:
         if row.matches(type(plain.mechanism), type(plain.sampling), relation):
             lacks = row.needs(plain)
             if lacks is None:
                 below = row.reached(plain) if row.reached is not None else None
-                return DominatedStep(step, times, row.pair(plain), row.evidence, row.attained_by, below)
+                return DominatedStep(step, 1, row.pair(plain), row.evidence, row.attained_by, below)
             missing.append(lacks)
     raise _refusal(step, relation, missing)
 
 
-def _dominate_group(step: Step, plain: Step, times: int, relation: Relation) -> DominatedStep:
+def _dominate_group(step: Step, plain: Step, relation: Relation) -> DominatedStep:
     """A kind of step with the pair that dominates a group, or a refusal."""
     missing = []
     for row in GROUP_ROWS:
@@ -170,7 +237,7 @@ def _dominate_group(step: Step, plain: Step, times: int, relation: Relation) -> 
             lacks = row.needs(plain, relation.group)
             if lacks is None:
                 pair = row.pair(plain, relation.group)
-                return DominatedStep(step, times, pair, row.evidence, row.attained_by)
+                return DominatedStep(step, 1, pair, row.evidence, row.attained_by)
             missing.append(lacks)
     mechanism = type(step.mechanism)
     known = [s for s in get_args(Sampling) if any(row.matches(mechanism, s, relation) for row in GROUP_ROWS)]
@@ -232,7 +299,12 @@ def _cell(mechanism: type[Mechanism], sampling: type[Sampling], relation: Relati
 
 @dataclass(frozen=True)
 class SupportMatrix:
-    """Which questions have a theorem: mechanism x sampling x relation. Prints as a table."""
+    """Which questions have a theorem: mechanism x sampling x relation. Prints as a table.
+
+    >>> from tightrope import ADD, Gaussian, Poisson, support_matrix
+    >>> support_matrix().supports(Gaussian, Poisson, ADD)
+    True
+    """
 
     cells: tuple[tuple[type[Mechanism], type[Sampling], Relation, tuple[Evidence, ...]], ...]
     refuted_beliefs: tuple[Evidence, ...]
@@ -287,7 +359,11 @@ class SupportMatrix:
 
 
 def support_matrix() -> SupportMatrix:
-    """Every mechanism x sampling x relation with the theorems that answer it, and the refuted beliefs."""
+    """Every mechanism x sampling x relation with the theorems that answer it, and the refuted beliefs.
+
+    >>> support_matrix().refuted_beliefs[0].name
+    'one_step_worst_direction_stays_worst'
+    """
     cells = tuple(
         (mechanism, sampling, relation, tuple(_cell(mechanism, sampling, relation)))
         for mechanism in get_args(Mechanism)
@@ -310,6 +386,8 @@ def list_theorems() -> tuple[Evidence, ...]:
         BIASED_DOWN,
         *BATCHING_THEOREMS,
         STARTED_PASS,
+        SHARED_BLOCKS,
+        ALL_IN_ONE,
         *CHOSEN_STEP_THEOREMS,
         *REPEATED_RECORD_THEOREMS,
         *TUNING_THEOREMS,

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tightrope.accountants.certified import BY_DEFAULT
+from tightrope.accountants.certified import BY_DEFAULT, compose_side
 from tightrope.audit.claims.drawn import DrawnClaim
 from tightrope.engines.choose import compose
 from tightrope.engines.face import BELOW
+from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.resolve import resolve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.pair import Pair
@@ -78,15 +79,17 @@ def _reach_by_every_batch(
     try:
         if known >= compose(told).epsilon_bounds(delta, accuracy)[1] * (1 - accuracy / 10):
             return ReachedEpsilon()
-        reached = Schedule((_bound_epoch(witness), witness.epochs) for witness in witnesses)
-        lower, _ = compose(reached).epsilon_bounds(delta, accuracy)
+        reached = Schedule((_reach_epoch(witness), witness.epochs) for witness in witnesses)
+        lower, _ = compose_side(reached, BELOW, Mesh.of(accuracy)).epsilon_bounds(delta, accuracy)
     except NotPreciseEnough:
         return ReachedEpsilon()  # then less is known; what is said stays true
     return ReachedEpsilon(lower, (ALLOCATION_AT_HALF_NOISE,) * bool(lower))
 
 
-def _bound_epoch(witness: AllocatedExchange) -> Pair:
-    """A pair that the outputs of one epoch reach."""
+def _reach_epoch(witness: AllocatedExchange) -> Pair:
+    """A pair that the outputs of one epoch reach: the pass itself, if the record is surely in it."""
+    if witness.weight == 1:
+        return witness.one_pass
     ((below, _),) = resolve(Schedule(((witness.one_pass, 1),)), BELOW)
     return witness.dilute(below)
 

@@ -52,7 +52,7 @@ def epsilon_if_shuffled(
     >>> print(tr.epsilon(plan.run(noise_multiplier=4), delta=1e-6, relation=tr.SUBSTITUTE))
     [0.1895107..., 0.1895107...]
     >>> print(tr.epsilon_if_shuffled(plan, noise_multiplier=4, delta=1e-6, relation=tr.SUBSTITUTE))
-    [0.204, 0.28...]
+    [0.204, 0.277]
     """
     step = check_plan(plan).step(mechanism, noise_multiplier=noise_multiplier)
     run = Step(step.mechanism, shuffle(plan)) * count_shuffled_steps(plan)

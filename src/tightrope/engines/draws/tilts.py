@@ -17,7 +17,11 @@ LOG_REJECTION = math.log(2.0)  # what drawing by rejection costs, where another 
 
 
 class Drawing(Enum):
-    """PLAIN draws losses as they occur; TILTED prefers large ones and weighs them down, for small deltas."""
+    """PLAIN draws losses as they occur; TILTED prefers large ones and weighs them down, for small deltas.
+
+    >>> PLAIN, Drawing("tilted") is TILTED
+    (PLAIN, True)
+    """
 
     PLAIN = "plain"
     TILTED = "tilted"

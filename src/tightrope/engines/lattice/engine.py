@@ -25,16 +25,14 @@ from tightrope.engines.face import NO_HINT, Hint, LogBounds
 from tightrope.engines.lattice.law import (
     FARTHEST,
     SPACING_BITS,
-    LatticeLaws,
-    LatticeSide,
     LatticeStep,
     few_bits,
-    log_moment_above,
 )
+from tightrope.engines.lattice.laws import LatticeLaws
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, log_complement
+from tightrope.numerics.floats import Floats
 from tightrope.numerics.fourier import fast_size
 from tightrope.pairs.schedule import Schedule
 
@@ -42,6 +40,7 @@ LONGEST = 1 << 22  # lattice points in one period: about a second
 MOST_CELLS = 1 << 21
 FEW_CELLS = 20_000  # up to here it is not worth thinning the nodes
 MOST_ATTEMPTS = 9
+NEAR_ZERO = 0.005  # how far apart nodes are at most where they are thinned, relative to the loss
 
 
 class Runs(ABC):
@@ -113,7 +112,11 @@ class LatticeEngine:
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LatticeLaws:
         """Laws placed for `epsilon`, whose bounds should be about `tolerance` apart."""
         laws, _ = find_laws(_AllRuns(self.schedule), epsilon, tolerance, self.longest, hint.log_delta)
-        return laws
+
+        def recount(schedule: Schedule) -> LatticeLaws:
+            return laws.recounted([times for _, times in schedule], schedule.log_infinite_mass[0])
+
+        return replace(laws, recount=recount)
 
 
 @dataclass(frozen=True)
@@ -137,9 +140,17 @@ def find_laws(
     log_tolerance = math.log(tolerance)
     aim = Aim(epsilon, log_delta, tolerance, log_tolerance - 2, log_tolerance - 7)
     spent, least_rounding = 0, math.inf
+    best: tuple[float, LatticeLaws] | None = None
     for _ in range(MOST_ATTEMPTS):
-        laws = _make_laws(runs.cap(aim.log_delta + aim.log_tail), aim, longest)
+        try:
+            laws = _make_laws(runs.cap(aim.log_delta + aim.log_tail), aim, longest)
+        except NotPreciseEnough:
+            if best is None:
+                raise
+            break
         bounds = laws.bounds(epsilon)
+        if best is None or bounds.width <= best[0]:
+            best = bounds.width, laws
         rounding = bounds.errors.rounding
         spent += laws.size
         is_drowned = rounding > tolerance and rounding > 0.9 * least_rounding
@@ -148,7 +159,8 @@ def find_laws(
         if bounds.lower > -math.inf:
             least_rounding = min(least_rounding, rounding)
         aim = _correct(aim, bounds, tolerance)
-    return laws, spent
+    assert best is not None
+    return best[1], spent
 
 
 def _correct(aim: Aim, bounds: LogBounds, tolerance: float) -> Aim:
@@ -165,7 +177,8 @@ def _correct(aim: Aim, bounds: LogBounds, tolerance: float) -> Aim:
         cells *= max(0.4 * tolerance / errors.discretisation, 1e-3)
     if bounds.lower > -math.inf:
         return Aim(aim.epsilon, bounds.lower, cells, log_alias, log_tail)
-    return Aim(aim.epsilon, min(bounds.upper, aim.log_delta), cells, log_alias - 5, log_tail)
+    # nothing is certain below: the aliases, or cells too coarse for any test
+    return Aim(aim.epsilon, min(bounds.upper, aim.log_delta), 0.1 * cells, log_alias - 5, log_tail)
 
 
 def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
@@ -179,52 +192,18 @@ def _make_laws(runs: Runs, aim: Aim, longest: int) -> LatticeLaws:
     spot = replace(spot, period=size * spacing)
     above: list[LatticeStep] = []
     below: list[LatticeStep] = []
-    infinite: list[tuple[float, int]] = []
-    cells_rel_error = 0.0
+    cells_rel_errors: list[float] = []
     for index, (_, times) in enumerate(runs.schedule):
         calm, wild = runs.cut(index, _choose_nodes(runs, index, spot, spacing, aim))
-        cells_rel_error += times * calm.average_rel_error(spot.tilt)
+        cells_rel_errors.append(times * calm.average_rel_error(spot.tilt))
         if wild is not None:
             jumps = max(runs.expect_jumps(index, spot.tilt), 1.0)
-            cells_rel_error += jumps * wild.average_rel_error(spot.tilt)
+            cells_rel_errors.append(jumps * wild.average_rel_error(spot.tilt))
         atoms, jump = _join(spread(calm), None if wild is None else spread(wild))
         above.append(LatticeStep.above(atoms, times, spacing, jump))
-        infinite.append((atoms.log_infinite, times))
         atoms, jump = _join(merge(calm), None if wild is None else merge(wild))
         below.append(LatticeStep.below(atoms, times, spacing, spot.tilt, jump))
-    return LatticeLaws(
-        spot=spot,
-        spacing=spacing,
-        size=size,
-        above=LatticeSide.of(above, spot.tilt, size),
-        below=LatticeSide.of(below, spot.tilt, size),
-        below_dual=LatticeSide.of(below, spot.tilt, size, dual=True),
-        log_infinite=_compose_infinite(infinite),
-        below_infinite=runs.log_infinite,
-        log_mass=log_moment_above(below, 0.0),
-        log_moment_beyond=log_moment_above(below, spot.tilt_beyond),
-        log_moment_above=log_moment_above(above, spot.tilt),
-        cells_rel_error=cells_rel_error,
-    )
-
-
-def _compose_infinite(parts: list[tuple[float, int]]) -> float:
-    """An upper bound on ln of 1 - prod (1 - m)^k, from bounds on ln m; at most sum k m.
-
-    ln(1 - m) is right to 30u relative (two functions), and |d ln(1 - e^x) / d ln x| <= 1.
-    """
-    parts = [(log_infinite, times) for log_infinite, times in parts if log_infinite > -math.inf]
-    union = log_sum_above(np.array([log_infinite + math.log(times) for log_infinite, times in parts]))
-    if union == -math.inf:
-        return union
-    union += 4 * UNIT_ROUNDOFF * max(abs(log_infinite) + math.log(times) + 1 for log_infinite, times in parts)
-    if union < -30:  # so small, the two agree, and floats may underflow
-        return union
-    if any(log_infinite >= 0 for log_infinite, _ in parts):
-        return 0.0
-    log_finite = math.fsum(times * log_complement(log_infinite) for log_infinite, times in parts)
-    log_any = log_complement(log_finite * (1 + 40 * UNIT_ROUNDOFF))
-    return min(log_any + 40 * UNIT_ROUNDOFF * (1 + abs(log_any)), union, 0.0)
+    return LatticeLaws.of(above, below, spot, spacing, size, runs.log_infinite, sum(cells_rel_errors))
 
 
 def _join(calm: LossAtoms, wild: LossAtoms | None) -> tuple[LossAtoms, NDArray[np.bool_] | None]:
@@ -278,8 +257,10 @@ def _choose_nodes(runs: Runs, index: int, spot: Placement, spacing: float, aim: 
     if number[-1] > MOST_CELLS:
         raise NotPreciseEnough(f"One step would take {number[-1]:.1e} cells.")
     places = np.interp(np.arange(math.ceil(number[-1]) + 1), number, losses)
-    # next to loss 0 lies all that happens most of the time
-    labels = np.concatenate([np.rint(places / spacing), [-1, 0, 1]])
+    # next to loss 0 lies all that happens most of the time, on a scale that the profile may not resolve
+    reach = max(-first, last, 2)
+    near = np.rint(np.geomspace(1, reach, math.ceil(math.log(reach) / NEAR_ZERO)))
+    labels = np.concatenate([np.rint(places / spacing), -near, [0], near])
     return np.unique(np.clip(labels, first, last)) * spacing
 
 

@@ -16,7 +16,7 @@ from tightrope.engines.cells import Cells, cut, enclosing_nodes
 from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.lattice.engine import Runs, find_laws, relevance
-from tightrope.engines.lattice.law import LatticeLaws
+from tightrope.engines.lattice.laws import LatticeLaws
 from tightrope.engines.planning import outline
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, next_up
@@ -29,7 +29,7 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 FARTHEST = 70.0  # noise scales; beyond lies less than 1e-1000 of the mass
-THRESHOLDS = (0.5, 0.85, 0.25)  # of epsilon
+THRESHOLDS = (0.85, 0.5, 0.25)  # of epsilon
 RARE = (1e-2, 1e-4, 1e-6)  # of all runs
 ROUGH = 0.5  # the tolerance of a first look at how much of delta each kind of runs makes
 
@@ -352,14 +352,16 @@ class BigJumpEngine:
         found = [find_laws(runs, epsilon, ROUGH, self.longest) for runs in kinds]
         parts, spent = [laws for laws, _ in found], sum(points for _, points in found)
         bounds = [laws.bounds(epsilon) for laws in parts]
-        most = max(b.lower for b in bounds)
-        for i, runs in enumerate(kinds):
-            share = math.exp(min(bounds[i].upper - most, 0.0))
+        # the kind that may make most of delta first: what is certain of it says how much the other matters
+        for i in sorted(range(len(kinds)), key=lambda i: -bounds[i].upper):
+            share = math.exp(min(bounds[i].upper - max(b.lower for b in bounds), 0.0))
             if share > tolerance / 4:
                 # a kind of runs that makes little of delta may take a quarter of the tolerance, the other the
                 # rest
                 wanted = tolerance if len(kinds) == 1 else 0.75 * tolerance
                 wanted = min(ROUGH, tolerance / 4 / share if share < 0.1 else wanted)
-                parts[i], points = find_laws(runs, epsilon, wanted, self.longest)
+                known = bounds[i].lower if bounds[i].lower > -math.inf else None
+                parts[i], points = find_laws(kinds[i], epsilon, wanted, self.longest, known)
+                bounds[i] = parts[i].bounds(epsilon)
                 spent += points
         return SplitLaws(tuple(parts), -math.inf if len(kinds) == 2 else most_calm), spent

@@ -5,7 +5,10 @@ before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +16,17 @@ from scipy import fft
 
 from tightrope.engines.atoms import LossAtoms
 from tightrope.engines.enclosures import log_sum_above
-from tightrope.engines.face import BELOW, Errors, LogBounds, Side
+from tightrope.engines.face import BELOW, Side
 from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
-from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
 from tightrope.numerics.fourier import fft_rel_error
-from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
+from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
+if TYPE_CHECKING:
+    pass
+
+T = TypeVar("T")
 SPACING_BITS = 16  # of a spacing's mantissa: labels up to 2^37 times it are exact
 FARTHEST = 2.0**36  # spacings; the lattice does not resolve an epsilon beyond, which gets Chernoff's bound
 SUMMED = 64  # numpy sums in pairs: fewer roundings than this in a row, with the products, for 2^40 terms
@@ -54,6 +60,9 @@ class LatticeStep:
     rest: Floats
     offset: float
     jump: NDArray[np.bool_] | None
+    log_infinite: float = -math.inf  # ln of a bound on the probability of an infinite loss, ABOVE
+    # what does not depend on `times`, for runs that are about as long
+    kept: dict[tuple[object, ...], object] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def above(
@@ -62,7 +71,8 @@ class LatticeStep:
         """Atoms ABOVE sit on the lattice already."""
         labels = np.rint(atoms.losses / spacing).astype(np.int64)
         rest = np.zeros(len(labels))
-        return LatticeStep(labels, atoms.log_masses, times, spacing, atoms.side, rest, 0.0, jump)
+        infinite = atoms.log_infinite
+        return LatticeStep(labels, atoms.log_masses, times, spacing, atoms.side, rest, 0.0, jump, infinite)
 
     @staticmethod
     def below(
@@ -91,12 +101,20 @@ class LatticeStep:
         total = self.log_masses + tilted
         return total, UNIT_ROUNDOFF * (2 * np.abs(tilted) + np.abs(total))
 
+    def _keep(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]  # type: ignore[return-value]  # what was made under this key
+
     def origin(self, tilt: float) -> int:
         """The label from which the tilt counts, so that the tilted mass is about 1.
 
         Just below the largest loss tilts are huge, and P's masses exceed Q's by less than the rounding of
         ln of the tilted mass, were it counted from loss 0.
         """
+        return self._keep(("origin", tilt), lambda: self._origin(tilt))
+
+    def _origin(self, tilt: float) -> int:
         exponents, _ = self.exponents(tilt)
         log_moment = log_sum(exponents[self.is_calm])
         if not math.isfinite(log_moment):
@@ -110,6 +128,9 @@ class LatticeStep:
 
     def log_moments_above(self, tilt: float) -> tuple[float, float]:
         """Upper bounds on ln of the tilted mass without and with a jump."""
+        return self._keep(("moments", tilt), lambda: self._log_moments_above(tilt))
+
+    def _log_moments_above(self, tilt: float) -> tuple[float, float]:
         exponents, abs_errors = self.exponents(tilt)
         exponents, calm = exponents + 2 * abs_errors, self.is_calm
         return log_sum_above(exponents[calm]), log_sum_above(exponents[~calm])
@@ -122,6 +143,13 @@ class LatticeStep:
         `dual` gives Q's masses times e^label instead of P's. Whatever rounding can have done to a weight is
         added to it, or taken from it where P's masses are wanted BELOW.
         """
+        return self._keep(
+            ("spectra", tilt, size, dual, rarity), lambda: self._spectra(tilt, size, dual, rarity)
+        )
+
+    def _spectra(
+        self, tilt: float, size: int, dual: bool, rarity: float
+    ) -> tuple[Spectrum, Spectrum | None, float]:
         exponents, abs_errors = self.exponents(tilt, self.origin(tilt))
         if dual:
             exponents = exponents - self.rest
@@ -234,7 +262,12 @@ class LatticeSide:
 
     def window(self, start: int) -> Floats:
         """The masses at `start`, `start` + 1, ... for one whole period."""
-        return np.roll(self.masses, -(start % len(self.masses)))
+        first = start % len(self.masses)
+        return self._twice[first : first + len(self.masses)]
+
+    @cached_property
+    def _twice(self) -> Floats:
+        return np.concatenate([self.masses, self.masses])
 
     def divergence_above(self, epsilon: float, tilt: float, spacing: float) -> tuple[float, float]:
         """ln of a bound on the divergence of finite losses ABOVE, and of the rounding error charged in it.
@@ -266,8 +299,8 @@ class LatticeSide:
         log_scale = self.log_scale - tilt * (epsilon - origin)
         sizes = abs(log_scale) + tilt * (abs(epsilon) + abs(origin))
         rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 4 * sizes)
-        total = log_scale + _log(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
-        return total + rounding, log_scale + _log(error)
+        total = log_scale + log_or_inf(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
+        return total + rounding, log_scale + log_or_inf(error)
 
 
 def _rarity(steps: list[LatticeStep], tilt: float) -> float:
@@ -281,92 +314,6 @@ def _rarity(steps: list[LatticeStep], tilt: float) -> float:
     return rarest if -math.inf < rarest < VERY_RARE else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatticeLaws:
-    """Both sides on one lattice: certified bounds at any epsilon, tight near the one they were made for."""
-
-    spot: Placement
-    spacing: float
-    size: int
-    above: LatticeSide
-    below: LatticeSide
-    below_dual: LatticeSide
-    log_infinite: float  # ln of the probability of an infinite loss, ABOVE
-    below_infinite: float  # the same BELOW
-    log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
-    log_moment_beyond: float
-    log_moment_above: float
-    cells_rel_error: float  # about what rounding in the cells does, which is in the masses already
-
-    def bounds(self, epsilon: float) -> LogBounds:
-        """Bounds on ln delta(epsilon)."""
-        tilt = self.spot.tilt
-        if abs(epsilon) > FARTHEST * self.spacing:
-            terms = self.log_moment_above, -tilt * epsilon, log_chernoff_factor(tilt)
-            far = sum(terms) + UNIT_ROUNDOFF * (64 + 32 * sum(map(abs, terms)))
-            return LogBounds(-math.inf, min(_add_above(far, self.log_infinite), 0.0))
-        finite, error_above = self.above.divergence_above(epsilon, tilt, self.spacing)
-        upper = min(_add_above(finite, self.log_infinite), 0.0)  # delta is at most 1
-        lower, aliasing, error_below = self._below(epsilon)
-        lower = _add_below(lower, self.below_infinite)
-        tails = math.exp(self.log_infinite - upper) - math.exp(self.below_infinite - upper)
-        wrapped, *rounded = (math.exp(min(x - upper, 0.0)) for x in (aliasing, error_above, error_below))
-        rounding = 2 * self.cells_rel_error + sum(rounded)
-        cells = max(-math.expm1(lower - upper) - tails - wrapped - rounding, 0.0)
-        return LogBounds(lower, upper, Errors(cells, max(tails, 0.0), wrapped, 0.0, rounding))
-
-    def _below(self, epsilon: float) -> tuple[float, float, float]:
-        """ln of the best test's advantage BELOW, of the aliasing and of the rounding charged in it."""
-        c, p, q = self.spot.tilt, self.below, self.below_dual
-        lead = min(self.size // 8, math.ceil(0.5 / ((1 + c) * self.spacing)))
-        start = math.floor(epsilon / self.spacing - p.offset) - lead
-        if abs(start) + self.size > FARTHEST:
-            return -math.inf, -math.inf, -math.inf
-        first, length = start * self.spacing, self.size * self.spacing
-        places = np.arange(self.size) * self.spacing  # from the first one on
-        decay, dual = np.exp(-c * places), np.exp(-(1 + c) * places) + UNDERFLOW_ABS_ERROR
-        terms = q.log_scale, -p.log_scale, epsilon, -first
-        log_factor = math.fsum(terms)
-        factor = math.exp(log_factor)
-        # of e^exponents: functions, exponents on the places, and one rounding of the sum of exact terms
-        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 2 * abs(log_factor)) + gamma(SUMMED)
-        rel_error += p.scale_abs_error + q.scale_abs_error
-        gains, costs = p.window(start) * decay, factor * q.window(start) * dual
-        errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
-        # "reject above a threshold": any threshold will do, and this is about the best
-        chosen = self.size - 1 - int(np.argmax(np.cumsum((gains - costs - errors)[::-1])))
-        gain, cost, error = (float(x[chosen:].sum()) for x in (gains, costs, errors))
-        beyond, period = self.spot.tilt_beyond, self.spot.period
-        tilted = c * ((start - p.origin) * self.spacing)
-        log_scale = p.log_scale - tilted
-        scale_size = sum(
-            map(abs, (p.log_scale, tilted, self.log_mass, self.log_moment_beyond, beyond * first))
-        )
-        rounding = p.scale_abs_error + UNIT_ROUNDOFF * (16 + 8 * scale_size + 8 * (c + beyond) * period)
-        aliasing = geometric_tail(-c * period, self.log_mass - log_scale + rounding) + geometric_tail(
-            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale + rounding
-        )
-        # sizes of computed masses sum to at most their sum and twice the error
-        error += rel_error * (abs(gain) + abs(cost) + 8 * error)
-        value = gain - cost - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)
-        value -= UNIT_ROUNDOFF * 4 * (abs(gain) + abs(cost))
-        total = log_scale + _log(value)
-        if math.isfinite(total):
-            total -= rounding + UNIT_ROUNDOFF * (8 * abs(_log(value)) + 2 * abs(total))
-        return total, log_scale + _log(aliasing), log_scale + _log(error)
-
-
-def _add_above(a: float, b: float) -> float:
-    """An upper bound on ln(e^a + e^b)."""
-    total = float(np.logaddexp(a, b))
-    return total if total == -math.inf else total + 2 * float(logaddexp_abs_error(total))
-
-
-def _add_below(a: float, b: float) -> float:
-    """A lower bound on ln(e^a + e^b)."""
-    total = float(np.logaddexp(a, b))
-    return total if total == -math.inf else total - 2 * float(logaddexp_abs_error(total))
-
-
-def _log(x: float) -> float:
+def log_or_inf(x: float) -> float:
+    """ln x, or -inf where x is not positive."""
     return math.log(x) if x > 0 else -math.inf

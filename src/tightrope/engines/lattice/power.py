@@ -6,6 +6,7 @@ that are not negative, F(c), is off by at most the sum of its derivatives at C t
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,22 @@ class Spectrum:
         """Upper bounds on the moduli, computed or exact."""
         return np.abs(self.values) * (1 + 16 * UNIT_ROUNDOFF) + self.abs_error
 
+    @cached_property
+    def log_sizes(self) -> Floats:
+        """ln of the moduli; -inf where one is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.abs(self.values))
+
+    @cached_property
+    def phases(self) -> Floats:
+        """The angles."""
+        return np.asarray(np.angle(self.values))
+
+    @cached_property
+    def log_most(self) -> Floats:
+        """ln of the upper bounds on the moduli."""
+        return np.log(self.sizes_above())
+
     def plus(self, other: "Spectrum") -> "Spectrum":
         """The transform of both laws together; the sum is rounded."""
         values = self.values + other.values
@@ -56,10 +73,8 @@ class Power:
     def multiply(self, spectrum: Spectrum, wild: Spectrum | None, times: int) -> None:
         """Take in one step, `times` over; `wild` is None where there are no jumps to tell apart."""
         self.count += 1
-        most = spectrum.sizes_above()
-        log_most, phases = np.log(most), np.angle(spectrum.values)
-        with np.errstate(divide="ignore"):  # ln 0 = -inf: the power is 0
-            self.log_sizes += times * np.log(np.abs(spectrum.values))
+        most, log_most, phases = spectrum.sizes_above(), spectrum.log_most, spectrum.phases
+        self.log_sizes += times * spectrum.log_sizes  # ln 0 = -inf: the power is 0
         self.phases += times * phases
         self.log_most += times * log_most
         self.rel_errors += times * (spectrum.abs_error / most)

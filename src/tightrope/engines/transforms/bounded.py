@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.panels import ellipse_of, log_panel_error, panel_nodes
+from tightrope.engines.transforms.panels import PANEL_NODES, ellipse_of, log_panel_error, panel_nodes
 from tightrope.engines.transforms.rooms import ROOM, log_bound_of_sum, log_bound_room
 from tightrope.engines.transforms.shares import share_rel_error
 from tightrope.engines.transforms.transform import (
@@ -26,6 +26,7 @@ from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import ShiftPair
 
 MOST_PANELS = 500
+SPREAD_CELLS = 200  # between the centres, to bound how far losses are apart
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,16 @@ class LaplaceTransform(Transform):
         right = left + width + 2 * overhang
         # density: e^{-|x|} is e^{-x} or e^{x} between the centres, continued as such
         log_density = -math.log(2) + (-left if self.high > 0 else right)
+        # the shifted part's largest share on each ellipse, whose argument it turns by at most 2 y <= 1/2
+        share = self.law.shifted_share(self._exponent(left if self.pair.observed.is_plain else right))
         if not self.pair.observed.is_plain:
             # |R_P(x + iy)| <= R_P(x), which grows
             log_sup = log_density + (1 + c) * self._log_r(right)
         else:
-            # |R_Q(x + iy)| >= cos(y) R_Q(x), which falls
-            log_turned = 0.0 if self.law.is_moved else math.log(math.cos(y))
+            # |R_Q(x + iy)| >= R_Q(x) e^{-2 share tan^2 y} (lemma 2), and R_Q falls
+            log_turned = 0.0 if self.law.is_moved else -2 * share * math.tan(y) ** 2
             log_sup = log_density - c * (self._log_r(right) + log_turned)
-        log_sup = log_sup + 2 * t * y  # |arg R| <= 2 y
+        log_sup = log_sup + t * np.arctan2(share * math.sin(2 * y), 1 - 2 * share * math.sin(y) ** 2)
         return log_panel_error(width) + log_bound_of_sum(log_sup) + self._room(c, t)
 
     def _room(self, c: float, t: float) -> float:
@@ -172,13 +175,22 @@ class LaplaceTransform(Transform):
         return self.low - 2 * x if self.pair.observed.is_plain else 2 * x - self.high
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
-        """Atoms in phase, plus the part between the centres integrated by parts (lemma 7 there)."""
+        """By how far the losses are apart, and by parts between the centres (lemmas 7 and 7b there)."""
+        # and all of the cells: most questions are about normal noise
+        from tightrope.engines.transforms.spread import Parts, SpreadModulus, TiltedCells, over_slopes
+
         nodes = self.nodes(c)
-        atoms = float(nodes.weights[:2].sum()) * (1 + float(nodes.weight_rel_errors[:2].max()))
-        ends = np.array([self.low, self.high])
-        slopes = 2 * np.exp(self.law.log_rate + self._exponent(ends) - self._log_r(ends))  # of the loss
-        log_p = -math.log(2) - np.abs(ends) + self.pair.observed.log_ratio(ends)
-        log_f = log_p + c * self.pair.loss(ends) - nodes.log_moment + self._room(c, 0.0)
-        variation = 2 * float(np.sum(np.exp(log_f) / slopes))  # |f / loss'| is largest at the ends
-        room = 1 + nodes.moment_rel_error + ROOM
-        return lambda t: (atoms + variation / t) * room
+        masses = nodes.weights[2:] * (1 - nodes.weight_rel_errors[2:])
+        panels = len(masses) // PANEL_NODES
+        by_panel = masses.reshape(panels, PANEL_NODES).sum(axis=1) * (1 - nodes.moment_rel_error - ROOM)
+        edges = self.low + self.gap / panels * np.arange(panels + 1, dtype=float)
+        edges[-1] = self.high
+        slopes = 2 * self.law.shifted_share(self._exponent(edges))  # of the loss
+        log_p = -math.log(2) - np.abs(edges) + self.pair.observed.log_ratio(edges)
+        log_f = log_p + c * self.pair.loss(edges) - nodes.log_moment + self._room(c, 0.0)
+        ends = over_slopes(np.exp(log_f + nodes.moment_rel_error), slopes)
+        outputs = np.linspace(self.low, self.high, SPREAD_CELLS + 1)
+        outputs = np.concatenate([[-math.inf], outputs, [math.inf]])
+        cells = TiltedCells.of(self.pair, outputs, c, self.log_moment_above(c))
+        missing = nodes.missing_rel_error * (1 + ROOM)  # of all panels together
+        return SpreadModulus(cells, (Parts.between(by_panel, ends, missing=missing),))

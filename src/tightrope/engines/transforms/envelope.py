@@ -44,6 +44,7 @@ from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import Envelope
 
 MOST_CELLS = 300_000
+SPREAD_CELLS = 150  # of each half, to bound how far losses are apart
 STEEPEST = 0.8  # how steeply a line may leave the axis
 RISES = (0.1, 0.3, 1.0)  # how steeply it leaves the axis, relative to how high it would like to be
 
@@ -88,7 +89,7 @@ class EnvelopeTransform(Transform):
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
-        return LiftedModulus(self, c, nodes) if self.normal else self._by_parts(c, nodes)
+        return LiftedModulus(self, c, nodes) if self.normal else self._by_spread(c, nodes)
 
     def high(self, c: float) -> float:
         """Where the outputs end that are looked at."""
@@ -109,6 +110,10 @@ class EnvelopeTransform(Transform):
         if not self.normal:
             return -math.inf  # the tail is an atom
         return log_tail_above(self.law, c, high) + self.room(c, 0.0, high)
+
+    def log_missed_beyond(self, c: float, high: float) -> float:
+        """ln of a bound on both halves beyond `high`."""
+        return math.log(2) + self.log_tail(c, high)
 
     def log_ratio(self, distance: Floats) -> Floats:
         """ln R."""
@@ -170,6 +175,10 @@ class EnvelopeTransform(Transform):
         return UNIT_ROUNDOFF * (64 + 48 / min(self.middle, 1.0) + 16 * sizes)
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
+        return self._weigh(c, *self._fine_panels(c, height, target))
+
+    def _fine_panels(self, c: float, height: float = 0.0, target: float = 1e-15) -> tuple[float, int, float]:
+        """Width and number of panels that miss at most about `target` of M(c), and ln of what they miss."""
         width = self.width
         log_moment = self.cumulants(c)[0]  # only decides how fine the panels are
         while True:
@@ -178,7 +187,7 @@ class EnvelopeTransform(Transform):
                 raise EngineDeclines("the integrand oscillates too fast")
             log_missed = self._log_panel_errors(c, height, width, panels)
             if log_missed - log_moment <= math.log(target):
-                return self._weigh(c, width, panels, log_missed)
+                return width, panels, log_missed
             width /= 2
 
     def _weigh(self, c: float, width: float, panels: int, log_missed: float) -> TiltedNodes:
@@ -198,7 +207,7 @@ class EnvelopeTransform(Transform):
         )
         missed = Missed(
             log_quadrature=log_missed,
-            log_tails=math.log(2) + self.log_tail(c, end),  # both halves
+            log_tails=self.log_missed_beyond(c, end),
             log_mass=float(log_mass) + LOG_ROOM,
         )
         return weigh(c, terms, missed)
@@ -229,18 +238,31 @@ class EnvelopeTransform(Transform):
         room = self.room(c, t, self.middle + width * (panels + 1))
         return log_panel_error(width) + log_bound_of_sum(log_sup) + room
 
-    def _by_parts(self, c: float, nodes: TiltedNodes) -> Callable[[float], float]:
-        """Laplace noise: three atoms in phase, plus both halves integrated by parts as in lemma 7."""
-        grid = self._grid(self.width, self._panels(c, self.width))
+    def _by_spread(self, c: float, nodes: TiltedNodes) -> Callable[[float], float]:
+        """Laplace noise: by how far the losses are apart, and by parts in both halves (lemmas 7 and 7b)."""
+        from tightrope.engines.transforms.spread import Parts, SpreadModulus, TiltedCells, over_slopes
+
+        width, panels, log_missed = self._fine_panels(c)
+        grid, inner = self._grid(width, panels), panels * PANEL_NODES
         room = self.room(c, 0.0, self.shift) + nodes.moment_rel_error
-        places = [0, len(grid.losses) // 2, -1]
-        log_atoms = grid.log_masses[places] + grid.log_mass_abs_errors[places] + c * grid.losses[places]
-        atoms = float(np.exp(log_atoms - nodes.log_moment + room).sum())
-        ends = np.array([0.0, self.middle])
-        log_r, slope = self.log_ratio(ends), 2 * self.share(ends)
-        log_f = self.log_density(ends) - nodes.log_moment + room
-        variation = 2 * float(np.sum((np.exp(log_f + (1 + c) * log_r) + np.exp(log_f - c * log_r)) / slope))
-        return lambda t: (atoms + variation / t) * (1 + ROOM)
+        missing = math.exp(log_missed - nodes.log_moment + room)  # of all panels together
+        errors = grid.log_mass_abs_errors + c * grid.loss_abs_errors
+        masses = np.exp(grid.log_masses + c * grid.losses - nodes.log_moment - errors - room)
+        middle = len(masses) // 2
+        edges = width * np.arange(panels + 1, dtype=float)
+        log_r, slope = self.log_ratio(edges), 2 * self.share(edges)
+        log_f = self.log_density(edges) - nodes.log_moment + room
+        parts = []
+        for half, power in (
+            (masses[middle + 1 : middle + 1 + inner], 1 + c),
+            (masses[middle - inner : middle][::-1], -c),
+        ):
+            by_panel = half.reshape(panels, PANEL_NODES).sum(axis=1) * (1 - ROOM)
+            ends = over_slopes(exp_or_inf(log_f + power * log_r), slope)
+            parts.append(Parts.between(by_panel, ends, missing=missing))
+        outputs = np.append(np.linspace(self.middle, self.shift, SPREAD_CELLS + 1), math.inf)
+        cells = TiltedCells.of_envelope(self.pair, outputs, c, self.log_moment_above(c))
+        return SpreadModulus(cells, tuple(parts))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.engines.transforms.labelled import LabelledTransform
 from tightrope.engines.transforms.normal import NormalTransform
 from tightrope.engines.transforms.transform import KEPT_PAIRS, Transform
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.labelled import LabelledPair
@@ -34,6 +35,15 @@ def _(pair: ShiftPair) -> Transform:
 @make_transform.register
 def _(pair: LabelledPair) -> Transform:
     return LabelledTransform(pair, [kept_transform(part) for part in pair.pairs])
+
+
+@make_transform.register
+def _(pair: Allocation) -> Transform:
+    # which load flint
+    from tightrope.engines.transforms.allocated import AllocationTransform
+    from tightrope.engines.transforms.exchanged import ExchangedTransform
+
+    return ExchangedTransform(pair) if pair.is_exchanged else AllocationTransform(pair)
 
 
 kept_transform = lru_cache(maxsize=KEPT_PAIRS)(make_transform)

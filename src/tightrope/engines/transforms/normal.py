@@ -173,10 +173,13 @@ class NormalTransform(Transform):
         low, high = self._span(c)
         log_moment = self.cumulants(c)[0]  # only chooses the step
         best = _Aliasing(0.0)
-        for share in (0.05, 0.2, 0.5, 0.9) if height else (0.9,):
-            y = min(share * self.tallest, 8 * share)
-            is_share = height == 0 and not self.b  # |R_P(u + iy)| <= R_P(u)
-            log_line = y * y / 2 if is_share else self._log_line(c, height, y, low, high)
+        shares = (0.05, 0.2, 0.5, 0.9) if height else (0.9,)
+        heights = [min(share * self.tallest, 8 * share) for share in shares]
+        is_share = height == 0 and not self.b  # |R_P(u + iy)| <= R_P(u)
+        log_lines = (
+            [y * y / 2 for y in heights] if is_share else self._log_lines(c, height, heights, low, high)
+        )
+        for y, log_line in zip(heights, log_lines, strict=True):
             log_excess = log_line + math.log(2) - (0.0 if is_share else log_moment)
             step = short(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)))
             if step > best.step:
@@ -190,14 +193,15 @@ class NormalTransform(Transform):
             raise EngineDeclines("no step resolves the integrand")
         return best
 
-    def _log_line(self, c: float, t: float, y: float, low: float, high: float) -> float:
-        """ln of a bound on the integral of |f(u - iy; c + it)| over the line; u + iy has less (lemma 4)."""
-        inside = self._log_strip(c, t, y, low, high)
-        outside = self._log_tail(c, low, high) + y * y / 2 + t * (self.a + self.b) * y
-        return float(np.logaddexp(inside, outside)) + self._room(c, t, low, high)
+    def _log_lines(self, c: float, t: float, heights: list[float], low: float, high: float) -> list[float]:
+        """ln of bounds on the integrals of |f(u - iy; c + it)| over lines; u + iy has less (lemma 4)."""
+        log_tail, room = self._log_tail(c, low, high), self._room(c, t, low, high)
+        outside = [log_tail + y * y / 2 + t * (self.a + self.b) * y for y in heights]
+        inside = self._log_strips(c, t, np.array(heights)[:, None], low, high)
+        return [float(np.logaddexp(*both)) + room for both in zip(inside, outside, strict=True)]
 
-    def _log_strip(self, c: float, t: float, y: float, low: float, high: float) -> float:
-        """The part over [low, high].
+    def _log_strips(self, c: float, t: float, y: Floats, low: float, high: float) -> list[float]:
+        """The parts over [low, high], for a column of heights.
 
         In each cell ln|f| is expanded at the centre, with its exact slope and a bound on its curvature.
         """
@@ -210,12 +214,16 @@ class NormalTransform(Transform):
         slope = -u + ((1 + z) * self.a * cw_p + z * self.b * cw_q).real
         grown = math.exp(self.steepest * width)  # how much the weights can grow inside a cell
         size = abs(1 + z) * self.a * w_p + abs(z) * self.b * w_q
-        curve = 1 + grown * self.steepest * size / math.cos(self.steepest * y / 2) ** 2
+        curve = 1 + grown * self.steepest * size / np.cos(self.steepest * y / 2) ** 2
         log_most = log_f + np.abs(slope) * width / 2 + curve * width**2 / 8
-        return log_bound_of_sum(log_most) + math.log(width)
+        return [log_bound_of_sum(row) + math.log(width) for row in log_most]
 
     def _make_modulus_bound(self, c: float) -> "ModulusBound":
         return ModulusBound(self, c)
+
+    def modulus_by(self, nodes: TiltedNodes, c: float, t: float) -> float:
+        """The bound made for this height alone."""
+        return ModulusBound(self, c, nodes)(t)
 
     def _weight_p(self, u: Floats) -> Floats:
         """How much of P's density at u is the shifted part."""
@@ -232,13 +240,13 @@ class ModulusBound:
     the least mass a cell can have where R < 1, the most where R > 1, and the largest R in the cell.
     """
 
-    def __init__(self, transform: NormalTransform, c: float) -> None:
+    def __init__(self, transform: NormalTransform, c: float, nodes: TiltedNodes | None = None) -> None:
         self.of, self.c = transform, c
         low, high = transform._span(c)
         u, width = cells_between(low, high, transform.steepest, most=MOST_CELLS)
         log_p, log_q = transform.p.log_ratio(u), transform.q.log_ratio(u)
         w_p, w_q = transform._weight_p(u), transform._weight_q(u)
-        nodes = transform.nodes(c)
+        nodes = transform.nodes(c) if nodes is None else nodes
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
         log_mass = log_terms(u, log_p, log_q, c, width) - nodes.log_moment
@@ -301,7 +309,7 @@ def _turn(weight: Floats, angle: Floats) -> Floats:
     return np.asarray(np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2))
 
 
-def _rotate(log_ratio: Floats, weight: Floats, angle: float) -> tuple[Floats, Floats, Floats]:
+def _rotate(log_ratio: Floats, weight: Floats, angle: Floats) -> tuple[Floats, Floats, Floats]:
     """ln|R|, arg R and the complex weight where the shifted part of R is turned by `angle`.
 
     R = R_0 (1 - w + w e^{i angle}) with R_0, w the real ratio and weight.

@@ -8,14 +8,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.heights import evaluate
 from tightrope.engines.transforms.rooms import ROOM
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, pairwise_roundings
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 
 KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
 MOST_NODES = 100_000
@@ -24,8 +25,7 @@ KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
-CHUNK = 500_000  # nodes times heights at once, likewise
-LEAST_MODULUS = 1e-300  # a smaller one counts as this, which is charged: its logarithm must be a number
+ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
 LARGEST_ERROR = 2.0**-12  # of weights and moments: beyond, first-order charges are not what they say
 
 
@@ -81,7 +81,33 @@ class StepLine:
     angle: Floats
     abs_errors: Floats
 
+    @cached_property
+    def columns(self) -> Floats:
+        """What k steps add k times, kept because a training loop asks for one more each time.
 
+        ln|m|; arg m; |ln|m|| + |arg m|; ln of |m| and how far it can be off, together, from above, where
+        |x^k - y^k| <= k |x - y| (|y| + |x - y|)^{k-1}; how far quadrature, tails and rounding can have moved
+        m, over that. The logarithm loses 8 u of itself.
+        """
+        nodes = self.nodes
+        # an exponential and three roundings
+        largest = (np.exp(self.log_modulus) + nodes.missing_rel_error + self.abs_errors) * (1 + ROOM_UP)
+        columns = np.empty((COLUMNS, len(largest)))
+        columns[LOG_MODULUS], columns[ANGLE] = self.log_modulus, self.angle
+        columns[SIZES] = np.abs(self.angle) + np.abs(self.log_modulus)
+        columns[LOG_LARGEST] = np.log(largest)
+        inverse = 1 / largest
+        columns[REL_ERRORS] = (
+            inverse * nodes.quadrature_rel_error,
+            inverse * nodes.tail_rel_error,
+            inverse * self.abs_errors,
+        )
+        return columns
+
+
+COLUMNS = 7
+LOG_MODULUS, ANGLE, SIZES, LOG_LARGEST = 0, 1, 2, 3
+REL_ERRORS = slice(4, 7)
 # log1p, log and arctan2 of a modulus and an angle, and 1 + real part, which turns m by u |angle| at most
 LOG_ROUNDINGS = 9
 
@@ -113,6 +139,10 @@ class Transform(ABC):
         """A bound on |M(c + is)| / M(c) for every s >= t."""
         return self.modulus_bound(c)(t)
 
+    def modulus_by(self, nodes: TiltedNodes, c: float, t: float) -> float:
+        """The same as `modulus_from`, from nodes at tilt c that are there anyway, where that is quicker."""
+        return self.modulus_from(c, t)
+
     def _log_moment_above(self, c: float) -> float:
         """A certified upper bound of ln M(c)."""
         nodes = self.nodes(c)
@@ -133,40 +163,10 @@ class Transform(ABC):
 
     def _make_line(self, c: float, spacing: float, count: int, target: float) -> StepLine:
         nodes = self.nodes(c, count * spacing, target)
-        t = np.arange(count + 1, dtype=float) * spacing
-        rows = max(CHUNK // len(nodes.losses), 1)
-        pieces = [_evaluate(nodes, t[i : i + rows]) for i in range(0, len(t), rows)]
-        columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+        columns = evaluate(nodes, spacing, count)
         for column in columns:
             column.setflags(write=False)  # shared by all who ask
         return StepLine(nodes, *columns)
-
-
-def _evaluate(nodes: TiltedNodes, t: Floats) -> tuple[Floats, Floats, Floats]:
-    """ln|m|, arg m and how far m can be off, accurate where m is near 1.
-
-    With s the sine of half an angle, m - 1 = sum of w (-2 s^2 + 2 i s cos): relative to w |2 s| a term loses
-    16 u in the functions, 2 u in products and a few in the sum. ln|m| = log1p(x (2 + x) + y^2) / 2 loses at
-    most 8 u times the sum of these w |2 s| while |m|^2 > 1/2; else hypot loses 9 u |m|, less than 22 u times
-    that sum.
-    """
-    sine = np.multiply.outer(t / 2, nodes.losses)
-    cosine = np.cos(sine)
-    np.sin(sine, out=sine)
-    terms = sine * nodes.weights
-    cosine *= terms
-    imag = 2 * cosine.sum(axis=1)
-    terms *= sine
-    real = -2 * terms.sum(axis=1)
-    roundings = 18 + 22 + pairwise_roundings(len(nodes.losses))
-    charged = nodes.weights * (nodes.weight_rel_errors + roundings * UNIT_ROUNDOFF)
-    np.abs(sine, out=sine)
-    swing = 2 * (1 + ROOM) * (sine @ charged)
-    square = real * (2 + real) + imag**2
-    small = square <= -0.5
-    plain = np.log(np.maximum(np.hypot(1 + real, imag), LEAST_MODULUS))
-    log_modulus = np.where(small, plain, 0.5 * np.log1p(np.where(small, 0.0, square)))
-    return log_modulus, np.arctan2(imag, 1 + real), swing + t * nodes.loss_abs_error + LEAST_MODULUS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,14 @@ from typing import Any
 
 from opacus.grad_sample import AbstractGradSampleModule
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from tightrope.audit.steps.checks import CheckedStep, StepVerdict
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.training import OnStep, TrainingWatch
 
 WATCH = "tightrope_watch"  # the attribute of an optimizer that is watched, and of its parameters
+NOTICED_BY = "tightrope_noticed_by"
 BYPASS = "the optimizer inside the private one was stepped by itself, without clipping and noise"
 OTHER = "another optimizer, which adds no noise, took a step over the same parameters"
 SCALED = "a GradScaler decides by the gradients themselves, without noise, whether steps are taken"
@@ -166,8 +167,13 @@ def notice_unwatched_step(optimizer: Any) -> None:
 
 @functools.cache
 def notice_all_steps() -> Any:
-    """From the first private optimizer on, notice the steps of all optimizers."""
-    return register_optimizer_step_pre_hook(notice_step)
+    """From the first private optimizer on, notice the steps of all optimizers, once."""
+    earlier = getattr(Optimizer, NOTICED_BY, None)
+    if earlier is not None:  # from before this was loaded anew: two would each take a step for a second one
+        earlier.remove()
+    handle = register_optimizer_step_pre_hook(notice_step)
+    setattr(Optimizer, NOTICED_BY, handle)
+    return handle
 
 
 def refuse_copy(_: Any) -> Any:

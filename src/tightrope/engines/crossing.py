@@ -1,0 +1,150 @@
+"""Between which epsilons a curve crosses delta, as some bounds see it."""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tightrope.engines.face import LogBounds, check_order
+from tightrope.numerics.floats import UNIT_ROUNDOFF
+
+MOST_SECANTS = 8
+# Times the accuracy, and in all: a bracket that is so wide is certain, too, and says how wide it is.
+STILL_TOLD, WIDEST = 100, 0.1
+
+
+def widest_told(accuracy: float) -> float:
+    """How wide, relative to delta, bounds may be that are told where no engine tells more."""
+    return max(accuracy, min(STILL_TOLD * accuracy, WIDEST))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between which epsilons the curve crosses delta, as some bounds see it, and their width there."""
+
+    lower: float
+    upper: float
+    width: float
+
+    def __post_init__(self) -> None:
+        check_order(self.lower, self.upper)
+
+    def is_enough(self, accuracy: float) -> bool:
+        """Whether delta, or else epsilon, is known as closely as asked."""
+        close = math.isfinite(self.upper) and self.upper - self.lower <= accuracy / 10 * self.upper
+        return self.width <= accuracy or close
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Looks for where bounds on ln delta(epsilon) cross ln delta, which lies between `ends`.
+
+    `settle` knows them where they need no engine; beyond `highest` nothing is lost.
+    """
+
+    bounds: Callable[[float], LogBounds]
+    settle: Callable[[float], LogBounds | None]
+    highest: float
+    ends: tuple[float, float]
+    accuracy: float
+
+    def solve(self, guess: float, slope: float | None) -> Crossing:
+        """Both crossings, from a guess and, if it is known, about the slope of ln delta there."""
+        found = None
+        if slope is not None:
+            with suppress(ArithmeticError):  # a secant may lead to where these bounds lose their way
+                found = self._approach(guess, slope)
+        return found or self._enclose(guess)
+
+    def _approach(self, x: float, slope: float) -> Crossing | None:
+        """Both crossings by a few secant steps from close by; None if that is not enough."""
+        least_log, most_log = self.ends
+        last: tuple[float, float] | None = None
+        for _ in range(MOST_SECANTS):
+            if not 0 < x < self.highest or self.settle(x) is not None:
+                return None
+            here = self.bounds(x)
+            excess = here.upper - least_log
+            resolution = self._resolution(here, x, slope)
+            if last is not None and abs(x - last[0]) > resolution:
+                slope = (excess - last[1]) / (x - last[0])
+            if not (slope < 0 and here.lower > -math.inf):
+                return None
+            if slope * resolution <= excess <= 0:
+                low = x - (here.lower - most_log) / slope - resolution / 2
+                if not low > 0 or self.bounds(low).lower <= most_log:
+                    return None
+                return Crossing(low, x, max(here.width, -math.expm1(excess)))
+            last = x, excess
+            x += resolution / 2 - excess / slope  # aim a little past the crossing
+        return None
+
+    def _enclose(self, guess: float) -> Crossing:
+        """Both crossings from anywhere."""
+        highest, (least_log, most_log) = self.highest, self.ends
+
+        def upper(epsilon: float) -> float:
+            return (self.settle(epsilon) or self.bounds(epsilon)).upper - least_log
+
+        def lower(epsilon: float) -> float:
+            return (self.settle(epsilon) or self.bounds(epsilon)).lower - most_log
+
+        step = max(abs(guess) * 1e-4, 1e-9)
+        here, there = self.bounds(guess), self.bounds(guess + step).upper
+        slope = min((there - here.upper) / step, -1e-3) if math.isfinite(there) else -1 / step
+        if guess + step >= highest:  # where delta falls with the distance to the largest loss
+            slope = -1 / (highest - guess)
+        resolution = self._resolution(here, guess, slope)
+        _, high = find_crossing(upper, start=guess, slope=slope, resolution=resolution, highest=highest)
+        # where nothing is known below the largest loss, bounds are good near the guess only
+        start = high if high < highest else guess
+        low, _ = find_crossing(lower, start=start, slope=slope, resolution=resolution, highest=highest)
+        # beyond the largest loss the upper end is certain, and says nothing about how close it is
+        if not math.isfinite(high) or self.settle(high) is not None:
+            return Crossing(low, high, math.inf)
+        found = self.bounds(high)
+        # a bound can also jump past delta, which leaves the crossing open
+        jumped = -math.expm1(min(found.upper - least_log, 0.0))
+        return Crossing(low, high, max(found.width, jumped))
+
+    def _resolution(self, here: LogBounds, epsilon: float, slope: float) -> float:
+        """How closely to solve: as finely as the bounds themselves are certain, within reason."""
+        fine = min(max(here.width, 1e-9), self.accuracy / 10) / 5 / -slope
+        return max(fine, 8 * UNIT_ROUNDOFF * epsilon, 1e-300)
+
+
+def find_crossing(
+    excess: Callable[[float], float], *, start: float, slope: float, resolution: float, highest: float
+) -> tuple[float, float]:
+    """(a, b), a <= b <= highest, with excess(a) > 0 (or a = 0) and excess(b) <= 0, b - a <= `resolution`.
+
+    `excess` decreases; `slope` < 0 is about its derivative near `start`. Newton steps with an updated
+    secant slope, kept inside the bracket. If excess(highest) > 0 the result is (highest, infinity).
+    """
+    low, high = 0.0, float("inf")
+    x = min(max(start, 0.0), highest)
+    last: tuple[float, float] | None = None
+    for count in range(200):
+        value = excess(x)
+        if value > 0:
+            if x >= highest:
+                return highest, float("inf")
+            low = x
+        else:
+            high = x
+            if x == 0:
+                return 0.0, 0.0
+        if high - low <= resolution:
+            return low, high
+        if last is not None and value != last[1]:
+            secant = (value - last[1]) / (x - last[0])
+            if secant < 0:
+                slope = secant
+        last = (x, value)
+        new = x - value / slope
+        # aim a little past the root, so that both sides close in
+        new += resolution / 3 if value > 0 else -resolution / 3
+        if count > 12 or not low < new < high:
+            new = (low + high) / 2 if high < float("inf") else max(2 * x, new, x + resolution)
+        x = min(new, highest)
+    return low, high  # a valid bracket, wider than asked: the function is too noisy for more

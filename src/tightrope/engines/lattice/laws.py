@@ -1,0 +1,173 @@
+"""Both sides of a composition on one lattice, and what they say about delta."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from tightrope.engines.enclosures import log_sum_above
+from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.lattice.law import (
+    FARTHEST,
+    SUMMED,
+    LatticeSide,
+    LatticeStep,
+    log_moment_above,
+    log_or_inf,
+)
+from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_complement
+from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
+from tightrope.pairs.schedule import Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatticeLaws:
+    """Both sides on one lattice: certified bounds at any epsilon, tight near the one they were made for."""
+
+    spot: Placement
+    spacing: float
+    size: int
+    above: LatticeSide
+    below: LatticeSide
+    below_dual: LatticeSide
+    log_infinite: float  # ln of the probability of an infinite loss, ABOVE
+    below_infinite: float  # the same BELOW
+    log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
+    log_moment_beyond: float
+    log_moment_above: float
+    cells_rel_error: float  # about what rounding in the cells does, which is in the masses already
+    steps: tuple[list[LatticeStep], list[LatticeStep]]  # ABOVE and BELOW
+    recount: "Callable[[Schedule], LatticeLaws] | None" = None  # where it is of use
+
+    @staticmethod
+    def of(
+        above: list[LatticeStep],
+        below: list[LatticeStep],
+        spot: Placement,
+        spacing: float,
+        size: int,
+        below_infinite: float,
+        cells_rel_error: float,
+    ) -> "LatticeLaws":
+        """Both sides from their steps."""
+        return LatticeLaws(
+            spot=spot,
+            spacing=spacing,
+            size=size,
+            above=LatticeSide.of(above, spot.tilt, size),
+            below=LatticeSide.of(below, spot.tilt, size),
+            below_dual=LatticeSide.of(below, spot.tilt, size, dual=True),
+            log_infinite=_compose_infinite([(step.log_infinite, step.times) for step in above]),
+            below_infinite=below_infinite,
+            log_mass=log_moment_above(below, 0.0),
+            log_moment_beyond=log_moment_above(below, spot.tilt_beyond),
+            log_moment_above=log_moment_above(above, spot.tilt),
+            cells_rel_error=cells_rel_error,
+            steps=(above, below),
+        )
+
+    def recounted(self, counts: Sequence[int], below_infinite: float) -> "LatticeLaws":
+        """The same lattice with other counts of its steps, none of which has jumps to tell apart."""
+        above, below = (
+            [replace(step, times=times) for step, times in zip(side, counts, strict=True)]
+            for side in self.steps
+        )
+        longer = max(times / step.times for step, times in zip(self.steps[0], counts, strict=True))
+        error = self.cells_rel_error * max(longer, 1.0)
+        return LatticeLaws.of(above, below, self.spot, self.spacing, self.size, below_infinite, error)
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        tilt = self.spot.tilt
+        if abs(epsilon) > FARTHEST * self.spacing:
+            terms = self.log_moment_above, -tilt * epsilon, log_chernoff_factor(tilt)
+            far = sum(terms) + UNIT_ROUNDOFF * (64 + 32 * sum(map(abs, terms)))
+            return LogBounds(-math.inf, min(_add_above(far, self.log_infinite), 0.0))
+        finite, error_above = self.above.divergence_above(epsilon, tilt, self.spacing)
+        upper = min(_add_above(finite, self.log_infinite), 0.0)  # delta is at most 1
+        lower, aliasing, error_below = self._below(epsilon)
+        lower = _add_below(lower, self.below_infinite)
+        tails = math.exp(self.log_infinite - upper) - math.exp(self.below_infinite - upper)
+        wrapped, *rounded = (math.exp(min(x - upper, 0.0)) for x in (aliasing, error_above, error_below))
+        rounding = 2 * self.cells_rel_error + sum(rounded)
+        cells = max(-math.expm1(lower - upper) - tails - wrapped - rounding, 0.0)
+        return LogBounds(lower, upper, Errors(cells, max(tails, 0.0), wrapped, 0.0, rounding))
+
+    @cached_property
+    def _decays(self) -> tuple[Floats, Floats]:
+        """What undoes the tilt, and the tilt of Q's masses, from the first place on."""
+        c, places = self.spot.tilt, np.arange(self.size) * self.spacing
+        return np.exp(-c * places), np.exp(-(1 + c) * places) + UNDERFLOW_ABS_ERROR
+
+    def _below(self, epsilon: float) -> tuple[float, float, float]:
+        """ln of the best test's advantage BELOW, of the aliasing and of the rounding charged in it."""
+        c, p, q = self.spot.tilt, self.below, self.below_dual
+        lead = min(self.size // 8, math.ceil(0.5 / ((1 + c) * self.spacing)))
+        start = math.floor(epsilon / self.spacing - p.offset) - lead
+        if abs(start) + self.size > FARTHEST:
+            return -math.inf, -math.inf, -math.inf
+        first, length = start * self.spacing, self.size * self.spacing
+        decay, dual = self._decays
+        terms = q.log_scale, -p.log_scale, epsilon, -first
+        log_factor = math.fsum(terms)
+        factor = math.exp(log_factor)
+        # of e^exponents: functions, exponents on the places, and one rounding of the sum of exact terms
+        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 2 * abs(log_factor)) + gamma(SUMMED)
+        rel_error += p.scale_abs_error + q.scale_abs_error
+        gains, costs = p.window(start) * decay, factor * q.window(start) * dual
+        errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
+        # "reject above a threshold": any threshold will do, and this is about the best
+        chosen = self.size - 1 - int(np.argmax(np.cumsum((gains - costs - errors)[::-1])))
+        gain, cost, error = (float(x[chosen:].sum()) for x in (gains, costs, errors))
+        beyond, period = self.spot.tilt_beyond, self.spot.period
+        tilted = c * ((start - p.origin) * self.spacing)
+        log_scale = p.log_scale - tilted
+        scale_size = sum(
+            map(abs, (p.log_scale, tilted, self.log_mass, self.log_moment_beyond, beyond * first))
+        )
+        rounding = p.scale_abs_error + UNIT_ROUNDOFF * (16 + 8 * scale_size + 8 * (c + beyond) * period)
+        aliasing = geometric_tail(-c * period, self.log_mass - log_scale + rounding) + geometric_tail(
+            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale + rounding
+        )
+        # sizes of computed masses sum to at most their sum and twice the error
+        error += rel_error * (abs(gain) + abs(cost) + 8 * error)
+        value = gain - cost - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)
+        value -= UNIT_ROUNDOFF * 4 * (abs(gain) + abs(cost))
+        total = log_scale + log_or_inf(value)
+        if math.isfinite(total):
+            total -= rounding + UNIT_ROUNDOFF * (8 * abs(log_or_inf(value)) + 2 * abs(total))
+        return total, log_scale + log_or_inf(aliasing), log_scale + log_or_inf(error)
+
+
+def _compose_infinite(parts: list[tuple[float, int]]) -> float:
+    """An upper bound on ln of 1 - prod (1 - m)^k, from bounds on ln m; at most sum k m.
+
+    ln(1 - m) is right to 30u relative (two functions), and |d ln(1 - e^x) / d ln x| <= 1.
+    """
+    parts = [(log_infinite, times) for log_infinite, times in parts if log_infinite > -math.inf]
+    union = log_sum_above(np.array([log_infinite + math.log(times) for log_infinite, times in parts]))
+    if union == -math.inf:
+        return union
+    union += 4 * UNIT_ROUNDOFF * max(abs(log_infinite) + math.log(times) + 1 for log_infinite, times in parts)
+    if union < -30:  # so small, the two agree, and floats may underflow
+        return union
+    if any(log_infinite >= 0 for log_infinite, _ in parts):
+        return 0.0
+    log_finite = math.fsum(times * log_complement(log_infinite) for log_infinite, times in parts)
+    log_any = log_complement(log_finite * (1 + 40 * UNIT_ROUNDOFF))
+    return min(log_any + 40 * UNIT_ROUNDOFF * (1 + abs(log_any)), union, 0.0)
+
+
+def _add_above(a: float, b: float) -> float:
+    """An upper bound on ln(e^a + e^b)."""
+    total = float(np.logaddexp(a, b))
+    return total if total == -math.inf else total + 2 * float(logaddexp_abs_error(total))
+
+
+def _add_below(a: float, b: float) -> float:
+    """A lower bound on ln(e^a + e^b)."""
+    total = float(np.logaddexp(a, b))
+    return total if total == -math.inf else total - 2 * float(logaddexp_abs_error(total))

@@ -1,0 +1,207 @@
+"""What runs and deltas that are close share: no answer may depend on who asked before, nor lose its side."""
+
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tightrope as tr
+from tightrope.engines import neighbours
+from tightrope.engines.choose import TABLE
+from tightrope.engines.composition import Composition
+from tightrope.engines.contour import ContourEngine
+from tightrope.engines.lattice.engine import LatticeEngine
+from tightrope.engines.transforms.make import make_transform
+from tightrope.pairs.mixture import Mixture, Noise
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.setting.run import Run
+from tightrope.theorems.lookup import analyse
+
+
+def forget() -> None:
+    """Empty every cache of the package."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "tightrope":
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def schedule_of(run: Run) -> Schedule:
+    (analysis,) = analyse(run, tr.REMOVE, tr.QUICK)
+    found = analysis.covers[0].schedules[0]
+    assert isinstance(found, Schedule)
+    return found
+
+
+def step(noise: float, rate: float) -> tr.Step:
+    return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=rate))
+
+
+# after every step of a loop
+
+
+@pytest.mark.parametrize(("noise", "rate", "first"), [(0.8, 1e-3, 61), (0.8, 1e-3, 4090), (1.0, 0.01, 1020)])
+def test_a_loop_is_answered_bit_for_bit_like_one_run_from_nothing(
+    noise: float, rate: float, first: int
+) -> None:
+    kept = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+    kept.record(step(noise, rate) * (first - 1))
+    answers = []
+    for _ in range(8):  # beyond the next number of few bits
+        kept.step(noise_multiplier=noise, sampling=tr.Poisson(rate=rate))
+        answers.append(kept.epsilon(1e-6))
+    for count in (first, first + 4, first + 7):
+        forget()
+        one_shot = tr.epsilon(step(noise, rate) * count, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+        assert answers[count - first] == one_shot
+        assert one_shot.relative_width < 1e-3
+
+
+# of many deltas
+
+
+def test_an_array_of_deltas_is_answered_like_each_alone() -> None:
+    run = step(1.0, 0.01) * 1000
+    deltas = [1e-3, 2e-6, 1e-6, 9e-7, 1e-12, 0.2]
+    forget()
+    backwards = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).epsilon(deltas[::-1])
+    for delta, found in zip(deltas, backwards[::-1], strict=True):
+        forget()
+        assert found == tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE)
+
+
+@pytest.mark.parametrize("count", [4, 17])
+def test_an_answer_does_not_depend_on_how_closely_others_were_asked_for(count: int) -> None:
+    run = step(1.0, 0.01) * count
+    alone = tr.epsilon(run, delta=2e-6, relation=tr.ADD_OR_REMOVE)
+    for accuracy in (0.3, 1e-6):
+        curve = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE)
+        curve.to_accuracy(accuracy).epsilon(2e-6)
+        assert curve.epsilon(2e-6) == alone
+
+
+# bounds placed for another run
+
+
+@pytest.mark.parametrize("engine", [ContourEngine, LatticeEngine])
+def test_bounds_of_other_counts_contain_those_placed_for_them(
+    engine: type[ContourEngine] | type[LatticeEngine],
+) -> None:
+    schedule = schedule_of(step(1.0, 0.05) * 300 + step(2.0, 0.02) * 40)
+    placed = engine(schedule).near(2.5, 1e-4)
+    assert [times for _, times in schedule] == [40, 300]
+    others = schedule.recount([37, 280])
+    assert placed.recount is not None
+    moved = placed.recount(others).bounds(2.5)
+    own = Composition(others, TABLE).log_bounds(2.5, 1e-6)
+    assert moved.lower <= own.upper
+    assert own.lower <= moved.upper
+    assert moved.width < 2e-3
+
+
+ENGINES = pytest.mark.parametrize("engine", [ContourEngine, LatticeEngine])
+
+
+@ENGINES
+@pytest.mark.parametrize("counts", [[1, 2], [4, 60], [400, 3000], [2000, 15000]], ids=str)
+def test_bounds_of_counts_far_from_their_place_are_wide_and_true(
+    engine: type[ContourEngine] | type[LatticeEngine], counts: list[int]
+) -> None:
+    schedule = schedule_of(step(1.0, 0.05) * 300 + step(2.0, 0.02) * 40)
+    placed = engine(schedule).near(2.5, 1e-4)
+    others = schedule.recount(counts)
+    assert placed.recount is not None
+    line, truth = placed.recount(others), Composition(others, TABLE)
+    for epsilon in (0.1, 2.5, 6.0):
+        moved, own = line.bounds(epsilon), truth.log_bounds(epsilon, 1e-3)
+        assert moved.lower <= own.upper
+        assert own.lower <= moved.upper
+
+
+@ENGINES
+@pytest.mark.parametrize("counts", [[9, 20], [90, 20]], ids=str)
+def test_infinite_losses_are_those_of_the_counts_asked_for(
+    engine: type[ContourEngine] | type[LatticeEngine], counts: list[int]
+) -> None:
+    open_end = tr.Finite(observed=[0.25, 0.75, 0.0], alternative=[0.5, 0.25, 0.25])
+    schedule = schedule_of(tr.Step(open_end, tr.Poisson(rate=0.01)) * 30 + step(1.0, 0.05) * 20)
+    assert schedule.has_infinite_losses
+    assert [times for _, times in schedule] == [30, 20]
+    placed = engine(schedule).near(1.0, 1e-4)
+    others = schedule.recount(counts)
+    assert placed.recount is not None
+    moved, own = placed.recount(others).bounds(1.0), Composition(others, TABLE).log_bounds(1.0, 1e-4)
+    assert moved.lower <= own.upper
+    assert own.lower <= moved.upper
+
+
+def test_counts_are_rounded_by_a_sixteenth_at_most_and_so_to_the_middle_of_those_they_stand_for() -> None:
+    pair = schedule_of(step(1.0, 0.05) * 1).parts[0][0]
+    for count in (1, 15, 16, 17, 100, 1023, 1025, 10**9 + 1):
+        ((_, rounded),) = Schedule([(pair, count)]).rounded
+        assert abs(rounded - count) <= count / 16
+        ((_, again),) = Schedule([(pair, rounded)]).rounded
+        assert again == rounded
+
+
+# neighbours
+
+
+def shifted(rate: Fraction, shift: Fraction, kind: str) -> ShiftPair:
+    law, plain = Mixture(Noise.NORMAL, rate, shift), Mixture(Noise.NORMAL)
+    if kind == "remove":
+        return ShiftPair(law, plain)
+    return ShiftPair(plain, law.mirrored) if kind == "add" else ShiftPair(law, law.mirrored)
+
+
+@pytest.mark.parametrize("kind", ["remove", "exchange"])
+def test_what_stands_above_neighbours_has_at_least_their_moments(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "MANY_KINDS", 4)
+    monkeypatch.setattr(neighbours, "CLOSE", 0.3)
+    random = np.random.default_rng(3)
+    pairs: list[Pair] = [
+        shifted(Fraction(float(rate)), Fraction(float(shift)), kind)
+        for rate, shift in zip(random.uniform(0.01, 0.05, 12), random.uniform(0.5, 1.5, 12), strict=True)
+    ]
+    schedule = Schedule((pair, 2) for pair in pairs)
+    above = neighbours.dominate(schedule)
+    assert len(above) < len(pairs)
+    assert sum(times for _, times in above) == schedule.steps
+    for c in (0.5, 4.0):
+        each = sum(n * make_transform(pair).nodes(c).log_moment for pair, n in schedule)
+        assert sum(n * make_transform(pair).nodes(c).log_moment for pair, n in above) >= each
+
+
+@pytest.mark.parametrize("kind", ["remove", "add", "exchange"])
+@pytest.mark.parametrize("vary", ["rate", "shift"])
+def test_one_that_stands_above_others_has_more_of_the_moments_of_each(
+    kind: str, vary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "MANY_KINDS", 1)
+    monkeypatch.setattr(neighbours, "CLOSE", 10.0)
+    tenth, one = Fraction(1, 10), Fraction(1)
+    sizes = [(tenth, one * i) if vary == "shift" else (tenth * i, one) for i in (1, 2, 3)]
+    schedule = Schedule((shifted(rate, shift, kind), 1) for rate, shift in sizes)
+    ((above, times),) = neighbours.dominate(schedule)
+    assert times == 3
+    for c in (0.5, 4.0):
+        most = make_transform(above).nodes(c).log_moment
+        assert all(most >= make_transform(pair).nodes(c).log_moment for pair, _ in schedule)
+
+
+@pytest.mark.parametrize("relation", [tr.ADD_OR_REMOVE, tr.ADD, tr.SUBSTITUTE], ids=str)
+def test_many_kinds_are_bounded_like_few(relation: tr.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sum((step(1 + i / 40, 0.02 + i / 2000) * (1 + i % 3) for i in range(70)), Run())
+    gathered = tr.epsilon(run, delta=1e-6, relation=relation)
+    assert gathered.relative_width < 1e-3
+    monkeypatch.setattr(neighbours, "MANY_KINDS", 10**6)
+    forget()
+    alone = tr.epsilon(run, delta=1e-6, relation=relation)
+    assert gathered.lower <= alone.upper
+    assert alone.lower <= gathered.upper
