@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles adaptivity statements training test fuzz wheel bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles pictures adaptivity statements training test fuzz wheel bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -41,6 +41,13 @@ batching: $(VENV)/.installed-cli,plot ## set up, then write docs/findings/batchi
 
 shuffles: $(VENV)/.installed-cli,plot ## set up, then write docs/findings/shuffles.md: shuffled batches from both sides (rows that are known are kept)
 	@$(BIN)/python examples/shuffles.py --out docs/findings --figures docs/figures
+
+PITFALL := --noise 0.8 --sampling poisson --rate 0.001 --steps 10000
+pictures: $(VENV)/.installed-cli,plot ## set up, then draw the pictures of the start page, docs/risk.md and docs/answers.md
+	@$(BIN)/tightrope contrast $(PITFALL) --delta 1e-6 --brief --plot docs/figures/pitfall.svg
+	@$(BIN)/tightrope risk $(PITFALL) --relation add-or-remove --brief --plot docs/figures/risk.svg
+	@$(BIN)/tightrope noise --records 60000 --batch 256 --epochs 30 --sampling poisson --relation add-or-remove \
+	  --epsilon 3 --delta 1e-5 --brief --plot docs/figures/noise.svg
 
 adaptivity: $(VENV)/.installed-cli ## set up, then write docs/findings/adaptivity.md: what it costs to choose steps on the way (some minutes)
 	@$(BIN)/python examples/adaptivity.py --out docs/findings
@@ -90,10 +97,15 @@ bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers sid
 	@echo
 	@$(BIN)/python benchmarks/monte_carlo.py
 
-docs: $(VENV)/.installed-cli ## print the theorem table into docs/theorems.md
-	@mkdir -p docs
+SITE := build/site
+docs: $(VENV)/.installed-cli,docs ## set up, then print the theorem table into docs/theorems.md and build the site into build/site
 	@$(BIN)/tightrope theorems --markdown > $(VENV)/theorems.md
 	@mv $(VENV)/theorems.md docs/theorems.md
+	@rm -rf build/explorer && mkdir -p build/explorer
+	@if $(BIN)/tightrope explore --help > $(VENV)/explore-help 2>&1; then \
+	  $(BIN)/tightrope explore --export build/explorer/explorer.html; fi
+	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . $(SITE)
+	@$(BIN)/python docs/check_site.py $(SITE)
 
 clean: ## remove the virtual environment, caches and builds
 	rm -rf $(VENV) $(VENV)-wheel .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
