@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from reproduction.paper.item import Item, Made, Making, PaperClaim, PaperVerdict, load_items
 from reproduction.paper.page import page_text
 from tightrope import __version__
-from tightrope.cli.exits import ExitCode
+from tightrope.cli.process.exits import ExitCode
 from tightrope.errors import NotPreciseEnough, TightropeError
 from tightrope.extras import advise_install
 from tightrope.files import write_whole

@@ -28,8 +28,8 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     Nobody sets COLUMNS, so that paragraphs are one line each. How busy the machine is makes no
     difference to what is announced: estimates are those of an idle machine, and nobody extrapolates.
     """
-    monkeypatch.setattr("tightrope.cli.long_work.PATIENCE", 3600.0)
-    for module in ("long_work", "sweep"):
+    monkeypatch.setattr("tightrope.cli.process.long_work.PATIENCE", 3600.0)
+    for module in ("process.long_work", "commands.sweep"):
         monkeypatch.setattr(f"tightrope.cli.{module}.measure_slowness", lambda: 1.0)
     monkeypatch.delenv("COLUMNS", raising=False)
     return typed_into(main, capsys)
@@ -54,7 +54,7 @@ def contrasted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return compute_once((asked, more), lambda: epsilon_if_shuffled(*asked, **more))
 
     monkeypatch.setattr(contrast, "_row", row)
-    monkeypatch.setattr("tightrope.cli.shuffled.epsilon_if_shuffled", shuffle)
+    monkeypatch.setattr("tightrope.cli.printed.shuffled.epsilon_if_shuffled", shuffle)
 
 
 def compute_once(question: object, compute: Callable[[], object]) -> object:

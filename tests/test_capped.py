@@ -9,8 +9,8 @@ from flint import acb, arb, ctx
 
 import tightrope as tr
 from moments_in_balls import BITS, exact, moment
-from tightrope.engines.capped_contour import CappedContourEngine
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.capped import CappedContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.transforms.bounded import LaplaceTransform
 from tightrope.engines.transforms.capped import CappedEnvelope, CappedNormal, capped_transform, find_cap

@@ -17,7 +17,7 @@ import pytest
 import tightrope
 from shell import Shell
 from tightrope.cli import app
-from tightrope.cli.refusals import WORDS
+from tightrope.cli.printed.refusals import WORDS
 from tightrope.errors import NotPreciseEnough
 from tightrope.extras import advise_install
 from tightrope.theorems.lookup import list_theorems
@@ -372,7 +372,8 @@ def failing(problem: Exception) -> Callable[..., None]:
 
 def test_an_uncertified_answer_has_exit_code_4(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tightrope.cli.curves.privacy_curve", failing(NotPreciseEnough("ask for a coarser accuracy."))
+        "tightrope.cli.commands.curves.privacy_curve",
+        failing(NotPreciseEnough("ask for a coarser accuracy.")),
     )
     assert shell(f"epsilon {PLAIN} --relation add --delta 1e-6") == (
         4,
@@ -382,7 +383,7 @@ def test_an_uncertified_answer_has_exit_code_4(shell: Shell, monkeypatch: pytest
 
 
 def test_an_internal_error_asks_to_be_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tightrope.cli.curves.privacy_curve", failing(ZeroDivisionError("by\nzero")))
+    monkeypatch.setattr("tightrope.cli.commands.curves.privacy_curve", failing(ZeroDivisionError("by\nzero")))
     code, out, err = shell(f"epsilon {PLAIN} --relation add --delta 1e-6")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "ZeroDivisionError: by zero" in err
@@ -488,7 +489,13 @@ def test_version_and_help_load_neither_numpy_nor_scipy_nor_an_engine(word: str) 
     done = process(LOADED, word)
     modules = done.stdout.splitlines()[-1]
     assert "tightrope.cli.entry" in modules, done.stderr
-    for heavy in ("numpy", "scipy", "tightrope.engines", "tightrope.answers", "tightrope.cli.curves"):
+    for heavy in (
+        "numpy",
+        "scipy",
+        "tightrope.engines",
+        "tightrope.answers",
+        "tightrope.cli.commands.curves",
+    ):
         assert heavy not in modules
 
 

@@ -12,7 +12,7 @@ import test_cli
 import tightrope as tr
 from shell import Shell
 from test_cli import answered, loaded
-from tightrope.cli.calibrated import TypedValue
+from tightrope.cli.printed.calibrated import TypedValue
 
 TARGET = "--relation add-or-remove --epsilon 1 --delta 1e-6"
 NOISE = f"noise --sampling poisson --rate 0.001 --steps 10000 {TARGET}"
@@ -352,7 +352,7 @@ def test_a_target_that_nothing_meets_is_one_line_and_exit_code_3(
 def test_no_python_name_is_left_in_a_refused_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "{epsilon} 1 at {delta} 1e-06 under {ADD} is out of reach: even {noise_multiplier} 1e+09 misses it"
     refusal = tr.NoSuchValue(said, "Accept a larger {delta}.", limit=0.0)
-    monkeypatch.setattr("tightrope.cli.calibrate.smallest_noise", test_cli.failing(refusal))
+    monkeypatch.setattr("tightrope.cli.commands.calibrate.smallest_noise", test_cli.failing(refusal))
     expected = "--epsilon 1 at --delta 1e-06 under add is out of reach: even --noise 1e+09 misses it."
     assert shell(NOISE) == (2, "", f"tightrope: {expected} Accept a larger --delta.\n")
 

@@ -17,7 +17,7 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import HEADLINE, MAIN, answered, last_row, loaded
-from tightrope.cli import long_work
+from tightrope.cli.process import long_work
 
 EXCHANGED = "--noise 4 --sampling without-replacement --batch 1 --population 20 --relation substitute"
 TARGET = "--relation substitute --epsilon 0.35 --delta 1e-5"
@@ -123,8 +123,8 @@ def at_a_terminal(words: str, setup: str = "", interrupt_at: bytes | None = None
     return code, out.decode(), shown.decode()
 
 
-SOON = "import tightrope.cli.long_work as p; p.PATIENCE = p.REDRAWN_AFTER = 0.0"
-PATIENTLY = "import tightrope.cli.long_work as p; p.PATIENCE = 60.0"  # however busy the machine is
+SOON = "import tightrope.cli.process.long_work as p; p.PATIENCE = p.REDRAWN_AFTER = 0.0"
+PATIENTLY = "import tightrope.cli.process.long_work as p; p.PATIENCE = 60.0"  # however busy the machine is
 
 
 def test_a_long_game_shows_a_bar_that_is_gone_afterwards() -> None:

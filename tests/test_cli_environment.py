@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import tightrope
 from shell import Shell, absent
 from tightrope.cli import app
-from tightrope.cli.exits import ExitCode
-from tightrope.cli.streams import MOST_KEPT, spell_for
+from tightrope.cli.process.exits import ExitCode
+from tightrope.cli.process.streams import MOST_KEPT, spell_for
 from tightrope.errors import UnwrittenFile
 
 ROOT = Path(__file__).parent.parent
@@ -117,7 +117,7 @@ def test_a_closed_standard_output_is_named_and_the_answer_said_elsewhere() -> No
 
 def test_a_file_never_gets_the_descriptor_of_a_closed_stream() -> None:
     script = (
-        "import os, sys\nfrom tightrope.cli.streams import safe_streams\n"
+        "import os, sys\nfrom tightrope.cli.process.streams import safe_streams\n"
         "with safe_streams(), open(os.devnull) as file:\n    sys.exit(file.fileno())"
     )
     command = shlex.join([sys.executable, "-c", script])
@@ -268,7 +268,7 @@ DOOR = """
 import sys
 class Door:
     def find_spec(name, path=None, target=None):
-        if name == "tightrope.cli.session":
+        if name == "tightrope.cli.process.session":
             print(".", flush=True)
 sys.meta_path.insert(0, Door)
 """
@@ -306,7 +306,7 @@ def test_an_interrupt_that_python_could_not_raise_comes_again() -> None:
     # Python prints what is raised in a destructor, as in the callbacks with which imports end, and goes on
     script = (
         "import os, signal, time\n"
-        "from tightrope.cli.signals import heed_signals\n"
+        "from tightrope.cli.process.signals import heed_signals\n"
         "class Deaf:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"

@@ -16,7 +16,7 @@ import pytest
 
 from pieces import cluster_of, safe_rows
 from shell import Shell
-from tightrope.sweeps.cells import COLUMNS, write_value
+from tightrope.sweeps.cells import COLUMNS, key_of, write_value
 from tightrope.sweeps.results import Results, open_results
 from tightrope.sweeps.sweep import sweep
 
@@ -126,7 +126,7 @@ def test_several_workers_write_what_one_writes(shell: Shell, grid: Path, tmp_pat
 def test_a_terminal_sees_counts_on_standard_error(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tightrope.cli.sweep import sweep
+    from tightrope.cli.commands.sweep import sweep
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
@@ -212,7 +212,7 @@ def test_rows_in_a_journal_and_in_the_file_are_both_kept(shell: Shell, grid: Pat
     rows = sweep(grid, workers=1)
     results = Results(out, resume=False)
     for row in rows[:2]:
-        results.add(row)
+        results.add(key_of(row), row)
     results._journal.close()  # as if it had been killed
     code, _, err = shell(f"sweep {grid} --out {out} --workers 1")
     assert (code, f"{journal} exists" in err) == (2, True)
@@ -222,7 +222,8 @@ def test_rows_in_a_journal_and_in_the_file_are_both_kept(shell: Shell, grid: Pat
     assert not journal.exists()
     grid.write_text(QUICK.replace("[1, 2]", "[1, 2, 3]"))
     results = Results(out, resume=True)
-    results.add(sweep(grid, workers=1)[-1])
+    last = sweep(grid, workers=1)[-1]
+    results.add(key_of(last), last)
     results._journal.close()
     _, _, err = shell(f"sweep {grid} --out {out} --resume --workers 1")
     assert "6 cells, 5 of them known before" in err

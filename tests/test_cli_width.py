@@ -19,7 +19,7 @@ import tightrope as tr
 from ledgers import RELEASE, STEP, ledger
 from shell import Shell
 from test_cli import MAIN
-from tightrope.cli.sentences import tell, tell_calibration, tell_why
+from tightrope.cli.printed.sentences import tell, tell_calibration, tell_why
 from tightrope.numerics.text import stack, wrap
 from tightrope.theorems.lookup import list_theorems
 
@@ -293,7 +293,9 @@ def at_a_terminal(words: str, columns: int) -> str:
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    patiently = "import tightrope.cli.long_work as p; p.PATIENCE = 60.0"  # a busy machine needs no bar either
+    patiently = (
+        "import tightrope.cli.process.long_work as p; p.PATIENCE = 60.0"  # a busy machine needs no bar either
+    )
     command = [sys.executable, "-c", f"{patiently}\n{MAIN}", *shlex.split(words)]
     process = subprocess.Popen(
         command, stdin=end, stdout=end, stderr=end, env={**environment, "TERM": "xterm"}

@@ -13,7 +13,7 @@ import test_cli_accountants
 import test_cli_calibrate
 import tightrope
 from shell import Shell
-from tightrope.cli.refusals import WORDS, words_of
+from tightrope.cli.printed.refusals import WORDS, words_of
 from tightrope.errors import InvalidSetting, NotPreciseEnough
 
 PYTHON = re.compile(

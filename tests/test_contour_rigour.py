@@ -8,7 +8,7 @@ import pytest
 from flint import acb, arb, ctx
 
 from moments_in_balls import BITS, moment, two_steps
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import make_transform
 from tightrope.engines.transforms.normal import ModulusBound, NormalTransform

@@ -28,14 +28,14 @@ from catalogue import (
     response,
 )
 from precise import gaussian_delta, laplace_step_delta, mp, mpc, mpf, normal_step_delta
-from tightrope.engines.atoms import merge, spread
-from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
 from tightrope.engines.closed_forms import FullBatches, OneStep
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, BELOW, Errors, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
+from tightrope.engines.one_step.atoms import merge, spread
+from tightrope.engines.one_step.cells import cut
 from tightrope.engines.outcomes import ExactOutcomes, exact_delta
 from tightrope.engines.transforms.normal import NormalTransform
 from tightrope.numerics.floats import Floats, exact_log_ratio

@@ -18,11 +18,11 @@ from catalogue import MIRRORED, batch, finite, gaussian, laplace, poisson, respo
 from oracle_cases import Case, load
 from precise import laplace_step_delta, mp, mpf, normal_step_delta
 from tightrope.curve.branches import ComposedCover, ComposedWitness
-from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
+from tightrope.engines.one_step.cells import cut
 from tightrope.engines.outcomes import exact_delta
 from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.errors import NotPreciseEnough

@@ -10,11 +10,11 @@ from flint import acb, arb, ctx
 from scipy.special import ndtr
 
 import tightrope as tr
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_plan import PassOrder
-from tightrope.engines.several_passes import SeveralPasses, passes_have_transforms
+from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 from tightrope.engines.transforms.exchanged import ExchangedTransform
 from tightrope.engines.transforms.exchanged_moments import ExchangedTable, PairLattice, plan_pair_lattice
 from tightrope.engines.transforms.make import make_transform

@@ -14,7 +14,7 @@ import pytest
 
 import tightrope as tr
 from shell import Shell, absent
-from tightrope.cli.sentences import short_ends
+from tightrope.cli.printed.sentences import short_ends
 from tightrope.errors import InvalidSetting, NoTheorem
 from tightrope.explore.answers import (
     answer_question,

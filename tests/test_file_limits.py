@@ -12,7 +12,7 @@ import tightrope as tr
 from reproduction.published.runs_file import read_papers
 from shell import Shell
 from tightrope.answers.ledger import Ledger
-from tightrope.cli.runs import read_runs
+from tightrope.cli.commands.runs import read_runs
 from tightrope.files import MOST_CHARACTERS, PEOPLE_SEND, PEOPLE_WRITE, parse_json, read_toml
 from tightrope.statements.checks import parse_statement
 from tightrope.statements.file import read_statement

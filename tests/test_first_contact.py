@@ -8,7 +8,7 @@ import pytest
 
 import tightrope as tr
 from shell import Shell
-from tightrope.cli.vocabulary import understand
+from tightrope.cli.typed.vocabulary import understand
 
 ASKED = "--relation add-or-remove --epsilon 3 --delta 1e-5"
 PLANNED = "--sampling poisson --records 60000 --batch 256 --epochs 30"

@@ -13,7 +13,7 @@ import pytest
 from flint import acb_poly, ctx
 
 import tightrope as tr
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.transforms.counted import CountedTransform

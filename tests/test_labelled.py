@@ -8,15 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tightrope.engines.atoms import merge, spread
-from tightrope.engines.cells import cut
 from tightrope.engines.choose import compose
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.draws.losses import tilted_source
 from tightrope.engines.face import Engine
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.moments.step import log_moment_bound, log_moment_ends
+from tightrope.engines.one_step.atoms import merge, spread
+from tightrope.engines.one_step.cells import cut
 from tightrope.engines.transforms.labelled import Shares
 from tightrope.numerics.balls import float_ends
 from tightrope.pairs.labelled import LabelledPair

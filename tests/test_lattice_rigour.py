@@ -15,13 +15,13 @@ import pytest
 from flint import arb, ctx
 
 from precise import laplace_step_delta, mp, mpf, normal_step_delta, two_step_delta
-from tightrope.engines.atoms import LossAtoms, spread
-from tightrope.engines.cells import cut
-from tightrope.engines.enclosures import Cuts, cut_at, enclose_loss, enclose_masses
 from tightrope.engines.face import ABOVE, BELOW, EngineDeclines
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep, few_bits, log_moment_above
+from tightrope.engines.one_step.atoms import LossAtoms, spread
+from tightrope.engines.one_step.cells import cut
+from tightrope.engines.one_step.enclosures import Cuts, cut_at, enclose_loss, enclose_masses
 from tightrope.engines.outcomes import exact_delta
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball

@@ -82,8 +82,12 @@ def test_every_file_belongs_to_a_layer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "where", "wrong"),
     [
-        ("from tightrope.engines.cells import ABOVE", "theorems/lookup.py", ["tightrope.engines.cells"]),
-        ("import tightrope.theorems.lookup", "engines/cells.py", ["tightrope.theorems.lookup"]),
+        (
+            "from tightrope.engines.one_step.cells import ABOVE",
+            "theorems/lookup.py",
+            ["tightrope.engines.one_step.cells"],
+        ),
+        ("import tightrope.theorems.lookup", "engines/one_step/cells.py", ["tightrope.theorems.lookup"]),
         ("from ..compose import engine", "pairs/pair.py", ["tightrope.compose"]),
         (
             "def f():\n    from tightrope.answers.spend import delta",

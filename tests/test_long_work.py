@@ -16,8 +16,9 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from test_cli import MAIN
-from tightrope.cli import long_work, sweep
-from tightrope.cli.forecast import Forecast
+from tightrope.cli.commands import sweep
+from tightrope.cli.process import long_work
+from tightrope.cli.process.forecast import Forecast
 from tightrope.curve.digits import ends
 from tightrope.engines.game.layout import COVER_SECONDS
 from tightrope.engines.game.substitution import GameQuestion, _play_above, _play_below

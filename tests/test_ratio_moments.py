@@ -10,9 +10,9 @@ from scipy.special import ndtr
 
 import tightrope as tr
 from tightrope.engines.choose import compose
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, BELOW
-from tightrope.engines.several_passes import SeveralPasses, passes_have_transforms
+from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 from tightrope.engines.transforms.allocated import AllocationTransform
 from tightrope.engines.transforms.ratio_moments import RatioLattice, RatioLaw, RatioTable, plan_lattice
 from tightrope.engines.transforms.transform import StepLine
@@ -170,7 +170,7 @@ def test_the_contour_charges_what_lines_miss(
     one = Allocation(ShiftPair.of_normals(Fraction(1, 2)), 1, 1, is_reversed=is_reversed)
     schedule = Schedule([(one, 4)])
     both = [ContourEngine(schedule).near(epsilon, 1e-9).bounds(epsilon)]
-    monkeypatch.setattr("tightrope.engines.contour.kept_transform", RoughTransform)
+    monkeypatch.setattr("tightrope.engines.contour.engine.kept_transform", RoughTransform)
     both.append(ContourEngine(schedule).near(epsilon, 1e-9).bounds(epsilon))
     exact = math.log(ndtr(0.5 - epsilon) - math.exp(epsilon) * ndtr(-0.5 - epsilon))
     assert both[1].width > 1e-6 > 1e-9 > both[0].width

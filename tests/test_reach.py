@@ -1,15 +1,18 @@
 """Corners that an engine once lost: very low rates, huge noise, deltas far below the smallest float."""
 
+import importlib
 import math
+from pathlib import Path
 
 import pytest
 from flint import arb, ctx
 
 import tightrope as tr
+from tightrope.curve.bracket import Gap
 from tightrope.engines.choose import TABLE
 from tightrope.engines.closed_forms import OneStep, _normal_tail
 from tightrope.engines.composition import Composition, EngineRow
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import Engine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
@@ -130,3 +133,24 @@ def test_a_refusal_is_not_worked_out_twice() -> None:
         with pytest.raises(tr.NotPreciseEnough):
             composed.log_bounds(1.0, 1e-3)
     assert len(asked) == 1
+
+
+def test_where_no_accuracy_is_coarse_enough_the_refusal_says_so_and_its_remedies_hold() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.1), tr.Poisson(rate=1e-3)) * 10**6
+    with pytest.raises(
+        tr.NotPreciseEnough, match=r"No accuracy is coarse enough here\. Ask for add-or-remove"
+    ):
+        tr.epsilon(run, delta=1e-6, relation=tr.ADD, by=tr.Certified(accuracy=0.1))
+    assert tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).relative_width <= 1e-3
+    assert tr.delta(run, epsilon=1000, relation=tr.ADD).relative_width <= 1e-3
+
+
+def test_the_benchmark_of_reach_prints_why_a_bracket_is_wide_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    reach = importlib.import_module("reach")
+    wide = tr.Bracket(1.0, 2.0, gap=Gap(0.5, 1e-3, "{accuracy} is the width in {delta}"))
+    monkeypatch.setattr(tr, "epsilon", lambda *_, **__: wide)
+    question = reach.Question("Gaussian", 1.0, 0.01, 100, "ADD", "delta", 1e-6)
+    assert reach.ask(question).why_wide == "accuracy is the width in delta"

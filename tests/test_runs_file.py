@@ -9,7 +9,7 @@ import pytest
 
 import tightrope as tr
 from shell import Shell
-from tightrope.cli.runs import read_runs
+from tightrope.cli.commands.runs import read_runs
 from tightrope.report.plot import draw_curves
 
 PITFALL = Path(__file__).parent.parent / "examples" / "pitfall.toml"

@@ -10,7 +10,7 @@ import tightrope as tr
 from tightrope.engines import neighbours
 from tightrope.engines.choose import TABLE
 from tightrope.engines.composition import Composition
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.transforms.make import make_transform
 from tightrope.pairs.mixture import Mixture, Noise

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import tightrope as tr
 from tightrope.engines.dots import connect_dots
-from tightrope.engines.shuffled_curve import OneShuffledEpoch
 from tightrope.engines.shuffles import one_epoch
 from tightrope.engines.shuffles.counts import Boxes, CountsProblem
+from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
 from tightrope.engines.shuffles.large_batches import LargeBatches
 from tightrope.engines.shuffles.one_epoch import bound_order, bound_spare_place
 from tightrope.engines.shuffles.walks import FINE, MOST_OFFSET, Laws, Walks, expect, place_levels

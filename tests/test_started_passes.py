@@ -11,7 +11,7 @@ SMALL: dict[str, Mechanism] = {
     "laplace": tr.Laplace(noise_multiplier=0.03),
     "finite": tr.Finite(observed=[0.5, 0.5, 0.0], alternative=[0.0, 0.5, 0.5]),
 }
-BATCHES, DELTA = 100, 1e-5
+BATCHES, DELTA = 10, 1e-5
 OTHER = tr.Step(tr.Gaussian(noise_multiplier=2), tr.WithoutReplacement(batch=5, population=100))
 
 
@@ -24,7 +24,7 @@ def reasons(run: tr.Run, relation: tr.Relation) -> set[str]:
 
 
 @pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.SUBSTITUTE], ids=repr)
-@pytest.mark.parametrize("started", [1, 3, 99])
+@pytest.mark.parametrize("started", [1, 3, 9])
 def test_a_started_pass_costs_at_most_one_poisson_sample_at_the_rate_of_what_was_released(
     started: int, relation: tr.Relation
 ) -> None:
@@ -39,7 +39,7 @@ def test_a_started_pass_costs_at_most_one_poisson_sample_at_the_rate_of_what_was
 @pytest.mark.parametrize("kind", ["laplace", "finite"])
 @pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE], ids=repr)
 def test_so_it_is_with_any_noise(kind: str, relation: tr.Relation) -> None:
-    sample = tr.Step(SMALL[kind], tr.Poisson(rate=0.03))
+    sample = tr.Step(SMALL[kind], tr.Poisson(rate=3 / BATCHES))
     above = tr.delta(sample * 1, epsilon=0.02, relation=relation)
     found = tr.delta(passes(3, SMALL[kind]), epsilon=0.02, relation=relation)
     assert found.upper <= above.upper * (1 + 1e-9)
@@ -61,8 +61,9 @@ def test_beside_batches_of_fixed_size_what_is_told_is_named_too(effort: tr.Effor
 
 
 def test_a_whole_pass_beside_a_batch_of_fixed_size_counts_once() -> None:
-    alone = tr.epsilon(passes(BATCHES), delta=DELTA, relation=tr.SUBSTITUTE)
-    beside = tr.epsilon(passes(BATCHES) + OTHER, delta=DELTA, relation=tr.SUBSTITUTE)
+    rough = tr.Certified(accuracy=0.1)  # the lower ends take long, and say nothing here
+    alone = tr.epsilon(passes(BATCHES), delta=DELTA, relation=tr.SUBSTITUTE, by=rough)
+    beside = tr.epsilon(passes(BATCHES) + OTHER, delta=DELTA, relation=tr.SUBSTITUTE, by=rough)
     assert alone.upper <= beside.upper < 1.05 * alone.upper
 
 

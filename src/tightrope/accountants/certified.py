@@ -12,8 +12,8 @@ from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.engines.choose import compose
 from tightrope.engines.face import ABOVE, ComposedCurve, Progress, Side
 from tightrope.engines.passes.mesh import Mesh
-from tightrope.engines.resolve import find_single_pass, has_passes, resolve
-from tightrope.engines.several_passes import SeveralPasses, passes_have_transforms
+from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
+from tightrope.engines.resolve import find_single_pass, has_passes, resolve, settle_two_batches
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
 from tightrope.pairs.exchange import Game
@@ -212,6 +212,7 @@ def compose_side(
 ) -> ComposedCurve:
     """The curve of a schedule, or one on this side of it, by whichever way is the closest."""
     if isinstance(schedule, Schedule):
+        schedule = settle_two_batches(schedule, side)
         if not has_passes(schedule):
             return compose(schedule, side, mesh)
         single = find_single_pass(schedule)
@@ -219,11 +220,11 @@ def compose_side(
             return _compose_several(schedule, side, mesh)
         # all load flint
         if isinstance(single, ShuffledEpoch):
-            from tightrope.engines.shuffled_curve import OneShuffledEpoch
+            from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
 
             return OneShuffledEpoch(single)
-        from tightrope.engines.exchanged_pass import OneExchangedPass
-        from tightrope.engines.pass_curve import OnePass
+        from tightrope.engines.passes.exchanged_curve import OneExchangedPass
+        from tightrope.engines.passes.pass_curve import OnePass
 
         if single.is_exchanged and passes_have_transforms(schedule):
             moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side))

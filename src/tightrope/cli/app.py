@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from cyclopts import App, CycloptsError
 
 from tightrope import __version__
-from tightrope.cli.exits import ExitCode
-from tightrope.cli.refusals import Misused
-from tightrope.cli.slips import in_one_line
-from tightrope.cli.terminal import StandardOutput, say
-from tightrope.cli.vocabulary import find_missing, split_slips, tell_missing, understand
+from tightrope.cli.printed.refusals import Misused
+from tightrope.cli.printed.terminal import StandardOutput, say
+from tightrope.cli.process.exits import ExitCode
+from tightrope.cli.typed.slips import in_one_line
+from tightrope.cli.typed.vocabulary import find_missing, split_slips, tell_missing, understand
 
 _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
@@ -29,8 +29,8 @@ class Command:
 
     @property
     def full_path(self) -> str:
-        """With the module's full name: most are beside this file."""
-        return self.path if self.path.startswith("tightrope.") else f"tightrope.cli.{self.path}"
+        """With the module's full name: most are in `commands`."""
+        return self.path if self.path.startswith("tightrope.") else f"tightrope.cli.commands.{self.path}"
 
 
 _POISSON = "--noise 0.8 --sampling poisson --rate 0.001"
@@ -160,7 +160,7 @@ def build_app() -> App:
         epilogue = f"Example:\n\n{command.example}"
         app.command(command.full_path, help=command.help, sort_key=place, help_epilogue=epilogue)
     app.command(
-        "tightrope.cli.completion:install_completion",
+        "tightrope.cli.typed.completion:install_completion",
         name="--install-completion",
         help=_COMPLETION,
         group="Your shell",  # in a table of its own: its long name would narrow that of the commands

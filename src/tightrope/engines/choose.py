@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tightrope.engines.composition import Composition, EngineRow
-from tightrope.engines.contour import ContourEngine
+from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, Engine, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
@@ -45,7 +45,7 @@ def _end_point(schedule: Schedule) -> Engine:
 
 
 def _capped_contour(schedule: Schedule) -> Engine:
-    from tightrope.engines.capped_contour import CappedContourEngine
+    from tightrope.engines.contour.capped import CappedContourEngine
 
     return CappedContourEngine(schedule)
 

@@ -56,6 +56,14 @@ class EngineRow:
     is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
 
 
+COARSER = "Ask for a coarser {accuracy}."
+# Bounds as wide as delta itself are too wide for every accuracy.
+NOT_EVEN_ROUGHLY = (
+    "No {accuracy} is coarse enough here. Ask for add-or-remove, which bounds both directions and is often "
+    "known where one alone is not, or for {delta} at an {epsilon}."
+)
+
+
 class Composition:
     """The curve of one schedule of pairs, for epsilon >= 0, by the engines of a table.
 
@@ -310,7 +318,7 @@ class Composition:
             if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
-            raise NotPreciseEnough(what, "Ask for a coarser {accuracy}.")
+            raise NotPreciseEnough(what, COARSER if found.width < 1 else NOT_EVEN_ROUGHLY)
         return found.lower, found.upper
 
     def _would_repeat(self, found: Crossing, last: float, guess: float, *, is_final: bool) -> bool:

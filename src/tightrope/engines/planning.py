@@ -6,9 +6,9 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from tightrope.engines.cells import cut
 from tightrope.engines.face import ABOVE, EngineDeclines
 from tightrope.engines.neighbours import represent
+from tightrope.engines.one_step.cells import cut
 from tightrope.engines.resolve import resolve
 from tightrope.engines.saddle import Cumulants, log_delta_estimate, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform

@@ -14,8 +14,8 @@ from tightrope.answers.compare import compare
 from tightrope.answers.contrast import Contrast, ContrastRow, compare_row, judge_claim
 from tightrope.answers.spend import epsilon, privacy_curve
 from tightrope.audit.claims.shuffled import epsilon_if_shuffled
-from tightrope.cli.calibrated import TypedValue
-from tightrope.cli.sentences import (
+from tightrope.cli.printed.calibrated import TypedValue
+from tightrope.cli.printed.sentences import (
     percent,
     short,
     short_ends,

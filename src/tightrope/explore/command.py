@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tightrope.cli.numbers import read_whole
-from tightrope.cli.terminal import say
+from tightrope.cli.printed.terminal import say
+from tightrope.cli.typed.numbers import read_whole
 from tightrope.errors import UnusableFile
 from tightrope.explore.questions import EXAMPLE, PageQuestion, read_link
 from tightrope.files import as_path, write_whole

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tightrope.cli.refusals import WORDS
+from tightrope.cli.printed.refusals import WORDS
 from tightrope.errors import Described, InvalidSetting, Words
 from tightrope.numerics import check
 from tightrope.numerics.text import write_number

@@ -54,6 +54,11 @@ class ShuffledEpoch(Pair):
         """(Q, P); records are exchanged either way."""
         return self if self.is_exchanged else replace(self, is_reversed=not self.is_reversed)
 
+    @property
+    def quick(self) -> "ShuffledEpoch":
+        """The same epoch, for engines that shall not work harder than usual."""
+        return replace(self, is_thorough=False)
+
     def release(self, batches: int) -> "ShuffledEpoch":
         """The same epoch, of which only so many batches are seen."""
         return replace(self, released=batches)

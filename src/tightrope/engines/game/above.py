@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
 from tightrope.engines.face import ABOVE, Progress
 from tightrope.engines.game.outward import LOG_LARGEST, excess_below, exp_above, exp_of_sum_above, log_above
 from tightrope.engines.game.pooling import Curves, TriangleCover, curves_of
 from tightrope.engines.game.triangles import REMOVE_GRAM
+from tightrope.engines.one_step.atoms import LossAtoms
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_up

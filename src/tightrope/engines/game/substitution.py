@@ -12,9 +12,6 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from tightrope.engines.atoms import LossAtoms, spread
-from tightrope.engines.cells import cut
-from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import ABOVE, BELOW, LogBounds, Progress, Side, check_order
 from tightrope.engines.game.above import GameAbove, Profile, Window, bisect
 from tightrope.engines.game.below import LabelLaw, PolicyValue, label_law, triangle_law
@@ -30,6 +27,9 @@ from tightrope.engines.game.layout import (
 from tightrope.engines.game.moves import labels_of, play_stages
 from tightrope.engines.game.pooling import Quality, TriangleCover, cover_triangles
 from tightrope.engines.lattice.law import LatticeSide, LatticeStep
+from tightrope.engines.one_step.atoms import LossAtoms, spread
+from tightrope.engines.one_step.cells import cut
+from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.planning import Plan, outline
 from tightrope.engines.saddle import place_contour
 from tightrope.engines.watching import Workload, begin_work

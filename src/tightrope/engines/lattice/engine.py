@@ -18,9 +18,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tightrope.engines.atoms import LossAtoms, merge, spread
-from tightrope.engines.cells import Cells, cut
-from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import NO_HINT, Hint, LogBounds
 from tightrope.engines.lattice.law import (
     FARTHEST,
@@ -29,6 +26,9 @@ from tightrope.engines.lattice.law import (
     few_bits,
 )
 from tightrope.engines.lattice.laws import LatticeLaws
+from tightrope.engines.one_step.atoms import LossAtoms, merge, spread
+from tightrope.engines.one_step.cells import Cells, cut
+from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.planning import Plan
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.errors import NotPreciseEnough

@@ -12,11 +12,11 @@ from functools import singledispatch
 
 import numpy as np
 
-from tightrope.engines.cells import Cells, cut, enclosing_nodes
-from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.lattice.engine import Runs, find_laws, relevance
 from tightrope.engines.lattice.laws import LatticeLaws
+from tightrope.engines.one_step.cells import Cells, cut, enclosing_nodes
+from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.planning import outline
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, next_up

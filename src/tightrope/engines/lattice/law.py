@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import LossAtoms
-from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import BELOW, Side
 from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
+from tightrope.engines.one_step.atoms import LossAtoms
+from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
 from tightrope.numerics.fourier import fft_rel_error

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.enclosures import log_sum_above
 from tightrope.engines.face import Errors, LogBounds
 from tightrope.engines.lattice.law import (
     FARTHEST,
@@ -17,6 +16,7 @@ from tightrope.engines.lattice.law import (
     log_moment_above,
     log_or_inf,
 )
+from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_complement
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error

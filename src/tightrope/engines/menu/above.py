@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.atoms import spread
-from tightrope.engines.cells import cut
 from tightrope.engines.game.above import A_FEW, Profile, Window, wrapped_spectra
 from tightrope.engines.game.outward import exp_above, exp_of_sum_above, log_above
+from tightrope.engines.one_step.atoms import spread
+from tightrope.engines.one_step.cells import cut
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_down

@@ -58,16 +58,22 @@ KEPT = 64
 
 @lru_cache(maxsize=KEPT)
 def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
-    """The pair whose curve connects the dots of all that is known.
+    """The pair whose curve connects the dots of all that is known."""
+    return connect_dots(sorted(_find_dots(epoch)))
 
-    With full batches the dots of levels are those of any batch size: a size that is known never tells more.
+
+@lru_cache(maxsize=KEPT)
+def _find_dots(epoch: ShuffledEpoch) -> tuple[Dot, ...]:
+    """Of every way, and of less work too: harder work need not tell more at every order.
+
+    With full batches the dots of levels are those of any batch size: a size that is known never tells less.
     """
-    dots: list[Dot] = []
+    dots: list[Dot] = list(_find_dots(epoch.quick)) if epoch.is_thorough else []
     for way in list_ways(epoch) or [_bound_by_nothing]:
         if way is not bound_by_levels or _may_levels_help(epoch, dots):
             is_any_size = way is bound_by_levels and epoch.last == epoch.batch
             dots += _walk_out(forget_size(epoch) if is_any_size else epoch, way)
-    return connect_dots(sorted(dots))
+    return tuple(dots)
 
 
 def _may_levels_help(epoch: ShuffledEpoch, dots: Sequence[Dot]) -> bool:

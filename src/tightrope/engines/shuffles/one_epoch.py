@@ -27,7 +27,7 @@ THOROUGH_LEVELS = (
     (0.0, 0.22, 0.5, 0.8, 1.0),
     *LEVELS,
 )
-BOXES, THOROUGH_BOXES = 30_000, 60_000  # of counts, in which coefficients are checked
+BOXES, THOROUGH_BOXES = 30_000, 300_000  # of counts, in which coefficients are checked
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
@@ -40,8 +40,9 @@ Way = Callable[[ShuffledEpoch, Fraction, float], float]
 
 @lru_cache(maxsize=KEPT)
 def bound_order(epoch: ShuffledEpoch, order: Fraction) -> float:
-    """An upper bound on H_order, order >= 1: the least that is known of it."""
-    return min([bound_revealed(epoch, order), *(way(epoch, order, 0.0) for way in list_ways(epoch))])
+    """An upper bound on H_order, order >= 1: the least that is known of it, with less work too."""
+    known = bound_order(epoch.quick, order) if epoch.is_thorough else bound_revealed(epoch, order)
+    return min([known, *(way(epoch, order, 0.0) for way in list_ways(epoch))])
 
 
 def bound_revealed(epoch: ShuffledEpoch, order: Fraction) -> float:

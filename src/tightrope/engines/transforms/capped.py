@@ -14,8 +14,8 @@ from typing import TypeGuard
 import numpy as np
 from scipy import special
 
-from tightrope.engines.enclosures import compare_masses, enclose_masses
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.one_step.enclosures import compare_masses, enclose_masses
 from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.engines.transforms.normal import NormalTransform, TrapezoidGrid
 from tightrope.engines.transforms.panels import PANEL_NODES, ellipse_of, log_panel_error, panel_nodes

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.enclosures import Enclosed, compare_masses, enclose_loss, enclose_masses
+from tightrope.engines.one_step.enclosures import Enclosed, compare_masses, enclose_loss, enclose_masses
 from tightrope.engines.transforms.rooms import ROOM, exp_or_inf
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.shift_pair import Envelope, ShiftPair

@@ -1,0 +1,1 @@
+"""What people read: sentences, tables, JSON and refusals."""

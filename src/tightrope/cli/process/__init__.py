@@ -1,0 +1,1 @@
+"""The command as a process: streams, signals, exit codes, and work that takes long."""

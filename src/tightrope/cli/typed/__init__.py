@@ -1,0 +1,1 @@
+"""What people type: words, numbers and options, and the settings they state."""

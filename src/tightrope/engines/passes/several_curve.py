@@ -1,0 +1,90 @@
+"""The curve of a run with passes by their transforms, where those decay; else between finite pairs."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from tightrope.engines.composition import Composition, EngineRow
+from tightrope.engines.contour.engine import ContourEngine
+from tightrope.engines.face import ComposedCurve, LogBounds
+from tightrope.errors import NotPreciseEnough
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.pair import Pair
+from tightrope.pairs.schedule import Schedule
+
+LEAST_VARIANCE = 0.03  # of the normal part of all losses: where it is less, integrands decay too slowly
+MOST_EVALUATIONS = 1_000_000
+CLOSE = 1e-3  # the accuracy that is asked for even in a rough search, so that its tables serve again
+SHARE, SLOW_SHARE = 1000, 10  # of the accuracy that each error may take; of an exchanged record it costs time
+
+
+class SeveralPasses:
+    """Both ends by one contour, since a transform has no sides; where that declines, by `others`."""
+
+    def __init__(self, schedule: Schedule, others: Callable[[], ComposedCurve]) -> None:
+        self.schedule, self._make_others = schedule, others
+
+    @cached_property
+    def _others(self) -> ComposedCurve:
+        return self._make_others()
+
+    @cached_property
+    def _own(self) -> Composition:
+        """Of this curve alone: what it keeps to answer sooner, another curve must not see."""
+        return _compose(self.schedule)
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """That of steps other than passes."""
+        return self.schedule.log_infinite_mass
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        try:
+            return self._own.log_bounds(epsilon, accuracy)
+        except NotPreciseEnough:
+            return self._others.log_bounds(epsilon, accuracy)
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
+        try:
+            return self._own.epsilon_bounds(delta, accuracy)
+        except NotPreciseEnough:
+            return self._others.epsilon_bounds(delta, accuracy)
+
+
+def passes_have_transforms(schedule: Schedule) -> bool:
+    """Whether all passes have normal noise, and there are enough of them."""
+    passes = [(pair, times) for pair, times in schedule if pair.is_pass]
+    if not passes or not all(_has_transform(pair) for pair, _ in passes):
+        return False
+    variance = schedule.gaussian_square + sum(times * _normal_variance(pair) for pair, times in passes)
+    return variance >= LEAST_VARIANCE
+
+
+def _has_transform(pair: Pair) -> bool:
+    """Shuffled epochs and groups have none."""
+    if not isinstance(pair, Allocation):
+        return False
+    return pair.chosen == 1 and pair.step.exact_gaussian_separation is not None
+
+
+def _normal_variance(pair: Pair) -> float:
+    """Of the part of the loss that the mean of all outputs makes."""
+    assert isinstance(pair, Allocation)
+    separation = pair.step.gaussian_separation
+    if not separation or pair.released < pair.batches:
+        return 0.0
+    return separation**2 * (4 if pair.is_exchanged else 1) / pair.batches
+
+
+def _compose(schedule: Schedule) -> Composition:
+    engine = ContourEngine(schedule, MOST_EVALUATIONS)
+    is_slow = any(isinstance(pair, Allocation) and pair.is_exchanged for pair, _ in schedule)
+    share = SLOW_SHARE if is_slow else SHARE
+    row = EngineRow(
+        make=lambda _: engine,
+        applies=lambda _: True,
+        tolerances=lambda accuracy: (min(accuracy, CLOSE) / share,),
+    )
+    # what is not as close as asked is left to finite pairs, which may be closer
+    return Composition(schedule, (row,), cumulants=engine.cumulants, widest=lambda accuracy: accuracy)

@@ -1,0 +1,59 @@
+"""The curve of a single epoch of shuffled batches, from above."""
+
+import math
+from fractions import Fraction
+
+from tightrope.engines.crossing import find_crossing
+from tightrope.engines.face import LogBounds
+from tightrope.engines.shuffles.epoch_pair import mean_loss
+from tightrope.engines.shuffles.one_epoch import bound_order
+from tightrope.numerics.floats import log_ends
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
+
+ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
+FARTHEST = 200.0  # a larger epsilon needs no more than what is known without any sampling
+ABOUT = 5  # mean losses of an epoch, where a search begins
+# mean losses, how closely a crossing is looked for, and where more work is worth it
+CLOSE, THOROUGH_CLOSE = 1e-2, 2e-3
+
+
+class OneShuffledEpoch:
+    """The curve of a single epoch from above, each order by itself; the lower end says nothing."""
+
+    def __init__(self, epoch: ShuffledEpoch) -> None:
+        self.epoch = epoch
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """Normal noise hides everything a little."""
+        return -math.inf, -math.inf
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """From above at this order; far out nothing but delta <= 1."""
+        return LogBounds(-math.inf, self._log_above(epsilon))
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Where the bound crosses delta."""
+        least, _ = log_ends(delta)
+        if self._log_above(0.0) <= least:
+            return 0.0, 0.0
+        scale, close, start = mean_loss(self.epoch), CLOSE, 0.0
+        if self.epoch.is_thorough:  # from where less work finds it: never beyond
+            close, (_, start) = (
+                THOROUGH_CLOSE,
+                OneShuffledEpoch(self.epoch.quick).epsilon_bounds(delta, accuracy),
+            )
+        _, found = find_crossing(
+            lambda epsilon: self._log_above(epsilon) - least,
+            start=start or ABOUT * scale,
+            slope=-ABOUT / scale,
+            resolution=close * scale,
+            highest=FARTHEST,
+        )
+        return 0.0, found
+
+    def _log_above(self, epsilon: float) -> float:
+        if epsilon > FARTHEST:
+            return 0.0
+        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
+        return min(log_ends(bound_order(self.epoch, order))[1], 0.0)
