@@ -13,7 +13,7 @@ from catalogue import CATALOGUE, Entry
 from tightrope.report.words import spell
 from tightrope.setting.mechanism import MECHANISM_SPELLINGS
 from tightrope.setting.parts import part_of, run_of
-from tightrope.setting.plain import plain_run
+from tightrope.setting.plain import plain_run, read_plain_run
 from tightrope.setting.relation import RELATION_SPELLINGS
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table
@@ -161,3 +161,9 @@ def test_parts_are_a_list_whose_places_are_named() -> None:
 def test_zero_steps_and_no_parts_are_the_run_that_releases_nothing() -> None:
     assert read({**GAUSSIAN, "steps": 0}) == tr.Run()
     assert run_of(Table({"parts": []}, "x: "), "parts") == tr.Run()
+
+
+def test_a_step_that_a_list_holds_twice_is_left_to_whoever_explains_it() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 3
+    assert read_plain_run(plain_run(run)) == run
+    assert read_plain_run(plain_run(run) * 2) is None

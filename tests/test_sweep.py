@@ -29,10 +29,10 @@ from pieces import (
 )
 from tightrope import parallel
 from tightrope.extras import install_command
-from tightrope.sweeps.answer import _run, answer
-from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, write_value
+from tightrope.sweeps.answer import _run, answer, answer_several
+from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, key_of, write_value
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import SweepProgress, WorkerDied, in_parallel, sweep
+from tightrope.sweeps.sweep import SweepProgress, WorkerDied, _share_out, in_parallel, sweep
 
 QUICK_GRID: dict[str, object] = {
     "ask": "epsilon",
@@ -290,11 +290,11 @@ def test_a_sweep_that_is_stopped_goes_on_without_doing_anything_twice(
     assert list(tmp_path.iterdir()) == [path]  # the file has the rows, also after an interrupt
     answered: list[object] = []
 
-    def counted(cell: Any) -> Row:
+    def counted(cell: Any, **shared: Any) -> Row:
         answered.append(cell)
-        return original(cell)
+        return original(cell, **shared)
 
-    original: Callable[[Any], Row] = answer
+    original: Callable[..., Row] = answer
     monkeypatch.setattr("tightrope.sweeps.sweep.answer", counted)
     states: list[SweepProgress] = []
     rows = sweep(QUICK_GRID, out=path, resume=True, workers=1, progress=states.append)
@@ -464,4 +464,61 @@ def test_cells_whose_group_loses_its_worker_are_answered_one_by_one(monkeypatch:
     expected = timeless(sweep(grid, workers=1))
     monkeypatch.setattr("tightrope.sweeps.sweep.in_parallel", dies)
     assert timeless(sweep(grid, workers=2)) == expected
-    assert max(sizes) == 3
+    assert max(sizes) > 1
+
+
+@pytest.mark.parametrize("workers", [2, 16])
+def test_a_worker_takes_neighbouring_runs_and_what_may_take_long_comes_first_by_itself(workers: int) -> None:
+    deltas = {"from": 1e-9, "to": 1e-3, "count": 10, "scale": "log"}
+    quick = {"sampling": "poisson", "rate": 0.1, "steps": list(range(1, 101)), "delta": deltas}
+    slow = {"sampling": "every-record", "steps": [1, 10]}
+    asked = [(key_of(cell), cell) for cell in Grid.of({**QUICK_GRID, "grid": [quick, slow]})]
+    pieces = _share_out(asked, workers)
+    assert [len(piece) for piece in pieces[:6]] == [1] * 6
+    assert list(itertools.chain(*pieces[6:])) == asked[:3000]
+    assert 3 * workers <= len(pieces) - 6 <= 4 * workers
+    assert all(len(piece) % 10 == 0 for piece in pieces[6:])  # no run is cut
+
+
+def test_many_points_of_one_run_are_shared_out_too() -> None:
+    deltas = {"from": 1e-9, "to": 1e-3, "count": 100, "scale": "log"}
+    grid = {
+        **QUICK_GRID,
+        "noise_multiplier": 1,
+        "sampling": "poisson",
+        "rate": 0.1,
+        "steps": 9,
+        "delta": deltas,
+    }
+    asked = [(key_of(cell), cell) for cell in Grid.of(grid)]
+    assert [len(piece) for piece in _share_out(asked, 16)] == [32, 32, 32, 4]
+
+
+def test_rows_are_the_same_however_many_workers_share_them() -> None:
+    grid = {**SLOW_GRID, "delta": [1e-9, 1e-6, 1e-3], "steps": [1000, 2000, 3000]}
+    assert timeless(sweep(grid, workers=2)) == timeless(sweep(grid, workers=1))
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("relation", ["add", "remove", "add-or-remove", "substitute", "add-or-remove of 3"])
+def test_cells_of_one_run_are_answered_as_if_each_were_alone(mechanism: str, relation: str) -> None:
+    of_epsilon = {"ask": "epsilon", "delta": [1e-12, 1e-6, 1.1e-6, 1e-3, 0.5, 2.0]}
+    of_delta = {"ask": "delta", "epsilon": [0.0, 0.5, 0.501, 1.0, 3.0, -0.5]}
+    run = {"mechanism": mechanism, "noise_multiplier": 0.9, "sampling": "poisson", "rate": 0.01}
+    cells = list(Grid.of({"relation": relation, **run, "steps": [50, 700], "grid": [of_epsilon, of_delta]}))
+    alone = [answer(cell) for cell in reversed(cells)]
+    assert timeless(answer_several(cells)) == timeless(alone[::-1])
+    assert timeless(answer_several(cells[::2])) == timeless(alone[::-1][::2])
+
+
+def test_one_curve_is_asked_for_all_deltas_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[object] = []
+
+    def counted(run: object, **how: Any) -> Any:
+        runs.append(run)
+        return tr.privacy_curve(run, **how)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("tightrope.sweeps.answer.privacy_curve", counted)
+    grid = {**SLOW_GRID, "noise_multiplier": [1, 2], "delta": [1e-9, 1e-6, 1e-3]}
+    sweep(grid, workers=1)
+    assert len(runs) == 4

@@ -83,12 +83,12 @@ def read_plain_run(parts: object) -> Run | None:
     try:
         for part in parts:
             step, times = _read_plain_part(part, samplings)
-            if step in counts or type(times) is not int or not 1 <= times <= MOST_STEPS:
+            if type(times) is not int or not 1 <= times <= MOST_STEPS:
                 return None
             counts[step] = times
     except (InvalidSetting, KeyError, TypeError):  # whoever explains it reads it again
         return None
-    return Run.of_checked(counts.items())
+    return Run.of_checked(counts.items()) if len(counts) == len(parts) else None  # else a step comes twice
 
 
 def _read_plain_part(part: Any, samplings: dict[tuple[object, ...], Sampling]) -> tuple[Step, object]:

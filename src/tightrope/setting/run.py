@@ -45,16 +45,15 @@ class Step:
         return self._text
 
     def __hash__(self) -> int:
-        return self._hash
+        kept: int | None = self.__dict__.get("_hash")
+        if kept is None:  # `cached_property` would take a lock, for every step that is loaded
+            kept = self.__dict__["_hash"] = hash((self.mechanism, self.sampling))
+        return kept
 
     @cached_property
     def _text(self) -> str:
         """Kept, like the hash: a training loop asks for both again and again."""
         return f"Step({self.mechanism!r}, {self.sampling!r})"
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.mechanism, self.sampling))
 
     def __reduce__(self) -> "tuple[type[Step], tuple[Mechanism, Sampling]]":
         return Step, (self.mechanism, self.sampling)  # without the hash, which may differ between processes

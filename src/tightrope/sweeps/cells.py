@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 
 from tightrope.accountants.names import ACCOUNTANTS, find_accountant
@@ -40,6 +41,7 @@ RUN_KEYS = (
 )
 _DRAWING = ("draws", "confidence", "seed")
 CELL_KEYS = ("ask", "accountant", "relation", *RUN_KEYS, "epsilon", "delta", "effort", "accuracy", *_DRAWING)
+_CELL_VALUES = itemgetter(*CELL_KEYS)
 ANSWER_KEYS = ("lower", "value", "upper", "order", "because", "seconds", "error", "version")
 COLUMNS = (*CELL_KEYS, *ANSWER_KEYS)
 LACKING_COLUMNS = (_ALLOCATED, ("records", *_ALLOCATED, "epochs"))  # of files that were written earlier
@@ -102,4 +104,4 @@ def read_value(column: str, text: str) -> Plain:
 
 def key_of(cell: Cell) -> Key:
     """What tells one cell from all others, in a file as well as in memory."""
-    return tuple(write_value(cell[key]) for key in CELL_KEYS)
+    return tuple(map(write_value, _CELL_VALUES(cell)))

@@ -61,9 +61,8 @@ class Results:
             raise
         self.rows: dict[Key, Row] = {key_of(row): row for row in found}
 
-    def add(self, row: Row) -> None:
-        """Keep one row; when this returns, a crash of this process cannot lose it."""
-        key = key_of(row)
+    def add(self, key: Key, row: Row) -> None:
+        """Keep the row of one cell; when this returns, a crash of this process cannot lose it."""
         self.rows[key] = row
         try:
             self._journal.execute(

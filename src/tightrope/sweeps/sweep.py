@@ -1,21 +1,27 @@
 """Every cell of a grid answered, here or on many machines; a sweep that was stopped can go on."""
 
+import math
+import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
 from tightrope.parallel import in_parallel
-from tightrope.sweeps.answer import answer, answer_several, is_quick, report_failure
+from tightrope.sweeps.answer import LastCurve, answer, answer_several, find_run, is_quick, report_failure
 from tightrope.sweeps.cells import Cell, Key, Row, key_of
 from tightrope.sweeps.grid import Grid
 
 if TYPE_CHECKING:
     from tightrope.sweeps.results import Results
 
-MOST_TOGETHER = 32  # cells that one worker takes at a time: some 50 ms
+MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
+_MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
+_PIECES = 4  # per worker, so that all finish at about the same time
+Asked = tuple[Key, Cell]
 __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
 
@@ -73,12 +79,12 @@ def sweep(
         state = SweepProgress.start(len(cells), rows.values())
         tell = progress or (lambda state: None)
         tell(state)
-        unanswered = [cell for key, cell in cells.items() if key not in rows]
+        unanswered = [(key, cell) for key, cell in cells.items() if key not in rows]
         with closing(_answer_all(unanswered, workers)) as answers:
-            for row in answers:
+            for key, row in answers:
                 if results is not None:
-                    results.add(row)
-                rows[key_of(row)] = row
+                    results.add(key, row)
+                rows[key] = row
                 state = state.after(row)
                 tell(state)
     return [rows[key] for key in cells]
@@ -105,39 +111,52 @@ def _is_unfinished(row: Row) -> bool:
     return str(row["error"] or "").startswith(f"{WorkerDied.__name__}:")
 
 
-def _answer_all(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
-    """Quick cells of one run go to one worker, which keeps what they share; where it dies, one by one."""
+def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
+    """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
     if workers == 1:  # which keeps what all cells share
-        yield from _answer_alone(cells, workers)
+        yield from _answer_alone(asked, workers)
         return
-    groups = _group(cells)
-    with closing(in_parallel(answer_several, groups, workers=workers)) as outcomes:
+    pieces = _share_out(asked, workers or os.cpu_count() or 1)
+    handed_out = ([cell for _, cell in piece] for piece in pieces)
+    with closing(in_parallel(answer_several, handed_out, workers=workers)) as outcomes:
         for place, outcome in outcomes:
-            group = groups[place]
+            piece = pieces[place]
             if not isinstance(outcome, Exception):
-                yield from ({**cell, **found} for cell, found in zip(group, outcome, strict=True))
-            elif len(group) == 1:
-                yield {**group[0], **report_failure(outcome)}
+                answered = zip(piece, outcome, strict=True)
+                yield from ((key, {**cell, **found}) for (key, cell), found in answered)
+            elif len(piece) == 1:
+                ((key, cell),) = piece
+                yield key, {**cell, **report_failure(outcome)}
             else:
-                yield from _answer_alone(group, workers)
+                yield from _answer_alone(piece, workers)
 
 
-def _answer_alone(cells: list[Cell], workers: int | None) -> Generator[Row, None, None]:
-    with closing(in_parallel(answer, cells, workers=workers)) as outcomes:
+def _answer_alone(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
+    work = partial(answer, last=LastCurve()) if workers == 1 else answer
+    with closing(in_parallel(work, [cell for _, cell in asked], workers=workers)) as outcomes:
         for place, outcome in outcomes:
+            key, cell = asked[place]
             found = report_failure(outcome) if isinstance(outcome, Exception) else outcome
-            yield {**cells[place], **found}
+            yield key, {**cell, **found}
 
 
-def _group(cells: list[Cell]) -> list[list[Cell]]:
-    """Those that ask about one run at several points; what may take long is by itself."""
-    groups: list[list[Cell]] = []
-    begun: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        run = tuple(value for key, value in cell.items() if key not in ("epsilon", "delta"))
-        if is_quick(cell) and len(begun.get(run, ())) % MOST_TOGETHER:
-            begun[run].append(cell)
-        else:
-            begun[run] = [cell]
-            groups.append(begun[run])
-    return groups
+def _share_out(asked: list[Asked], workers: int) -> list[list[Asked]]:
+    """What may take long is by itself and comes first; then stretches of quick cells, run by run.
+
+    Runs that lie side by side in a grid are alike, and whoever takes the next one has solved half of it.
+    """
+    pieces = [[one] for one in asked if not is_quick(one[1])]
+    runs: dict[tuple[object, ...], list[Asked]] = {}
+    for one in asked:
+        if is_quick(one[1]):
+            runs.setdefault(find_run(one[1]), []).append(one)
+    enough = min(math.ceil((len(asked) - len(pieces)) / (_PIECES * workers)), MOST_TOGETHER)
+    most = max(enough, _MOST_OF_ONE_RUN)
+    piece: list[Asked] = []
+    for run in runs.values():
+        for start in range(0, len(run), most):
+            piece += run[start : start + most]
+            if len(piece) >= enough:
+                pieces.append(piece)
+                piece = []
+    return [*pieces, piece] if piece else pieces
