@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tightrope.cli.sentences import short_ends
+from tightrope.cli.printed.sentences import short_ends
 from tightrope.explore.answers import answer_question, ask_epsilon, draw_attack, draw_curve
 from tightrope.explore.export import bake
 from tightrope.explore.questions import read_state
@@ -242,6 +242,9 @@ def test_refusals_stand_in_words_where_the_chart_would_be(address: str, browser:
     page.wait_for_selector("input[data-key=batch][aria-invalid=true]")
     assert "Batch must be at most records 1000, got 5000" in page.text_content("#said")
     assert page.text_content("#copy-python") == ""
+    assert not page.is_visible(".copies")  # nothing to copy, and no button that copies it
+    assert page.is_visible("#no-copies")
+    assert page.evaluate("document.querySelectorAll('.stale:not([hidden] *, .copies *)').length") == 0
     page.close()
 
 
@@ -257,6 +260,50 @@ def test_a_game_is_offered_and_can_be_cancelled(address: str, visit: Any) -> Non
     assert page.text_content("#number") == before
     page.fill("input[data-key=noise]", "5")  # and somebody answers
     expect_library(page)
+
+
+def test_words_on_charts_have_room_where_they_stand(address: str, visit: Any) -> None:
+    page = visit(f"{address}?{SMALL}")
+    overlaps = page.evaluate(
+        """() => {
+          const label = 'no attack gets here';
+          const source = 'renyi (Wang, Balle, Kasiviswanathan 2020, Thm 9 and Cor. 10)';
+          const rows = [['certified', ''], [source, '+39.61%'], ['exact', 'holds the bracket']];
+          const row = ([name, beside], i) => ({ name, beside, lower: 15 + i, upper: 16 + i });
+          const accountants = { rows: rows.map(row) };
+          const strong = { points: [[0, 1, 1], [0.1, 0.2, 0.3], [0.3, 0.01, 0.1], [1, 0, 0]] };
+          const weak = { points: [[0, 1, 1], [0.5, 0.4, 0.4], [1, 0, 0]] };
+          const words = (svg) => [...svg.querySelectorAll('text, tspan')].map((text) => text.textContent);
+          const wrong = [];
+          for (const width of [280, 320, 500]) {
+            const svg = CHARTS.accountants({ accountants }, width);
+            document.body.append(svg);
+            const edge = svg.getBoundingClientRect().right;
+            for (const text of svg.querySelectorAll('text'))
+              if (text.getBoundingClientRect().right > edge + 1) wrong.push([width, text.textContent]);
+            if (!words(svg).some((text) => text.includes(': +39.61%'))) wrong.push([width, 'unsaid']);
+            svg.remove();
+            const isSaid = (attack) => words(CHARTS.attack({ attack }, width)).includes(label);
+            if (isSaid(strong) || !isSaid(weak)) wrong.push([width, 'attack']);
+          }
+          return wrong;
+        }"""
+    )
+    assert overlaps == []
+
+
+def test_the_note_says_up_to_where_the_budget_holds(address: str, visit: Any) -> None:
+    page = visit(f"{address}?{SMALL}")
+    said = """(budget) => {
+      known = { ...emptyKnowledge(), epochs: { budget, points: [[1, 0.9, 1], [2, 1.9, 2], [3, 2.9, 3]] } };
+      return NOTES.epochs();
+    }"""
+    assert page.evaluate(said, 0.5) == "It is above the budget of epsilon 0.5 from 1 epochs on, or earlier."
+    assert (
+        page.evaluate(said, 2.5)
+        == "It stays within the budget of epsilon 2.5 up to 2 epochs, and is above it at 3."
+    )
+    assert page.evaluate(said, 4) == "It stays within the budget of epsilon 4 up to 3 epochs."
 
 
 def test_it_is_usable_at_360_pixels_in_the_dark_and_on_paper(address: str, visit: Any) -> None:

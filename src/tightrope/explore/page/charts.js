@@ -112,14 +112,15 @@ const CHARTS = {
     const now = answer?.epochs;
     const most = Math.max(...rows.map((row) => row.upper));
     const near = budget && budget <= 1.6 * most;
+    const exceeded = most > budget; // then the curve ends above the line, and its name goes below
     const until = 2 * now || Math.max(...rows.map((row) => row.at));
     return Plot.plot(frame(width, {
       height: 300, marginLeft: 48, marginBottom: 40, marginTop: 20, marginRight: 16,
-      x: { label: "epochs", domain: [0, until], ticks: 6 }, y: { label: "epsilon", domain: [0, near ? Math.max(budget * 1.05, most) : most], ticks: 6 },
+      x: { label: "epochs", domain: [0, until], ticks: 6 }, y: { label: "epsilon", domain: [0, near ? Math.max(budget * 1.1, most) : most], ticks: 6 },
       marks: [
         Plot.gridY({ stroke: INK.line }),
         near ? Plot.ruleY([budget], { stroke: INK.ink, strokeWidth: 1.25 }) : null,
-        near ? Plot.text([[0, budget]], { text: [`budget: epsilon ${budget}`], textAnchor: "start", dx: 6, dy: -8, fill: INK.ink, ...HALO }) : null,
+        near ? Plot.text([[exceeded ? until : 0, budget]], { text: [`budget: epsilon ${budget}`], textAnchor: exceeded ? "end" : "start", dx: exceeded ? -6 : 6, dy: exceeded ? 11 : -11, fill: INK.ink, ...HALO }) : null,
         Plot.areaY(rows, { x: "at", y1: "lower", y2: "upper", fill: INK.accent, fillOpacity: 0.22 }),
         Plot.lineY(rows, { x: "at", y: "lower", stroke: INK.accent, strokeWidth: 1, strokeDasharray: "3,3" }),
         Plot.lineY(rows, { x: "at", y: "upper", stroke: INK.accent, strokeWidth: 2, marker: rows.length < 8 ? "dot" : undefined }),
@@ -133,6 +134,8 @@ const CHARTS = {
   attack({ attack }, width) {
     if (!attack?.points) return null;
     const rows = attack.points.map(([alarm, lower, upper]) => ({ alarm, lower, upper }));
+    const room = 0.02 + 150 / (width - 64); // what the words are wide, as a share of the axis
+    const words = rows.every((row) => row.alarm > room || row.lower > 0.13) ? "no attack gets here" : "";
     return Plot.plot(frame(width, {
       height: 300, marginLeft: 48, marginBottom: 40, marginTop: 20, marginRight: 16,
       x: { label: "false alarms", domain: [0, 1], ticks: 5, tickFormat: (d) => `${Math.round(100 * d)} %` },
@@ -144,7 +147,7 @@ const CHARTS = {
         Plot.areaY(rows, { x: "alarm", y1: 0, y2: "lower", fill: INK.accent, fillOpacity: 0.08 }),
         Plot.areaY(rows, { x: "alarm", y1: "lower", y2: "upper", fill: INK.accent, fillOpacity: 0.3 }),
         Plot.lineY(rows, { x: "alarm", y: "lower", stroke: INK.accent, strokeWidth: 2 }),
-        Plot.text([[0.02, 0.06]], { text: ["no attack gets here"], fill: INK.soft, textAnchor: "start" }),
+        words ? Plot.text([[0.02, 0.06]], { text: [words], fill: INK.soft, textAnchor: "start" }) : null,
         Plot.tip(rows, Plot.pointerX({ x: "alarm", y: "lower", fill: "var(--panel)", title: (row) => `false alarms ${below(100 * row.alarm)} %\nmisses at least ${below(100 * row.lower)} %` })),
       ],
     }));
@@ -158,16 +161,27 @@ const CHARTS = {
     const most = Math.max(...shown.map((row) => row.high));
     const least = Math.min(...shown.map((row) => row.low ?? row.high));
     const pad = Math.max((most - least) * 0.15, most * 0.01);
+    const letters = Math.floor((width - 40) / 7);
+    const name = (row) => {
+      const said = row.refusal ? "refused" : row.beside;
+      const whole = [row.name, said].filter(Boolean).join(": ");
+      if (whole.length <= letters) return whole;
+      const [first, ...source] = row.name.split(" ("); // a source gets a line of its own; the table has all of it
+      const cited = `(${source.join(" (")}`;
+      return `${[first, said].filter(Boolean).join(": ")}\n${cited.length > letters ? `${cited.slice(0, letters - 2)}…)` : cited}`;
+    };
+    const isTall = rows.some((row) => name(row).includes("\n"));
+    const high = isTall ? 60 : 44, dy = isTall ? 14 : 6;
     return Plot.plot(frame(width, {
-      height: rows.length * 44 + 46, marginLeft: 8, marginRight: 24, marginTop: 8, marginBottom: 38,
+      height: rows.length * high + 46, marginLeft: 8, marginRight: 24, marginTop: 8, marginBottom: 38,
       x: { label: "epsilon", domain: [Math.max(0, least - pad), most + pad], ticks: 5 },
       y: { type: "band", domain: rows.map((row) => row.name), axis: null, padding: 0 },
       marks: [
         Plot.gridX({ stroke: INK.line }),
         certified ? Plot.ruleX([certified.high], { stroke: INK.accent, strokeWidth: 1.25, strokeDasharray: "2,3" }) : null,
-        Plot.text(rows, { y: "name", frameAnchor: "left", text: (row) => [row.name, row.refusal ? "refused" : row.beside].filter(Boolean).join(": "), dy: -12, textAnchor: "start", fill: INK.ink, ...HALO }),
-        Plot.ruleY(shown.filter((row) => row.low !== null), { y: "name", x1: "low", x2: "high", stroke: (row) => (row === certified ? INK.accent : INK.hatch), strokeWidth: 5, dy: 6 }),
-        Plot.dot(shown, { y: "name", x: "high", dy: 6, r: 5, symbol: (row) => (row.name.startsWith("gaussian-limit") ? "times" : "circle"), stroke: (row) => (row === certified ? INK.accent : INK.ink), fill: (row) => (row === certified ? INK.accent : INK.paper), strokeWidth: 1.6 }),
+        Plot.text(rows, { y: "name", frameAnchor: "left", text: name, lineAnchor: "bottom", dy: isTall ? 3 : -5, textAnchor: "start", fill: INK.ink, ...HALO }),
+        Plot.ruleY(shown.filter((row) => row.low !== null), { y: "name", x1: "low", x2: "high", stroke: (row) => (row === certified ? INK.accent : INK.hatch), strokeWidth: 5, dy }),
+        Plot.dot(shown, { y: "name", x: "high", dy, r: 5, symbol: (row) => (row.name.startsWith("gaussian-limit") ? "times" : "circle"), stroke: (row) => (row === certified ? INK.accent : INK.ink), fill: (row) => (row === certified ? INK.accent : INK.paper), strokeWidth: 1.6 }),
       ],
       symbol: { type: "identity" },
     }));

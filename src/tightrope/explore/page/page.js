@@ -297,6 +297,12 @@ function showAnswer(line) {
     $(`copy-${name}`).textContent = text;
     $(`copy-${name}`).classList.remove("stale");
   }
+  showCopies(true);
+}
+
+function showCopies(some) {
+  document.querySelector(".copies").hidden = !some;
+  $("no-copies").hidden = some;
 }
 
 // a question without an answer leaves nothing of the one before
@@ -313,7 +319,9 @@ function showRefusal(said) {
   $("tight").hidden = true;
   document.title = "No answer · Tightrope";
   $("why").replaceChildren(element("p", "There is no answer to explain.", { class: "quiet" }));
+  $("why").classList.remove("stale");
   for (const text of document.querySelectorAll(".take pre")) text.textContent = "";
+  showCopies(false);
   const named = document.querySelector(`input[data-key=${CSS.escape(said.split(" ")[0].toLowerCase())}]`);
   named?.setAttribute("aria-invalid", "true");
 }
@@ -397,8 +405,10 @@ const NOTES = {
   epochs: () => {
     const { points = [], budget } = known.epochs ?? {};
     if (!budget || !points.length) return "";
-    const over = points.find((point) => real(point[2]) > budget);
-    return over ? `At ${above(over[0])} epochs it is above the budget of epsilon ${budget}.` : `It stays within the budget of epsilon ${budget} up to ${below(points.at(-1)[0])} epochs.`;
+    const over = points.findIndex((point) => real(point[2]) > budget);
+    if (over === 0) return `It is above the budget of epsilon ${budget} from ${above(points[0][0])} epochs on, or earlier.`;
+    if (over > 0) return `It stays within the budget of epsilon ${budget} up to ${below(points[over - 1][0])} epochs, and is above it at ${above(points[over][0])}.`;
+    return `It stays within the budget of epsilon ${budget} up to ${below(points.at(-1)[0])} epochs.`;
   },
   attack: () => {
     if (!known.attack?.said) return "";
