@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles pictures adaptivity statements training test fuzz wheel bench docs clean
+.PHONY: help run paper published figure-2 figure-3 findings accountants batching shuffles pictures adaptivity statements training test fuzz wheel bench scaling docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -91,11 +91,16 @@ bench: $(VENV)/.installed-bench ## set up, then time Tightrope and its peers sid
 	@echo
 	@$(BIN)/python benchmarks/allocation.py --quick
 	@echo
+	@$(BIN)/python benchmarks/scaling.py --quick
+	@echo
 	@$(BIN)/python benchmarks/calibration.py
 	@echo
 	@$(BIN)/python benchmarks/training_loop.py
 	@echo
 	@$(BIN)/python benchmarks/monte_carlo.py
+
+scaling: $(VENV)/.installed-bench,plot ## set up, then time Tightrope and its peers against steps, rate and delta: docs/figures/scaling.png
+	@$(BIN)/python benchmarks/scaling.py --plot
 
 SITE := build/site
 docs: $(VENV)/.installed-cli,docs ## set up, then print the theorem table into docs/theorems.md and build the site into build/site

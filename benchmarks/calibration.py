@@ -1,4 +1,4 @@
-"""From a target to the noise, by Tightrope and two peers: time, and noise beyond the certified optimum.
+"""From a target to the noise, by Tightrope and its peers: time, and noise beyond the certified optimum.
 
 The points lie on Fig. 2 of the paper: Gaussian noise, Poisson sampling, ADD_OR_REMOVE, 10,000 steps,
 delta 1e-6. Each measurement has a process of its own on one thread and counts CPU seconds, after a warm-up on
@@ -26,8 +26,8 @@ STEPS, DELTA = 10_000, 1e-6
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
 CLOSE = 1e-4  # what Tightrope promises of the optimum; dp_accounting is asked for the same
 ENOUGH_SECONDS = 3.0  # stop repeating a slow calibration
-PLD, OPACUS = "PLD", "Opacus RDP"
-AIMS = {PLD: 50.0, OPACUS: 1.0}  # how many times longer the peers should take
+PLD, PRV, RDP = "PLD", "Opacus PRV", "Opacus RDP"
+AIMS = {PLD: 50.0, PRV: 50.0, RDP: 1.0}  # how many times longer the peers should take
 T = TypeVar("T")
 
 
@@ -118,8 +118,8 @@ def ask_pld(target: Target, noise_about: float) -> Answer:
     return Answer(*_timed(ask, target, repeats=1))
 
 
-def ask_opacus(target: Target, repeats: int) -> Answer:
-    """Opacus's calibration: its Renyi accountant, default orders, default tolerance of 0.01 in epsilon."""
+def ask_opacus(accountant: str, target: Target, repeats: int) -> Answer:
+    """Opacus's calibration by one of its accountants, with its default tolerance of 0.01 in epsilon."""
     warnings.simplefilter("ignore")  # that the best order is the largest or smallest one
     from opacus.accountants.utils import get_noise_multiplier
 
@@ -130,7 +130,7 @@ def ask_opacus(target: Target, repeats: int) -> Answer:
                 target_delta=DELTA,
                 sample_rate=target.rate,
                 steps=STEPS,
-                accountant="rdp",
+                accountant=accountant,
             )
         )
 
@@ -164,8 +164,10 @@ def measure(rates: int, repeats: int, seconds: float, names: Sequence[str]) -> l
         peers: dict[str, Answer | str] = {}
         if PLD in names:
             peers[PLD] = in_own_process(ask_pld, target, ours.noise, seconds=seconds)
-        if OPACUS in names:
-            peers[OPACUS] = in_own_process(ask_opacus, target, repeats, seconds=seconds)
+        if PRV in names:
+            peers[PRV] = in_own_process(ask_opacus, "prv", target, 1, seconds=seconds)
+        if RDP in names:
+            peers[RDP] = in_own_process(ask_opacus, "rdp", target, repeats, seconds=seconds)
         lines.append(Line(target, ours, peers))
     progress(len(targets), len(targets), "")
     return lines
@@ -244,7 +246,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="rates from 1e-4 to 1; 30 is all of Fig. 2 (default 6)",
     )
     parser.add_argument(
-        "--repeats", type=int, default=5, help="how often Tightrope and Opacus are timed (default 5)"
+        "--repeats",
+        type=int,
+        default=5,
+        help="how often Tightrope and RDP are timed (default 5)",
     )
     parser.add_argument(
         "--timeout",
@@ -260,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     with_opacus = importlib.util.find_spec("opacus") is not None
     on_one_thread()
-    names = [] if options.alone else [PLD, *[OPACUS] * with_opacus]
+    names = [] if options.alone else [PLD, *[PRV, RDP] * with_opacus]
     lines = measure(options.rates, options.repeats, options.timeout, names)
     peers = [] if options.alone else ["dp-accounting", *["opacus"] * with_opacus]
     packages = ["tightrope", *peers, "numpy", "scipy"]

@@ -47,7 +47,9 @@ def main(words: Sequence[str]) -> None:
     """Print a line per setting and accuracy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--long", action="store_true", help="also runs of 10,000 steps, some minutes each")
-    settings = SETTINGS + LONG if parser.parse_args(words).long else SETTINGS
+    parser.add_argument("--quick", action="store_true", help="the two shortest settings, a minute or two")
+    options = parser.parse_args(words)
+    settings = SETTINGS[:2] if options.quick else SETTINGS + LONG if options.long else SETTINGS
     print(
         "  rate  noise   steps accuracy  expected      CPU     wall  ratio     width    points curves  block"
     )

@@ -137,6 +137,7 @@ def place(question: Question) -> Question:
 def ask(question: Question) -> Outcome:
     """Ask from nothing."""
     import tightrope as tr
+    from tightrope.errors import PYTHON
 
     forget()
     start = time.process_time()
@@ -147,7 +148,7 @@ def ask(question: Question) -> Outcome:
     except Exception as crash:
         return Outcome(question, time.process_time() - start, refusal=f"CRASH {crash!r}")
     seconds = time.process_time() - start
-    why = "" if found.gap is None else str(found.gap.why)
+    why = "" if found.gap is None else PYTHON.fill(found.gap.why)
     return Outcome(question, seconds, found.lower, found.upper, why_wide=why)
 
 

@@ -1,4 +1,4 @@
-"""What it costs a training loop to ask for epsilon after every step, with Tightrope and two peers.
+"""What it costs a training loop to ask for epsilon after every step, with Tightrope and its peers.
 
 Gaussian noise, Poisson sampling, ADD_OR_REMOVE, delta 1e-6. Tightrope runs all rounds. The peers would take
 an hour, so they run the first few, and fresh accountants of theirs are asked at some lengths. CPU seconds on
@@ -12,8 +12,11 @@ import logging
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +28,8 @@ ROUNDS = 10_000
 SHOWN = (10, 100, 1000, 10_000)  # the rounds whose time is shown
 CHECKED = sorted({round(float(k)) for k in np.geomspace(1, ROUNDS, 24)})  # the rounds whose answer is checked
 REPEATS = 3
+OPACUS = {"Opacus PRV": "prv", "Opacus RDP": "rdp"}  # what Opacus calls them
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,28 @@ def run_peer(name: str, setting: Setting, rounds: int) -> Loop:
         accountant.get_epsilon(DELTA)
         return time.process_time() - start
 
-    seconds_of(make(), 7)
+    return _time_rounds(make, seconds_of, rounds)
+
+
+def run_opacus(name: str, setting: Setting, rounds: int) -> Loop:
+    """The same with an accountant of Opacus, which is stepped as its optimiser steps it."""
+    warnings.simplefilter("ignore")  # that the best order is the largest or smallest one
+    from opacus.accountants import IAccountant, create_accountant
+
+    def seconds_of(accountant: IAccountant, steps: int) -> float:
+        start = time.process_time()
+        if steps == 1:
+            accountant.step(noise_multiplier=setting.noise, sample_rate=setting.rate)
+        else:
+            accountant.history = [(setting.noise, setting.rate, steps)]
+        accountant.get_epsilon(delta=DELTA)
+        return time.process_time() - start
+
+    return _time_rounds(partial(create_accountant, name), seconds_of, rounds)
+
+
+def _time_rounds(make: Callable[[], T], seconds_of: Callable[[T, int], float], rounds: int) -> Loop:
+    seconds_of(make(), 7)  # warm up
     kept = make()
     seconds = [seconds_of(kept, 1) for _ in range(rounds)]
     shown = [statistics.median(seconds_of(make(), k) for _ in range(REPEATS)) for k in SHOWN]
@@ -112,14 +138,16 @@ def measure(
     loops: dict[Setting, dict[str, Loop]] = {}
     checks: dict[Setting, Checked] = {}
     for done, setting in enumerate(SETTINGS):
-        progress(3 * done, 3 * len(SETTINGS), f"{setting}: Tightrope")
+        progress(done, len(SETTINGS), f"{setting}: Tightrope")
         ours = in_own_process(run_ledger, setting, seconds=seconds)
         if isinstance(ours, str):
             raise SystemExit(f"Tightrope gave no answer at {setting}: {ours}")
         loops[setting], checks[setting] = {"Tightrope": ours[0]}, ours[1]
-        for place, name in enumerate(peers, start=1):
-            progress(3 * done + place, 3 * len(SETTINGS), f"{setting}: {name}")
-            loop = in_own_process(run_peer, name, setting, rounds, seconds=seconds)
+        for name in peers:
+            progress(done, len(SETTINGS), f"{setting}: {name}")
+            run = OPACUS.get(name)
+            work = partial(run_opacus, run) if run else partial(run_peer, name)
+            loop = in_own_process(work, setting, rounds, seconds=seconds)
             if isinstance(loop, str):
                 print(f"{name} gave no answer at {setting}: {loop}")
             else:
@@ -161,11 +189,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.alone and importlib.util.find_spec("dp_accounting") is None:
         parser.error("dp_accounting is not installed; run make bench, or pip install -e '.[bench]'")
     on_one_thread()
-    peers = () if options.alone else ("PLD", "RDP")
+    with_opacus = importlib.util.find_spec("opacus") is not None
+    peers = [] if options.alone else ["PLD", "RDP", *list(OPACUS) * with_opacus]
     loops, checks = measure(options.peer_rounds, options.timeout, peers)
     said = ", ".join(
         f"{name} {version}"
-        for name, version in versions("tightrope", "dp-accounting", "numpy", "scipy").items()
+        for name, version in versions(
+            "tightrope", "dp-accounting", *["opacus"] * with_opacus, "numpy", "scipy"
+        ).items()
     )
     print(f"{said}; CPU time on one thread")
     print(f"{ROUNDS:,} rounds of one step and its epsilon at delta {DELTA:g}; then one round after k steps")
@@ -173,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if peers:
         print(f"'about' is inferred: {ROUNDS:,} times the mean of the first {options.peer_rounds} rounds.")
         print("Tightrope ran every round.")
+        if not with_opacus:
+            print("Opacus is not installed, so its accountants are left out.")
     for setting, found in checks.items():
         same = f"after {found.same} of {found.rounds} step counts"
         print(f"{setting}: the ledger's bracket is the one-shot run's bit for bit {same}.")
