@@ -1,7 +1,8 @@
 """What a certified curve stands between: covers above and witnesses below, in each branch of a relation."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, TypeVar
 
 from tightrope.curve.bracket import Decision
@@ -56,7 +57,12 @@ class Branch(Generic[Composed]):
 
 def collect_evidence(analyses: Iterable[Analysis]) -> tuple[Evidence, ...]:
     """Every theorem that an upper end may rest on, each once."""
-    return tuple(dict.fromkeys(e for a in analyses for cover in a.covers for e in cover.because))
+    return merge_evidence([cover.because for analysis in analyses for cover in analysis.covers])
+
+
+def merge_evidence(lists: Sequence[tuple[Evidence, ...]]) -> tuple[Evidence, ...]:
+    """Each theorem once. Mostly there is one list, and a training loop asks after every step."""
+    return lists[0] if len(lists) == 1 else tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.curve.bracket import Bracket, Decision, Gap
-from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds
+from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds, merge_evidence
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import ComposedCurve, Errors
@@ -154,8 +154,8 @@ class PrivacyCurve(Curve[Bracket]):
             lowers += [(witness.datasets, lower) for witness, lower in attained]
         _, upper, name = max(uppers, key=itemgetter(1))
         datasets, lower = max(reversed(lowers), key=itemgetter(1))
-        because = dict.fromkeys(evidence for cover, _, _ in uppers for evidence in cover.because)
-        return DecidedEnds(lower, upper, Decision(tuple(because), datasets, name), interrupted=bool(stops))
+        because = merge_evidence([cover.because for cover, _, _ in uppers])
+        return DecidedEnds(lower, upper, Decision(because, datasets, name), interrupted=bool(stops))
 
     def _exponential(self, logs: DecidedEnds[float]) -> Bracket:
         """Probabilities from their logarithms, one float outwards: math.exp is right to an ulp.

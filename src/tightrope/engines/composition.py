@@ -25,7 +25,7 @@ from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import log_ends, next_up
 from tightrope.numerics.text import round_outwards
-from tightrope.pairs.schedule import COUNT_BITS, Schedule
+from tightrope.pairs.schedule import COUNT_BITS, FEW_BITS, Schedule
 
 KEPT_LOCALS = 8
 MOST_FOLLOWED = 4  # kinds of steps in such a loop
@@ -277,7 +277,7 @@ class Composition:
         gains = [LocalShape(0.0, 0.0, 0.0)] * len(counts)
         for index, times in enumerate(counts if len(counts) <= MOST_FOLLOWED else ()):
             fewer = times - max(times >> COUNT_BITS + 2, 1)  # it stands for twice as many on either side
-            if times >> COUNT_BITS:
+            if times >> FEW_BITS:
                 others = self.schedule.recount([*counts[:index], fewer, *counts[index + 1 :]])
                 gains[index] = shape.less(look_around(recount(others), here), times - fewer)
         return gains

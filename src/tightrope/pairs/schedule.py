@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_COUNTED = 10**200  # outcomes: floats hold no more than 10^308
 COUNT_BITS = 4
+FEW, FEW_BITS = 64, 2  # fewer steps need a lattice, which takes longest to place and serves more of them
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
 
 
@@ -191,12 +192,12 @@ class Schedule:
 
 
 def round_count(times: int) -> int:
-    """The nearest number of COUNT_BITS bits and zeros behind them.
+    """The nearest number of COUNT_BITS bits, or of FEW_BITS if it is small, and zeros behind them.
 
-    >>> [round_count(n) for n in (7, 15, 17, 1000)]
-    [7, 15, 18, 1024]
+    >>> [round_count(n) for n in (3, 7, 17, 70, 1000)]
+    [3, 8, 16, 72, 1024]
     """
-    spare = max(times.bit_length() - COUNT_BITS, 0)
+    spare = max(times.bit_length() - (FEW_BITS if times < FEW else COUNT_BITS), 0)
     return (times + (1 << spare >> 1)) >> spare << spare
 
 
