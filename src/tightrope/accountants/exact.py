@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
-from tightrope.accountants.certified import leaves_a_gap
+from tightrope.accountants.gaps import leaves_a_gap
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.engines.face import Progress, Side

@@ -4,7 +4,8 @@ import contextlib
 import math
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.certified import Certified, check_certified, leaves_a_gap
+from tightrope.accountants.certified import Certified, check_certified
+from tightrope.accountants.gaps import leaves_a_gap
 from tightrope.answers.frontier import OutOfReach
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

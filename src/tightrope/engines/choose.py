@@ -1,15 +1,19 @@
-"""Which engine composes a schedule: a table, fastest first, and the curve that asks down the table."""
+"""Which engine when: a table of those that compose steps, fastest first, and who tells a side of a run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from tightrope.engines.composition import Composition, EngineRow
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ABOVE, Engine, Side
+from tightrope.engines.face import ABOVE, ComposedCurve, Engine, Progress, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
-from tightrope.engines.resolve import has_passes, resolve
+from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
+from tightrope.engines.resolve import find_single_pass, resolve, settle_two_batches
+from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 QUICK_EVALUATIONS = 20_000_000  # of a contour: some 20 ms
 SHARE_BESIDE_PASSES = 1 / 8  # of the width: both sides of a pass take the rest, at little cost
@@ -94,5 +98,47 @@ TABLE = (
 
 def compose(schedule: Schedule, side: Side = ABOVE, mesh: Mesh = USUAL) -> Composition:
     """The curve of a schedule; where it holds passes, a curve on this side of it, as near as `mesh` says."""
-    share = SHARE_BESIDE_PASSES if has_passes(schedule) else 1.0
+    share = SHARE_BESIDE_PASSES if schedule.has_passes else 1.0
     return Composition(resolve(schedule, side, mesh), TABLE, share=share)
+
+
+def compose_side(
+    schedule: Schedule | Game, side: Side, accuracy: float, progress: Progress | None = None
+) -> ComposedCurve:
+    """What an upper or a lower end is told by; passes are cut as finely as `accuracy` needs.
+
+    A schedule without passes has one curve for both sides.
+    """
+    mesh = Mesh.of(accuracy)
+    if isinstance(schedule, Game):
+        from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
+
+        played = replace(schedule, others=resolve(schedule.others, side, mesh))
+        return PlayedGame(played, progress, (side,))
+    schedule = settle_two_batches(schedule, side)
+    if not schedule.has_passes:
+        return compose(schedule, side, mesh)
+    single = find_single_pass(schedule)
+    if single is None:
+        return _compose_several(schedule, side, mesh)
+    # these load flint, which takes 70 ms
+    if isinstance(single, ShuffledEpoch):
+        from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
+
+        return OneShuffledEpoch(single)
+    from tightrope.engines.passes.exchanged_curve import OneExchangedPass
+    from tightrope.engines.passes.pass_curve import OnePass
+
+    if not single.is_exchanged:
+        return OnePass(single, lambda: _compose_several(schedule, side, mesh))
+    if not passes_have_transforms(schedule):
+        return OnePass(single, lambda: OneExchangedPass(single, side, compose))
+    moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side, compose))
+    return OnePass(single, lambda: moments)
+
+
+def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
+    """By transforms where all passes have them, else on one side."""
+    if passes_have_transforms(schedule):
+        return SeveralPasses(schedule, lambda: compose(schedule, side, mesh))
+    return compose(schedule, side, mesh)

@@ -15,11 +15,6 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 ROOT_SCALE = 1 << 80  # of how many parts of a numerator the square root of 2 is a whole number
 
 
-def has_passes(schedule: Schedule) -> bool:
-    """Whether its curve is known only between two."""
-    return schedule.has_passes
-
-
 def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
     """The pass with normal noise, or the epoch, that is all of the schedule: its curve is told directly."""
     if schedule.steps != 1:
@@ -33,7 +28,7 @@ def find_single_pass(schedule: Schedule) -> Allocation | ShuffledEpoch | None:
 def resolve(schedule: Schedule, side: Side, mesh: Mesh = USUAL) -> Schedule:
     """The schedule with every pass as a finite pair on this side of it, which depends on nothing else."""
     schedule = settle_two_batches(schedule, side)
-    if not has_passes(schedule):
+    if not schedule.has_passes:
         return schedule
     return Schedule((_resolve_pair(pair, side, mesh), times) for pair, times in schedule)
 
@@ -64,7 +59,7 @@ def settle_two_batches(schedule: Schedule, side: Side) -> Schedule:
     (e^{dx} + e^{dy}) / (e^{-dx} + e^{-dy}) = e^{d (x + y)}, and x + y is normal with variance 2 and mean d or
     -d: two normals, sqrt(2) d apart. Only the root has a side. theorems/proofs/balls_in_bins.md, Two batches.
     """
-    if not has_passes(schedule):
+    if not schedule.has_passes:
         return schedule
     return Schedule((_settle(pair, side), times) for pair, times in schedule)
 

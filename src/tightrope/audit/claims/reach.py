@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tightrope.accountants.certified import BY_DEFAULT, compose_side
+from tightrope.accountants.certified import BY_DEFAULT
 from tightrope.audit.claims.drawn import DrawnClaim
-from tightrope.engines.choose import compose
+from tightrope.engines.choose import compose, compose_side
 from tightrope.engines.face import BELOW
-from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.resolve import resolve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.pair import Pair
@@ -80,7 +79,7 @@ def _reach_by_every_batch(
         if known >= compose(told).epsilon_bounds(delta, accuracy)[1] * (1 - accuracy / 10):
             return ReachedEpsilon()
         reached = Schedule((_reach_epoch(witness), witness.epochs) for witness in witnesses)
-        lower, _ = compose_side(reached, BELOW, Mesh.of(accuracy)).epsilon_bounds(delta, accuracy)
+        lower, _ = compose_side(reached, BELOW, accuracy).epsilon_bounds(delta, accuracy)
     except NotPreciseEnough:
         return ReachedEpsilon()  # then less is known; what is said stays true
     return ReachedEpsilon(lower, (ALLOCATION_AT_HALF_NOISE,) * bool(lower))

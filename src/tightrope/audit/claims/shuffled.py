@@ -43,9 +43,10 @@ def epsilon_if_shuffled(
     """What is proved about epsilon if the batches of `plan` are shuffled and cut.
 
     An epoch is a fresh secret order of all records, cut into ceil(records / batch) batches; only the last may
-    be smaller. It is what `epsilon` says of a run with `Shuffled` sampling. Under ADD and REMOVE the records
-    are those of the larger neighbour, and no sum is divided by the size of a smaller last batch. Where no
-    theorem is about such batches, for noise other than Gaussian, nothing is gained by the shuffle.
+    be smaller. The upper end is what `epsilon` says of a run with `Shuffled` sampling; with little noise the
+    lower end may be larger under SUBSTITUTE, by the largest sum of each epoch. Under ADD and REMOVE the
+    records are those of the larger neighbour, and no sum is divided by the size of a smaller last batch.
+    Where no theorem is about such batches, for noise other than Gaussian, nothing is gained by the shuffle.
 
     >>> import tightrope as tr
     >>> plan = tr.Training(records=100_000, batch=1000, epochs=1, sampling=tr.Poisson)

@@ -1,10 +1,10 @@
 """The curve of a single pass in which a record is exchanged."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 
-from tightrope.engines.choose import compose
 from tightrope.engines.composition import Composition
 from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import ABOVE, EngineDeclines, LogBounds, Side
@@ -22,10 +22,13 @@ FARTHEST = 200.0  # a larger epsilon needs no more than what is known without an
 
 
 class OneExchangedPass:
-    """The curve of a single pass on one side, each order by itself; the other end says nothing."""
+    """The curve of a single pass on one side, each order by itself; the other end says nothing.
 
-    def __init__(self, pair: Allocation, side: Side) -> None:
-        self.pair, self.side = pair, side
+    `compose` makes the curve of a schedule without passes: what labels tell.
+    """
+
+    def __init__(self, pair: Allocation, side: Side, compose: Callable[[Schedule], Composition]) -> None:
+        self.pair, self.side, self._compose = pair, side, compose
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:
@@ -90,4 +93,4 @@ class OneExchangedPass:
         return about, (there - here) / (about * (FURTHER - 1) + TINY) if there > -math.inf else -1 / TINY
 
     def _labels(self, epsilon: float, fine: int) -> Composition:
-        return compose(Schedule([(merge_labels(self.pair, math.exp(epsilon), fine), 1)]))
+        return self._compose(Schedule([(merge_labels(self.pair, math.exp(epsilon), fine), 1)]))
