@@ -104,7 +104,7 @@ def _draw_instead(
 ) -> tuple[Run, list[Bracket]]:
     """The same epochs with batches of this kind, and what they cost; empty where that is not known.
 
-    Balls in bins under SUBSTITUTE take a minute, so who wants to know asks for them by themselves.
+    Balls in bins under SUBSTITUTE take seconds, so who wants to know asks for them by themselves.
     """
     shuffled = asked.stated_sampling
     batches = round(1 / shuffled.exact_rate)
