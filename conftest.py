@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 NEEDS = {
-    "src/tightrope/setting/validate.py": ("pydantic",),
     "src/tightrope/statements/*.py": ("pydantic", "yaml"),
     "src/tightrope/samplers/torch.py": ("torch",),
     "src/tightrope/integrations/opacus/*.py": ("torch", "opacus"),

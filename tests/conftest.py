@@ -54,7 +54,7 @@ def contrasted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return compute_once((asked, more), lambda: epsilon_if_shuffled(*asked, **more))
 
     monkeypatch.setattr(contrast, "_row", row)
-    monkeypatch.setattr("tightrope.cli.printed.shuffled.epsilon_if_shuffled", shuffle)
+    monkeypatch.setattr("tightrope.cli.commands.shuffled.epsilon_if_shuffled", shuffle)
 
 
 def compute_once(question: object, compute: Callable[[], object]) -> object:

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tightrope as tr
-from tightrope.numerics.formats import NumberFormat
+from tightrope.curve.formats import NumberFormat
 
 PUBLIC = {name: getattr(tr, name) for name in tr.__all__}
 RUN = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000

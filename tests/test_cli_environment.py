@@ -268,7 +268,7 @@ DOOR = """
 import sys
 class Door:
     def find_spec(name, path=None, target=None):
-        if name == "tightrope.cli.process.session":
+        if name == "tightrope.cli.session":
             print(".", flush=True)
 sys.meta_path.insert(0, Door)
 """

@@ -1,5 +1,6 @@
 """The explorer in a real browser: what people see, press, follow and download."""
 
+import json
 import re
 import shutil
 import signal
@@ -260,6 +261,38 @@ def test_a_game_is_offered_and_can_be_cancelled(address: str, visit: Any) -> Non
     assert page.text_content("#number") == before
     page.fill("input[data-key=noise]", "5")  # and somebody answers
     expect_library(page)
+
+
+def test_more_work_tells_on_which_conditions_its_answer_holds(address: str, visit: Any) -> None:
+    page = visit(f"{address}?{GAME}")
+    page.wait_for_selector("#harder:visible")
+    why = page.evaluate("shown.why")
+    why |= {"gap": None, "conditions": ["pigs fly"], "direction": "One way."}
+    lines = ({"part": "tight", "said": "It is one.", "number": "1", "why": why}, {"part": "end"})
+    body = "".join(f"{json.dumps(line)}\n" for line in lines)
+    page.route("**/ask/tight*", lambda route: route.fulfill(body=body))
+    page.click("#harder")
+    page.wait_for_function("() => document.getElementById('tight-said').textContent.startsWith('This is as')")
+    assert not page.is_visible("#harder")
+    assert page.text_content("#number") == "1"
+    assert page.text_content("#gap") == "One way. This holds if pigs fly."
+
+
+def test_a_server_that_is_lost_at_work_was_not_cancelled(browser: Any) -> None:
+    with run_server() as (where, end):
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{where}?{GAME}")
+        page.wait_for_selector("#harder:visible")
+        before = page.text_content("#number")
+        page.click("#harder")
+        page.wait_for_selector("#progress:visible")
+        end()
+        page.wait_for_selector("#lost:visible")
+        page.wait_for_selector("#harder:visible")
+        assert page.text_content("#tight-said") == ""
+        assert page.text_content("#number") == before
+        page.close()
 
 
 def test_words_on_charts_have_room_where_they_stand(address: str, visit: Any) -> None:

@@ -39,7 +39,7 @@ class StubLane:
 
 def stub_server() -> PageServer:
     workers: Any = Workers()
-    workers.quick = workers.patient = workers.games = StubLane()
+    workers.quick = workers.patient = workers.tight = StubLane()
     return PageServer(8000, workers=workers)
 
 
@@ -266,7 +266,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def workers(runner: asyncio.Runner) -> Iterator[Workers]:
-    made = Workers(quick=1, patient=1, games=1)
+    made = Workers(quick=1, patient=1, tight=1)
     runner.run(made.open())
     yield made
     runner.run(made.close())
@@ -274,12 +274,12 @@ def workers(runner: asyncio.Runner) -> Iterator[Workers]:
 
 async def ask_lane(workers: Workers, part: str, state: str, limit: float = 60) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
-    await workers.games.work(part, read_state(state), limit, lines.append)
+    await workers.tight.work(part, read_state(state), limit, lines.append)
     return lines
 
 
 def list_processes(workers: Workers) -> set[int]:
-    return {process._process.pid for process in workers.games._all}
+    return {process._process.pid for process in workers.tight._all}
 
 
 def test_work_is_killed_at_its_limit_and_the_next_question_is_answered(
@@ -315,7 +315,7 @@ def test_who_waits_too_long_for_a_process_is_told_so(
     async def wait_in_line() -> None:
         first = asyncio.ensure_future(ask_lane(workers, "tight", SLOW))
         await asyncio.sleep(0.2)
-        monkeypatch.setattr(workers.games, "longest_wait", 0.1)
+        monkeypatch.setattr(workers.tight, "longest_wait", 0.1)
         try:
             await ask_lane(workers, "answer", EXAMPLE)
         finally:

@@ -27,6 +27,7 @@ LAYERS = (
     ("explore",),
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
+ROOMS_OF_CLI = ("typed", "printed", "process", "commands", "app", "completion", "session", "entry")
 OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli", "explore")
 
 
@@ -47,7 +48,8 @@ def imported(tree: ast.AST, path: Path) -> Iterator[str]:
             base = ".".join(module[: -node.level]) if node.level else ""
             source = ".".join(part for part in (base, node.module or "") if part)
             # `from tightrope import errors` names a module, `from tightrope import Step` the public face
-            names = [f"{source}.{alias.name}" for alias in node.names] if source == "tightrope" else [source]
+            opened = source in ("tightrope", "tightrope.cli")
+            names = [f"{source}.{alias.name}" for alias in node.names] if opened else [source]
         else:
             continue
         yield from (name for name in names if name.split(".")[0] == "tightrope")
@@ -71,6 +73,22 @@ def wrong_arrows(tree: ast.AST, path: Path) -> list[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_inwards(path: Path) -> None:
     assert wrong_arrows(ast.parse(path.read_text()), path) == []
+
+
+def wrong_rooms(tree: ast.AST, path: Path) -> list[str]:
+    """The imports of a file of the command line that point outwards within it."""
+    height = ROOMS_OF_CLI.index(path.relative_to(ROOT / "cli").with_suffix("").parts[0])
+    inside = [name for name in imported(tree, path) if name.startswith("tightrope.cli.")]
+    return [name for name in inside if ROOMS_OF_CLI.index(name.split(".")[2]) > height]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.is_relative_to(ROOT / "cli") and path != ROOT / "cli" / "__init__.py"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_rooms_of_the_command_line_have_an_order(path: Path) -> None:
+    assert wrong_rooms(ast.parse(path.read_text()), path) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -105,6 +123,24 @@ def test_every_file_belongs_to_a_layer(path: Path) -> None:
 )
 def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
     assert wrong_arrows(ast.parse(source), ROOT / where) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "wrong"),
+    [
+        (
+            "from tightrope.cli.printed.terminal import say",
+            "cli/typed/options.py",
+            ["tightrope.cli.printed.terminal"],
+        ),
+        ("def f():\n    from tightrope.cli import app", "cli/process/signals.py", ["tightrope.cli.app"]),
+        ("from .commands import sweep", "cli/printed.py", ["tightrope.cli.commands"]),
+        ("from tightrope.cli.typed.form import Form\nimport rich", "cli/printed/show.py", []),
+        ("from tightrope.cli import app", "cli/session.py", []),
+    ],
+)
+def test_a_wrong_room_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
+    assert wrong_rooms(ast.parse(source), ROOT / where) == wrong
 
 
 def test_importing_tightrope_loads_no_outer_library() -> None:

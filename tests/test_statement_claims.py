@@ -13,12 +13,12 @@ import tightrope as tr
 from shell import Shell
 from tightrope.audit import Finding, How, Scheme, Verdict, audit
 from tightrope.errors import RefutedClaim
-from tightrope.setting.validate import validate
 from tightrope.statements.checks import parse_statement
 from tightrope.statements.file import read_statement
 from tightrope.statements.make import Facts, declare, declare_as_accounted, state_run
 from tightrope.statements.model import RegistryFacts, Statement
 from tightrope.statements.render import render_json, render_latex, render_markdown, render_registry
+from tightrope.statements.validate import validate
 from tightrope.statements.verify import Outcome, verify
 
 HERE = Path(__file__).parent

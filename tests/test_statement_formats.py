@@ -21,7 +21,6 @@ import tightrope as tr
 from tightrope.audit import Finding, How, Scheme
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.text import write_number
-from tightrope.setting.validate import validate
 from tightrope.statements.checks import parse_statement
 from tightrope.statements.make import Facts, declare_as_accounted, state_run
 from tightrope.statements.model import CertifiedEnds, RegistryFacts, Statement
@@ -35,6 +34,7 @@ from tightrope.statements.render import (
     render_registry,
     write_yaml,
 )
+from tightrope.statements.validate import validate
 from tightrope.statements.words import describe_claim, describe_ends, judge_claim
 
 yaml = pytest.importorskip("yaml")

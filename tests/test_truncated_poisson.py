@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 import tightrope as tr
-from tightrope.numerics.binomials import enclose_upper_tail
+from tightrope.theorems.binomials import enclose_upper_tail
 from tightrope.theorems.truncated_poisson import chance_of_truncation, participation_rate
 
 Law = dict[float, float]  # the probability of each sum of a batch

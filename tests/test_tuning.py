@@ -265,6 +265,20 @@ def test_games_are_not_played_for_a_search() -> None:
     assert tuned_curve(search, tr.SUBSTITUTE, tr.Certified(effort=tr.TIGHT)).epsilon(1e-5) == quick
 
 
+@pytest.mark.parametrize(
+    ("trials", "why"),
+    [
+        (5, "from above all runs count as published, from below only the best one is"),
+        ("geometric:5", "from above every output has its worst rank"),
+    ],
+)
+def test_the_gap_of_a_search_says_what_bounds_it(trials: int | str, why: str) -> None:
+    search = tr.tuned(tr.Step(tr.Gaussian(noise_multiplier=5), tr.EveryRecord()), trials=trials)
+    gap = tr.epsilon(search, delta=1e-2, relation=tr.REMOVE).gap
+    assert gap is not None
+    assert why in str(gap)
+
+
 MISSPELLED = [
     "geometric",
     "geometric:",

@@ -24,7 +24,7 @@ from tightrope.files import as_path, read_toml
 from tightrope.setting.relation import RELATION_SPELLINGS, Relation
 from tightrope.setting.run import MOST_STEPS
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
-from tightrope.setting.validate import ClosedTable, explain
+from tightrope.statements.validate import ClosedTable, explain
 
 NOT_STATED = "not stated"
 SHUFFLE, WINDOWED, SEVERAL_DRAWS = "shuffle", "windowed shuffle", "several draws"

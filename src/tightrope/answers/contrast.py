@@ -256,7 +256,7 @@ def contrast(
     `claimed` is the kind of sampling and the relation to compare with, for example (Poisson, ADD_OR_REMOVE).
     Where that is about groups of records, such as ADD_OR_REMOVE.of(5), so is every row.
     The default is the run's own sampling under ADD_OR_REMOVE, if its steps share one. The effort of `by`
-    matters for one row only: WithoutReplacement under SUBSTITUTE takes seconds to minutes if it is TIGHT.
+    matters under SUBSTITUTE only: WithoutReplacement and Shuffled take seconds to minutes if it is TIGHT.
 
     >>> import tightrope as tr
     >>> table = tr.contrast(tr.Step(tr.Gaussian(noise_multiplier=2), tr.Poisson(rate=0.3)), delta=1e-6)

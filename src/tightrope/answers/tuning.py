@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from tightrope.accountants.certified import Certified, check_certified
+from tightrope.accountants.certified import Certified
 from tightrope.curve.bracket import Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness
 from tightrope.curve.played_order import AnyOrder, PlayedOrder
@@ -24,6 +24,7 @@ from tightrope.theorems.tuning import FIXED_TRIALS, WORST_RANKS
 WHY_APART = (
     "from above every output has its worst rank, from below outputs of low and of high loss score best"
 )
+ALL_PUBLISHED = "from above all runs count as published, from below only the best one is"
 LOW_THEN_HIGH = "outputs of low loss score best, then those of high loss"
 HIGH = "outputs of high loss score best"
 ALIKE = "all outputs score alike"
@@ -36,8 +37,10 @@ def tuned_curve(
 
     It asks for one run at hundreds of epsilons, so no games are played whatever the effort.
     """
-    by = replace(check_certified(by), effort=QUICK)
+    by = replace(by, effort=QUICK)
     made = _Searched(search, by, progress)
+    is_fixed = isinstance(search.trials, FixedTrials)
+    why_apart = ALL_PUBLISHED if is_fixed else WHY_APART
 
     def curve_under(asked: Relation) -> PrivacyCurve:
         def reverse() -> PrivacyCurve:
@@ -50,8 +53,8 @@ def tuned_curve(
             branches=branches,
             accuracy=by.accuracy,
             reverse=reverse,
-            explain_gap=lambda width, delta: Gap(width, by.accuracy, WHY_APART),
-            conditions=() if isinstance(search.trials, FixedTrials) else (SEARCHED,),
+            explain_gap=lambda width, delta: Gap(width, by.accuracy, why_apart),
+            conditions=() if is_fixed else (SEARCHED,),
         )
         return found
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from cyclopts import App, CycloptsError
 
 from tightrope import __version__
-from tightrope.cli.printed.refusals import Misused
 from tightrope.cli.printed.terminal import StandardOutput, say
 from tightrope.cli.process.exits import ExitCode
-from tightrope.cli.typed.slips import in_one_line
-from tightrope.cli.typed.vocabulary import find_missing, split_slips, tell_missing, understand
+from tightrope.cli.typed.misused import Misused
+from tightrope.cli.typed.slips import in_one_line, tell_unstated
+from tightrope.cli.typed.vocabulary import find_missing, understand
 
 _ABOUT = """\
 How private is this training run? A certified bracket and the theorem behind it, or a refusal.
@@ -160,7 +160,7 @@ def build_app() -> App:
         epilogue = f"Example:\n\n{command.example}"
         app.command(command.full_path, help=command.help, sort_key=place, help_epilogue=epilogue)
     app.command(
-        "tightrope.cli.typed.completion:install_completion",
+        "tightrope.cli.completion:install_completion",
         name="--install-completion",
         help=_COMPLETION,
         group="Your shell",  # in a table of its own: its long name would narrow that of the commands
@@ -169,22 +169,12 @@ def build_app() -> App:
     return app
 
 
-def _tell_missing(words: list[str], missing: list[str]) -> str:
-    """What is missing; an option that was mistyped is the slip that it is."""
-    options = build_app()[words[0]].assemble_argument_collection()
-    slips, others = split_slips(words, missing, {name for option in options for name in option.names})
-    said = [
-        f"{typed} is not an option of tightrope {words[0]}: did you mean {meant}?"
-        for typed, meant in slips.items()
-    ]
-    return " ".join([*said, *([tell_missing(others)] if others else [])])
-
-
 def run(words: list[str]) -> int:
     """Parse the words, run the command they name and return its exit code. Refusals are exceptions."""
     understood, notes = understand(words)
     if missing := find_missing(understood):
-        raise Misused(_tell_missing(understood, missing))
+        options = build_app()[understood[0]].assemble_argument_collection()
+        raise Misused(tell_unstated(understood, missing, {name for each in options for name in each.names}))
     for note in notes:
         say(note)
     try:

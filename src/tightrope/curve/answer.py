@@ -8,9 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
 
+from tightrope.curve.formats import NumberFormat
 from tightrope.errors import InvalidSetting, UncertainComparison
 from tightrope.numerics import html
-from tightrope.numerics.formats import NumberFormat
 from tightrope.numerics.text import Flat, write_call
 from tightrope.setting.given import exactly
 

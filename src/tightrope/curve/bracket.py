@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tightrope.curve.answer import AnyAnswer
+from tightrope.curve.formats import NumberFormat
 from tightrope.errors import PYTHON, Words
-from tightrope.numerics.formats import NumberFormat
 from tightrope.numerics.text import Flat, round_outwards, write_call, write_duration, write_number
 from tightrope.theorems.evidence import Evidence
 

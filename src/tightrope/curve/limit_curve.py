@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Curve, log_delta_from_reverse
+from tightrope.curve.formats import NumberFormat
 from tightrope.engines.face import ComposedCurve
 from tightrope.errors import UncertainComparison
-from tightrope.numerics.formats import NumberFormat
 from tightrope.numerics.text import Flat
 
 ACCURACY = 1e-3  # of the limit's own curve; nobody knows how far the limit is from the truth

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Answers, Curve, Numbers, check_delta, elementwise, log_delta_from_reverse
+from tightrope.curve.formats import NumberFormat
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.numerics.formats import NumberFormat
 from tightrope.numerics.text import Flat, round_outwards
 from tightrope.theorems.evidence import Evidence
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.curve.answer import AnyAnswer
 from tightrope.curve.curve import Curve
+from tightrope.curve.formats import NumberFormat
 from tightrope.engines.draws.estimates import DrawnBounds, Simulator
 from tightrope.errors import InvalidSetting, UncertainComparison
-from tightrope.numerics.formats import NumberFormat
 from tightrope.numerics.text import Flat, round_outwards, write_number
 
 if TYPE_CHECKING:

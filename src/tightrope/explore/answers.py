@@ -276,7 +276,7 @@ def ask_others(asked: PageQuestion, *, patiently: bool) -> Plain:
 
 
 def work_harder(asked: PageQuestion, progress: Progress) -> Plain:
-    """The claimed epsilon by the patient game, which narrows its bracket."""
+    """The claimed epsilon with effort TIGHT, which narrows its bracket."""
     found = ask_epsilon(asked, Certified(effort=TIGHT), progress)
     said = tell("epsilon", "delta", [asked.delta], [found])
     return {

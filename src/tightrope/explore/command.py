@@ -11,7 +11,7 @@ from tightrope.errors import UnusableFile
 from tightrope.explore.questions import EXAMPLE, PageQuestion, read_link
 from tightrope.files import as_path, write_whole
 
-# not by cli.options: they load every accountant, and the page should be there at once
+# not by cli.typed.options, which loads every accountant: the page should be there at once
 At = Annotated[
     str | None,
     Parameter(help="The question to open with: a link to the page, or what follows its question mark."),

@@ -33,8 +33,8 @@ async def answer_all(workers: Workers, asked: PageQuestion, tell: Tell) -> None:
 
 
 async def work_harder(workers: Workers, asked: PageQuestion, tell: Tell) -> None:
-    """The game that narrows the claimed bracket, with progress."""
-    await _attempt(workers.games, "tight", asked, tell, limit=TIGHT_LIMIT)
+    """The claimed bracket with more effort, and progress meanwhile."""
+    await _attempt(workers.tight, "tight", asked, tell, limit=TIGHT_LIMIT)
 
 
 class _Parts:

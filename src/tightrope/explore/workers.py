@@ -189,21 +189,21 @@ def _keep(task: "asyncio.Future[None]") -> None:
 
 
 class Workers:
-    """A lane for what takes milliseconds, one for what takes seconds, one for games, which take minutes."""
+    """A lane for what takes milliseconds, one for what takes seconds, one for effort TIGHT: minutes."""
 
-    def __init__(self, quick: int = 2, patient: int = 2, games: int = 1) -> None:
+    def __init__(self, quick: int = 2, patient: int = 2, tight: int = 1) -> None:
         if _METHOD == "forkserver":
             multiprocessing.set_forkserver_preload(["tightrope.explore.warm"])
-        self.quick, self.patient, self.games = Lane(quick), Lane(patient), Lane(games)
+        self.quick, self.patient, self.tight = Lane(quick), Lane(patient), Lane(tight)
 
     async def open(self) -> None:
         """Start all processes; the first takes a second, and makes the others quick."""
-        for lane in (self.quick, self.patient, self.games):
+        for lane in (self.quick, self.patient, self.tight):
             await lane.open()
 
     async def close(self) -> None:
         """End all processes."""
-        for lane in (self.quick, self.patient, self.games):
+        for lane in (self.quick, self.patient, self.tight):
             await lane.close()
 
 

@@ -36,6 +36,7 @@ def tuned(run: Run | Step, *, trials: TrialLaw | str | int) -> Tuned:
     and `trials` is the law of how many runs there are: `GeometricTrials(mean=20)`,
     `NegativeBinomialTrials(eta=0.5, mean=20)`, `LogarithmicTrials(mean=20)`, `PoissonTrials(mean=20)` or a
     text like "geometric:20". A whole number is one that is fixed: those runs are composed.
+    No game is played for a search, whatever the effort.
 
     >>> import tightrope as tr
     >>> run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000

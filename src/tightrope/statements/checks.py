@@ -12,7 +12,6 @@ from tightrope.files import parse_json
 from tightrope.numerics.text import write_number
 from tightrope.setting.plain import read_exactly
 from tightrope.setting.run import MOST_STEPS
-from tightrope.setting.validate import explain
 from tightrope.statements.arithmetic import CLOSE, CORRECT, check_arithmetic
 from tightrope.statements.model import VERSION, Computed, Dataset, Implemented, Statement, Steps
 from tightrope.statements.stated_steps import (
@@ -25,6 +24,7 @@ from tightrope.statements.stated_steps import (
     ShuffledBatches,
     StatedSampling,
 )
+from tightrope.statements.validate import explain
 from tightrope.statements.versions import WRITTEN_BY, read_version, update_entries
 from tightrope.statements.words import judge_anew
 

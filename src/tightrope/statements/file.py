@@ -17,7 +17,6 @@ from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Run
 from tightrope.setting.sampling import SAMPLING_SPELLINGS
 from tightrope.setting.tables import Table, place_refusals
-from tightrope.setting.validate import ClosedTable, explain, must, validate
 from tightrope.statements.checks import SEE_DOCS, find_contradictions
 from tightrope.statements.make import Facts, adopt_schedule, declare, declare_as_accounted, state_run
 from tightrope.statements.model import (
@@ -33,6 +32,7 @@ from tightrope.statements.model import (
     list_steps,
 )
 from tightrope.statements.stated_steps import Count, Share
+from tightrope.statements.validate import ClosedTable, explain, must, validate
 
 try:
     from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, model_validator

@@ -24,8 +24,8 @@ from tightrope.setting.relation import (
 from tightrope.setting.run import Run, Step
 from tightrope.setting.sampling import Sampling
 from tightrope.setting.trials import TrialLaw, as_trials
-from tightrope.setting.validate import ClosedTable, must
 from tightrope.statements.stated_steps import Count, Share, Size, StatedMechanism, StatedSampling
+from tightrope.statements.validate import ClosedTable, must
 
 try:
     from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from tightrope.extras import MissingExtra
 from tightrope.setting.plain import FRACTION
-from tightrope.setting.validate import ClosedTable
+from tightrope.statements.validate import ClosedTable
 
 try:
     from pydantic import (

@@ -44,7 +44,10 @@ def _one_pass(step: Step, relation: Relation) -> Allocation:
     attained_by="D = (0, ..., 0, 1) and D' = (0, ..., 0)",
 )
 def balls_in_bins_remove(step: Step) -> Pair:
-    """Any batch of a pass alike held the removed record: (mean over i of P in batch i, Q elsewhere; Q)."""
+    """Each batch of a pass is equally likely to have held the removed record.
+
+    The pair is (mean over i of P in batch i and Q elsewhere; Q).
+    """
     return _one_pass(step, REMOVE)
 
 
@@ -57,7 +60,10 @@ def balls_in_bins_remove(step: Step) -> Pair:
     attained_by="D = (0, ..., 0) and D' = (0, ..., 0, 1)",
 )
 def balls_in_bins_add(step: Step) -> Pair:
-    """Any batch of a pass alike holds the added record: (Q; mean over i of P in batch i, Q elsewhere)."""
+    """Each batch of a pass is equally likely to hold the added record.
+
+    The pair is (Q; mean over i of P in batch i and Q elsewhere).
+    """
     return _one_pass(step, ADD).reverse
 
 

@@ -98,7 +98,8 @@ ANY_NOISE_EXCHANGED = Evidence(
 )
 GAUSSIAN_EXCHANGED = Evidence(
     "renyi_amplified_without_replacement_gaussian",
-    "For Gaussian noise the terms of that polynomial from the third on are also bounded by central moments.",
+    "For Gaussian noise the terms from the third on of the polynomial of renyi_amplified_without_replacement "
+    "are also bounded by central moments.",
     PROVED,
     f"{_WANG}, Thm 27",
     _RENYI_NOTE,

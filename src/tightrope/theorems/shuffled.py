@@ -88,7 +88,10 @@ def shuffled_remove(step: Step) -> Pair:
     needs=_lacks_sizes,
 )
 def shuffled_add(step: Step) -> Pair:
-    """The same, reversed."""
+    """An epoch is the pair of shuffled_remove, reversed.
+
+    That is an allocation in which a sum moves by 2 C and, if no record is left over, a full batch.
+    """
     return _epoch(step, ADD).reverse
 
 

@@ -20,7 +20,7 @@ def chance_of_truncation(sampling: TruncatedPoisson) -> tuple[Fraction, Fraction
 
     Otherwise the batch is not truncated, with the differing record or without it.
     """
-    from tightrope.numerics.binomials import enclose_upper_tail  # and balls: other questions need neither
+    from tightrope.theorems.binomials import enclose_upper_tail  # and balls: other questions need neither
 
     return enclose_upper_tail(sampling.population - 1, sampling.exact_rate, sampling.at_most)
 
@@ -31,7 +31,7 @@ def participation_rate(sampling: TruncatedPoisson) -> Fraction:
     With m - 1 others it is kept with probability min(1, B / m), and rate / m times the chance of m - 1 others
     is that of m records in all over the population n: g P(C < B) + (B / n) P(Bin(n, g) > B).
     """
-    from tightrope.numerics.binomials import enclose_upper_tail
+    from tightrope.theorems.binomials import enclose_upper_tail
 
     most, population, rate = sampling.at_most, sampling.population, sampling.exact_rate
     fits = rate * (1 - chance_of_truncation(sampling)[1])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tightrope.audit import Audit, Verdict, watch
 from tightrope.audit import audit as judge_batches
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
 from tightrope.cli.printed.refusals import WORDS
 from tightrope.cli.printed.sentences import tell_why
-from tightrope.cli.printed.terminal import Page
+from tightrope.cli.printed.terminal import Page, print_brief
 from tightrope.cli.process.exits import ExitCode
 from tightrope.cli.process.long_work import LongWork, long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.errors import NotPreciseEnough, UnusableFile, UnwrittenFile
 from tightrope.files import PEOPLE_SEND, as_path, read_text, write_whole
 from tightrope.setting.relation import as_relation

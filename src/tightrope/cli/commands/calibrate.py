@@ -14,11 +14,11 @@ from tightrope.answers.calibrate import Calibration, largest_rate, most_steps, s
 from tightrope.answers.target import Target
 from tightrope.cli.printed import show
 from tightrope.cli.printed.calibrated import OpenQuestion, Said, TypedValue, print_calibration
-from tightrope.cli.printed.form import IN_WORDS, Form
 from tightrope.cli.printed.sentences import short
 from tightrope.cli.process.exits import ExitCode
 from tightrope.cli.process.long_work import long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.errors import Infeasible, NotPreciseEnough
 from tightrope.numerics.text import round_outwards, write_number
 from tightrope.report.words import (
@@ -122,7 +122,7 @@ def noise(
             )
 
         typed = work.finish(answer, lambda quick: quick.in_short(asked.option))
-    print_calibration(typed, asked, work, form=form)
+    print_calibration(typed, asked, interrupted=work.interrupted, form=form)
     if picture is not None:
         work.draw(picture, lambda: _draw(typed.calibration, picture))
     work.end()
@@ -157,7 +157,7 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
     places = max(4 - len(str(int(exact))), 1)  # cut, not rounded: typed again, they take no more steps
     epochs = f"{float(Fraction(int(exact * 10**places), 10**places)):g}"
     more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"
-    print_calibration(typed, asked, work, more=more, form=form)
+    print_calibration(typed, asked, interrupted=work.interrupted, more=more, form=form)
     work.end()
     return ExitCode.FINE if typed.value else ExitCode.NOT_MET
 
@@ -223,7 +223,9 @@ def _find_rate(question: RateOptions, target: TargetOptions, *, form: Form) -> N
             calibration, lambda rate: Step(mechanism, Poisson(rate=rate)) * steps, up=False
         )
     words = "the probability with which each record joins each batch"
-    print_calibration(typed, question.open("--rate", "largest rate", words, rate=None), work, form=form)
+    asked = question.open("--rate", "largest rate", words, rate=None)
+    print_calibration(typed, asked, interrupted=work.interrupted, form=form)
+    work.end()
 
 
 def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> None:
@@ -245,7 +247,7 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
     rate = typed.value / records
     # a larger rate is less private
     more = f"{on_average} out of {records:,} records (rate {round_outwards(rate, show.DIGITS, up=False)})"
-    print_calibration(typed, asked, work, more=more, also={"rate": rate}, form=form)
+    print_calibration(typed, asked, interrupted=work.interrupted, more=more, also={"rate": rate}, form=form)
     work.end()
 
 
@@ -261,5 +263,5 @@ def _find_batches(question: RateOptions, target: TargetOptions, *, form: Form) -
             ),
             lambda quick: quick.in_short(asked.option),
         )
-    print_calibration(typed, asked, work, also={"rate": 1 / typed.value}, form=form)
+    print_calibration(typed, asked, interrupted=work.interrupted, also={"rate": 1 / typed.value}, form=form)
     work.end()

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import tightrope.answers.contrast as contrasting
 from tightrope.accountants.certified import Certified
 from tightrope.answers.pictures import pick_rows
+from tightrope.cli.commands.shuffled import contrast_shuffle
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
 from tightrope.cli.printed.refusals import WORDS
 from tightrope.cli.printed.sentences import short
-from tightrope.cli.printed.shuffled import contrast_shuffle
-from tightrope.cli.printed.terminal import Page
+from tightrope.cli.printed.terminal import Page, print_brief
 from tightrope.cli.process.long_work import LongWork, long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.cli.typed.samplings import name_kind
 from tightrope.numerics.text import write_number
 from tightrope.report.words import spell

@@ -14,11 +14,12 @@ from tightrope.accountants.renyi import Renyi
 from tightrope.answers.compare import Answer, AnyCurve
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
-from tightrope.cli.printed.refusals import MIXED, Misused
 from tightrope.cli.printed.sentences import safe_number, tell, tell_direction, tell_why, tell_worth
+from tightrope.cli.printed.terminal import print_brief
 from tightrope.cli.process.long_work import LongWork, long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
+from tightrope.cli.typed.misused import MIXED, Misused
 from tightrope.cli.typed.vocabulary import tell_missing
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.limit_curve import GaussianLimitCurve
@@ -119,7 +120,7 @@ def epsilon(
     by = who.by(question.accuracy)
     trials = opt.read_tuning(tuning)
     if question.sampling in opt.SHUFFLES and isinstance(by, Certified) and trials is None:
-        from tightrope.cli.printed.shuffled import show_shuffled
+        from tightrope.cli.commands.shuffled import show_shuffled
 
         show_shuffled(question, as_relation(relation).of(group), delta, by, form=form)
         return

@@ -8,11 +8,11 @@ from tightrope.accountants.certified import Certified
 from tightrope.answers.filter import PROMISE, Filter
 from tightrope.cli.commands.runs import RunsFile, read_runs
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
-from tightrope.cli.printed.refusals import Misused
-from tightrope.cli.printed.terminal import say
+from tightrope.cli.printed.terminal import print_brief, say
 from tightrope.cli.process.exits import ExitCode
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
+from tightrope.cli.typed.misused import Misused
 from tightrope.report.words import relation_in_words
 from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation

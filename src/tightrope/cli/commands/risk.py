@@ -9,11 +9,11 @@ from cyclopts import Parameter
 
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
 from tightrope.cli.printed.sentences import safe_number, short_ends, tell_attack, tell_direction, tell_worth
-from tightrope.cli.printed.terminal import Page
+from tightrope.cli.printed.terminal import Page, print_brief
 from tightrope.cli.process.long_work import long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve

@@ -9,10 +9,10 @@ from typing import Any
 from tightrope.accountants.certified import Certified, effort_matters
 from tightrope.answers.spend import privacy_curve
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import Form, print_brief
 from tightrope.cli.printed.sentences import SHORT, safe_number, tell
-from tightrope.cli.printed.terminal import Page
+from tightrope.cli.printed.terminal import Page, print_brief
 from tightrope.cli.process.long_work import LongWork, long_work
+from tightrope.cli.typed.form import Form
 from tightrope.cli.typed.options import read_tuning
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve

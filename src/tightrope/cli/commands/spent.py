@@ -5,10 +5,11 @@ from typing import Annotated
 
 from tightrope.answers.ledger import Ledger
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
 from tightrope.cli.printed.sentences import safe_number, tell, tell_direction, tell_worth
+from tightrope.cli.printed.terminal import print_brief
 from tightrope.cli.process.long_work import LongWork, long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.curve import check_delta
 from tightrope.numerics.text import write_number

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from tightrope.accountants.exact import Exact
-from tightrope.cli.printed.refusals import Misused
 from tightrope.cli.printed.terminal import make_bar, say
 from tightrope.cli.process.exits import ExitCode
 from tightrope.cli.process.long_work import ANNOUNCED_FROM, REPORTED_EVERY
+from tightrope.cli.process.pace import measure_slowness
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.misused import Misused
 from tightrope.extras import install_command
 from tightrope.numerics import check
-from tightrope.numerics.pace import measure_slowness
 from tightrope.numerics.text import write_duration
 from tightrope.setting.effort import Effort
 from tightrope.sweeps.answer import foresee

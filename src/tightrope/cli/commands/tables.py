@@ -8,12 +8,13 @@ import tightrope.answers.compare as comparing
 from tightrope.accountants.gaussian_limit import GaussianLimit
 from tightrope.accountants.renyi import Renyi
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import IN_WORDS, Form, print_brief
-from tightrope.cli.printed.refusals import WORDS, Misused
+from tightrope.cli.printed.refusals import WORDS
 from tightrope.cli.printed.sentences import safe_number, tell, tell_direction, tell_worth
-from tightrope.cli.printed.terminal import Page
+from tightrope.cli.printed.terminal import Page, print_brief
 from tightrope.cli.process.long_work import long_work
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import IN_WORDS, Form
+from tightrope.cli.typed.misused import Misused
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.curve.renyi_curve import RenyiCurve

@@ -10,10 +10,9 @@ from tightrope.answers.calibrate import Calibration
 from tightrope.answers.frontier import V
 from tightrope.answers.target import Target
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import Form, print_brief
-from tightrope.cli.printed.sentences import tell_calibration, tell_direction, tell_worth
-from tightrope.cli.printed.terminal import Page
-from tightrope.cli.process.long_work import LongWork
+from tightrope.cli.printed.sentences import tell_calibration, tell_direction, tell_so_far, tell_worth
+from tightrope.cli.printed.terminal import Page, print_brief
+from tightrope.cli.typed.form import Form
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -127,8 +126,8 @@ def _read(curve: PrivacyCurve, target: Target) -> dict[str, Any]:
 def print_calibration(
     typed: TypedValue[V],
     asked: OpenQuestion,
-    work: LongWork,
     *,
+    interrupted: bool,
     more: str = "",
     also: Mapping[str, float] | None = None,
     form: Form,
@@ -140,9 +139,11 @@ def print_calibration(
     if target.trials is not None:
         assumed = f"{trials_in_words(target.trials)}, {assumed}"
     value = tell_calibration(typed.calibration.parameter, typed.text, typed.missing, at, more)
-    said = work.tell(f"{value}: {assumed}.")
+    said = f"{value}: {assumed}."
+    said = tell_so_far(said) if interrupted else said
     if form.json:
-        show.print_json({"answer": said, **work.mark, **_calibration_object(typed, asked, also or {})})
+        stopped = {"interrupted": True} if interrupted else {}
+        show.print_json({"answer": said, **stopped, **_calibration_object(typed, asked, also or {})})
         return
     if form.brief:
         print_brief([typed.text])

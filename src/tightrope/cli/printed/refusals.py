@@ -3,7 +3,7 @@
 import re
 from enum import Enum
 
-from tightrope.errors import TightropeError, Words, write_value
+from tightrope.errors import Words, write_value
 
 # the options that are not called like the argument they set
 _OPTIONS = {
@@ -15,16 +15,6 @@ _OPTIONS = {
     "population": "--records",
     "epsilon_if_shuffled": "tightrope epsilon --sampling shuffle",
 }
-
-
-class Misused(TightropeError):
-    """Options that are missing, unknown, or contradict each other."""
-
-    def _advise(self, said: str, words: Words) -> str:
-        return said if said.endswith("?") else super()._advise(said, words)
-
-
-MIXED = "--runs states every run in its file: leave out the options that state one run."
 
 
 def words_of(command: str = "") -> Words:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
@@ -89,6 +89,11 @@ def _read_columns() -> int | None:
     """The width that COLUMNS asks for; None where it says nothing of use."""
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdecimal() and int(columns) else None
+
+
+def print_brief(values: Iterable[str]) -> None:
+    """Print one value a line and nothing else."""
+    print("\n".join(values))
 
 
 def say(sentence: str) -> None:

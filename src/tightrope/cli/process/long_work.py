@@ -17,9 +17,9 @@ from tightrope.cli.printed.sentences import tell_so_far
 from tightrope.cli.printed.terminal import make_bar, say
 from tightrope.cli.process.forecast import Forecast
 from tightrope.cli.process.memory import free_memory
+from tightrope.cli.process.pace import measure_slowness
 from tightrope.engines.watching import Rehearsal, Watcher, Workload
 from tightrope.errors import NotPreciseEnough
-from tightrope.numerics.pace import measure_slowness
 from tightrope.numerics.text import write_duration
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from tightrope.accountants.certified import Certified
 from tightrope.accountants.exact import Exact
 from tightrope.accountants.monte_carlo import MonteCarlo
 from tightrope.accountants.names import find_accountant
-from tightrope.cli.printed.refusals import Misused
+from tightrope.cli.typed.misused import Misused
 from tightrope.cli.typed.numbers import read_exactly, read_number, read_numbers, read_points, read_whole
 from tightrope.cli.typed.samplings import RATED_IN_RECORDS, read_sampling
 from tightrope.cli.typed.samplings import SHUFFLES as SHUFFLES

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from tightrope.cli.printed.refusals import Misused
+from tightrope.cli.typed.misused import Misused
 from tightrope.setting.sampling import (
     SAMPLING_SPELLINGS,
     BallsInBins,
@@ -75,8 +75,7 @@ def _read_shuffle(of: str, given: Options) -> Shuffled:
         refuse(of, advice, drop_last=True if drops else None)
         return Shuffled(batches=given["batches"], batch=given["batch"])
     batch, records = _read_batch(of, given)
-    if batch > records:
-        raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
+    _check_fits(batch, records)
     return Shuffled.cut(records=records, batch=batch, drop_last=drops)
 
 
@@ -115,17 +114,19 @@ def _read_batch(of: str, given: Options) -> tuple[int, int]:
 def _read_share(of: str, given: Options) -> Fraction:
     """batch / records."""
     batch, records = _read_batch(of, given)
+    _check_fits(batch, records)
+    return Fraction(batch, records)
+
+
+def _check_fits(batch: int, records: int) -> None:
     if batch > records:
         raise Misused(f"--batch {batch} contradicts --records {records}: a batch cannot hold more")
-    return Fraction(batch, records)
 
 
 def _read_rate(of: str, given: Options) -> Any:
     """The rate as it was typed, or that of a batch."""
     if given["rate"] is not None:
-        refuse(
-            of, "joins records with the probability of --rate: leave out one of them", batch=given["batch"]
-        )
+        refuse(of, _JOINS_AT_RATE, batch=given["batch"])
         return given["rate"]
     if given["batch"] is not None or (given["records"] is not None and given["at_most"] is None):
         return _read_share(of, given)

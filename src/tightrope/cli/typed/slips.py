@@ -3,8 +3,8 @@
 from cyclopts import CycloptsError, MissingArgumentError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 
-from tightrope.cli.printed.refusals import MIXED
-from tightrope.cli.typed.vocabulary import find_slip, tell_missing
+from tightrope.cli.typed.misused import MIXED
+from tightrope.cli.typed.vocabulary import find_slip, split_slips, tell_missing
 
 
 def in_one_line(wrong: CycloptsError, commands: list[str]) -> str:
@@ -21,11 +21,21 @@ def in_one_line(wrong: CycloptsError, commands: list[str]) -> str:
             advice = f"write the option before its value; {command} --help lists its options"
             return f"{typed} belongs to no option of {command}: {advice}."
         case MissingArgumentError(argument=argument) if argument is not None:
-            return _tell_missing(wrong, argument.name)
+            return _tell_absent(wrong, argument.name)
     said = " ".join(str(wrong).split())
     if wrong.argument is not None and wrong.argument.name not in said:
         return f"Invalid value for {wrong.argument.name}: {said}"
     return said
+
+
+def tell_unstated(words: list[str], missing: list[str], options: set[str]) -> str:
+    """What is missing; an option that was mistyped is the slip that it is."""
+    slips, others = split_slips(words, missing, options)
+    said = [
+        f"{typed} is not an option of tightrope {words[0]}: did you mean {meant}?"
+        for typed, meant in slips.items()
+    ]
+    return " ".join([*said, *([tell_missing(others)] if others else [])])
 
 
 def _tell_option(wrong: UnknownOptionError, command: str) -> str:
@@ -35,7 +45,7 @@ def _tell_option(wrong: UnknownOptionError, command: str) -> str:
     return f"{typed} is not an option of {command}{advice}"
 
 
-def _tell_missing(wrong: MissingArgumentError, name: str) -> str:
+def _tell_absent(wrong: MissingArgumentError, name: str) -> str:
     given = {word.partition("=")[0] for word in wrong.root_input_tokens or ()}
     if "--runs" in given and name not in given:
         return MIXED

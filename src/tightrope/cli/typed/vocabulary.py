@@ -8,7 +8,7 @@ would change the question.
 from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 
-from tightrope.cli.printed.refusals import Misused
+from tightrope.cli.typed.misused import Misused
 from tightrope.cli.typed.samplings import SHUFFLES
 from tightrope.errors import InvalidSetting
 from tightrope.setting.relation import as_relation

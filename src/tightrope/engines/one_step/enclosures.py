@@ -5,7 +5,9 @@ shift of a mixture is right to u relative, and so are its two weights (pairs/mix
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -214,19 +216,8 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
     x = np.where(is_zero, middle, pair.output_at(nodes - FIRST_MARGIN * np.abs(nodes)))
     loss = enclose_loss(pair, x)
     low, high = np.where(is_zero, 0.0, loss.low), np.where(is_zero, 0.0, loss.high)
-    margins = np.zeros_like(nodes)
-    for _ in range(MOST_NUDGES):
-        wrong = np.flatnonzero((high > nodes) & (x > -np.inf))  # before -inf lies nothing
-        if len(wrong) == 0:
-            break
-        margins[wrong] = 2 * (margins[wrong] + high[wrong] - np.minimum(low[wrong], nodes[wrong]))
-        x[wrong] = pair.output_at(nodes[wrong] - margins[wrong])
-        loss = enclose_loss(pair, x[wrong])
-        low[wrong], high[wrong] = loss.low, loss.high
-    else:
-        raise ArithmeticError("rounding hides where the loss passes a node")
-    # also in the order of the nodes: an output before another's has no larger loss
-    ordered = np.minimum.accumulate(x[::-1])[::-1]
+    _nudge(x, low, high, nodes, pair.output_at, partial(enclose_loss, pair))
+    ordered = _in_order(x)
     ordered = np.where(nodes < 0, np.minimum(ordered, next_down(middle)), np.maximum(ordered, middle))
     ordered[is_zero] = middle
     is_middle = ordered == middle
@@ -236,6 +227,33 @@ def cut_at(pair: ShiftPair, nodes: Floats) -> Cuts:
     low[is_middle] = 0.0
     lifts = raised(np.maximum(nodes - low, 0.0))
     return Cuts(ordered, np.where(is_middle, 2 * UNIT_ROUNDOFF * abs(middle), 0.0), lifts)
+
+
+def _nudge(
+    x: Floats,
+    low: Floats,
+    high: Floats,
+    nodes: Floats,
+    output_at: Callable[[Floats], Floats],
+    enclose: Callable[[Floats], Enclosed],
+) -> None:
+    """Move outputs back, in place, until the loss at each, between `low` and `high`, is at most its node."""
+    margins = np.zeros_like(nodes)
+    for _ in range(MOST_NUDGES):
+        wrong = np.flatnonzero((high > nodes) & (x > -np.inf))  # before -inf lies nothing
+        if len(wrong) == 0:
+            return
+        margins[wrong] = 2 * (margins[wrong] + high[wrong] - np.minimum(low[wrong], nodes[wrong]))
+        x[wrong] = output_at(nodes[wrong] - margins[wrong])
+        loss = enclose(x[wrong])
+        low[wrong], high[wrong] = loss.low, loss.high
+    raise ArithmeticError("rounding hides where the loss passes a node")
+
+
+def _in_order(x: Floats) -> Floats:
+    """Outputs in the order of their nodes: one that lies before another has no larger loss."""
+    ordered: Floats = np.minimum.accumulate(x[::-1])[::-1]
+    return ordered
 
 
 def enclose_counted_loss(pair: CountedPair, x: Floats) -> Enclosed:
@@ -257,19 +275,8 @@ def cut_counted_at(pair: CountedPair, nodes: Floats) -> Cuts:
     x = pair.output_at(nodes - FIRST_MARGIN * np.abs(nodes))
     loss = enclose_counted_loss(pair, x)
     low, high = loss.low.copy(), loss.high.copy()
-    margins = np.zeros_like(nodes)
-    for _ in range(MOST_NUDGES):
-        wrong = np.flatnonzero((high > nodes) & (x > -np.inf))  # before -inf lies nothing
-        if len(wrong) == 0:
-            break
-        margins[wrong] = 2 * (margins[wrong] + high[wrong] - np.minimum(low[wrong], nodes[wrong]))
-        x[wrong] = pair.output_at(nodes[wrong] - margins[wrong])
-        loss = enclose_counted_loss(pair, x[wrong])
-        low[wrong], high[wrong] = loss.low, loss.high
-    else:
-        raise ArithmeticError("rounding hides where the loss passes a node")
-    # also in the order of the nodes: an output before another's has no larger loss
-    ordered = np.minimum.accumulate(x[::-1])[::-1]
+    _nudge(x, low, high, nodes, pair.output_at, partial(enclose_counted_loss, pair))
+    ordered = _in_order(x)
     moved = np.flatnonzero(ordered != x)
     if len(moved):
         low[moved] = enclose_counted_loss(pair, ordered[moved]).low

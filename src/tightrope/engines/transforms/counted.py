@@ -37,6 +37,7 @@ from tightrope.engines.transforms.transform import (
 )
 from tightrope.engines.transforms.trapezoid import (
     cells_between,
+    log_aliasing,
     log_normal_aliasing,
     log_terms,
     round_down,
@@ -161,11 +162,7 @@ class CountedTransform(Transform):
             log_excess = log_line + math.log(2) - (0.0 if is_share else log_moment)
             step = short(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)))
             if step > best:
-                turns = 2 * math.pi * y / step
-                # over e^turns - 1; turns is off by 4 u of itself
-                error = (
-                    log_line + math.log(2) - turns - math.log(-math.expm1(-turns)) + LOG_ROOM * (1 + turns)
-                )
+                error = log_aliasing(log_line, turns=2 * math.pi * y / step)
                 best = step
                 log_error, share = (-math.inf, math.exp(error)) if is_share else (error, 0.0)
         if not best > 0:

@@ -45,6 +45,7 @@ from tightrope.engines.transforms.transform import (
 )
 from tightrope.engines.transforms.trapezoid import (
     cells_between,
+    log_aliasing,
     log_normal_aliasing,
     log_terms,
     round_down,
@@ -183,11 +184,7 @@ class NormalTransform(Transform):
             log_excess = log_line + math.log(2) - (0.0 if is_share else log_moment)
             step = short(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)))
             if step > best.step:
-                turns = 2 * math.pi * y / step
-                # over e^turns - 1; turns is off by 4 u of itself
-                log_error = (
-                    log_line + math.log(2) - turns - math.log(-math.expm1(-turns)) + LOG_ROOM * (1 + turns)
-                )
+                log_error = log_aliasing(log_line, turns=2 * math.pi * y / step)
                 best = _Aliasing(step, log_share=log_error) if is_share else _Aliasing(step, log_error)
         if not best.step > 0:
             raise EngineDeclines("no step resolves the integrand")

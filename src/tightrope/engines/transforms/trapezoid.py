@@ -19,6 +19,15 @@ def log_normal_aliasing(step: float) -> float:
     return math.log(2.1) - 2 * (math.pi / step) ** 2 * (1 - LOG_ROOM)
 
 
+def log_aliasing(log_line: float, turns: float) -> float:
+    """ln of 2 e^log_line / (e^turns - 1), from above: what the rule misses of an integrand.
+
+    e^log_line bounds the integral of its modulus along either edge of a strip where it is analytic
+    (lemmas 4 and 4b of docs/certificates.md). `turns` is off by 4 u of itself.
+    """
+    return log_line + math.log(2) - turns - math.log(-math.expm1(-turns)) + LOG_ROOM * (1 + turns)
+
+
 def log_terms(u: Floats, log_p: Floats, log_q: Floats, c: float, step: float) -> Floats:
     """ln of f(u; c) step."""
     return (1 + c) * log_p - c * log_q - u**2 / 2 - HALF_LOG_2PI + math.log(step)

@@ -168,7 +168,6 @@ function askAll() {
     if (!begun) {
       begun = true;
       known = fresh;
-      fresh.answer = null;
     }
     take(line);
   }).finally(() => {
@@ -283,7 +282,7 @@ function showAnswer(line) {
   $("number").parentElement.className = `big${line.number.length > 7 ? " long" : ""}`;
   $("said").textContent = line.said;
   $("training").textContent = line.training;
-  $("gap").textContent = [line.why.direction, line.why.gap, ...line.why.conditions.map((each) => `This holds if ${each}.`)].filter(Boolean).join(" ");
+  tellGap(line.why);
   document.title = `${line.of} ${line.number} · Tightrope`;
   for (const input of document.querySelectorAll("input[data-key]")) input.removeAttribute("aria-invalid");
   const solved = state.solve && document.querySelector(`input[data-key=${state.solve}]`);
@@ -298,6 +297,12 @@ function showAnswer(line) {
     $(`copy-${name}`).classList.remove("stale");
   }
   showCopies(true);
+}
+
+// beside the number: which way round it holds, how far apart its ends are, and on which conditions
+function tellGap(why) {
+  const conditions = why.conditions.map((each) => `This holds if ${each}.`);
+  $("gap").textContent = [why.direction, why.gap, ...conditions].filter(Boolean).join(" ");
 }
 
 function showCopies(some) {
@@ -345,25 +350,28 @@ async function workHarder() {
   $("tight-said").textContent = "";
   $("cancel").focus();
   const query = shown?.settled ?? writeState(state);
-  let said = "Cancelled; the answer above stands.";
+  let said = "", isDone = false;
   await stream("tight", request.signal, query, (line) => {
     if (line.part === "progress") Object.assign($("progress"), { max: line.of, value: line.done });
     if (line.part !== "tight") return;
-    said = line.refusal ?? "The bracket is as narrow as the game makes it.";
-    if (!line.refusal) {
+    isDone = !line.refusal;
+    said = line.refusal ?? "This is as narrow as the bracket gets.";
+    if (isDone) {
       const solving = Boolean(state.solve);
       if (!solving) $("number").textContent = line.number;
       $("said").textContent = line.said;
-      $("gap").textContent = line.why.gap ?? "";
+      tellGap(line.why);
       showWhy(line.why);
     }
   });
   if (harder !== request) return;
   harder = null;
+  if (request.signal.aborted) said = "Cancelled; the answer above stands.";
+  const wasOnCancel = document.activeElement === $("cancel"); // whoever types elsewhere is not disturbed
   $("cancel").hidden = $("progress").hidden = true;
-  $("harder").hidden = said.startsWith("The bracket");
+  $("harder").hidden = isDone;
   $("tight-said").textContent = said;
-  if (!$("harder").hidden) $("harder").focus();
+  if (wasOnCancel && !isDone) $("harder").focus();
 }
 
 function element(name, text, more = {}) {

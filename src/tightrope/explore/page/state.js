@@ -2,7 +2,6 @@
 "use strict";
 
 const KEYS = ["records", "batch", "epochs", "mechanism", "noise", "sampling", "relation", "delta", "epsilon", "solve", "rows"];
-const SOLVABLE = ["noise", "epochs", "batch"];
 const EXAMPLE = { records: "60000", batch: "256", epochs: "30", mechanism: "gaussian", noise: "1.1", sampling: "poisson", relation: "add-or-remove", delta: "1e-05", epsilon: "3" };
 
 // what a slider reaches, on a logarithmic scale of 1000 with steps that change the number; people may type

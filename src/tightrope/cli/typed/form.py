@@ -1,13 +1,12 @@
 """In which form an answer is printed: words and tables, with reasons, a bare number, or JSON."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from tightrope.cli.printed.refusals import Misused
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.misused import Misused
 
 
 @Parameter(name="*", group=opt.ANSWER)
@@ -31,8 +30,3 @@ class Form:
 
 
 IN_WORDS = Form()
-
-
-def print_brief(values: Iterable[str]) -> None:
-    """Print one value a line and nothing else."""
-    print("\n".join(values))

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from cyclopts.completion.detect import ShellDetectionError, detect_shell
 
 from tightrope.cli.app import build_app
-from tightrope.cli.printed.refusals import Misused
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.misused import Misused
 from tightrope.errors import UnwrittenFile
 from tightrope.files import write_whole
 

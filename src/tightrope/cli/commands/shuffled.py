@@ -10,9 +10,10 @@ from tightrope.answers.resample import rate_meant
 from tightrope.answers.spend import epsilon
 from tightrope.audit.claims.shuffled import epsilon_if_shuffled, shuffle
 from tightrope.cli.printed import show
-from tightrope.cli.printed.form import Form, print_brief
 from tightrope.cli.printed.sentences import safe_number, short, tell, tell_direction, tell_worth
+from tightrope.cli.printed.terminal import print_brief
 from tightrope.cli.typed import options as opt
+from tightrope.cli.typed.form import Form
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import NoTheorem, NotPreciseEnough
 from tightrope.numerics.text import write_number
@@ -104,7 +105,7 @@ def _draw_instead(
 ) -> tuple[Run, list[Bracket]]:
     """The same epochs with batches of this kind, and what they cost; empty where that is not known.
 
-    Balls in bins under SUBSTITUTE take a minute, so who wants to know asks for them by themselves.
+    Balls in bins under SUBSTITUTE take seconds, so who wants to know asks for them by themselves.
     """
     shuffled = asked.stated_sampling
     batches = round(1 / shuffled.exact_rate)
