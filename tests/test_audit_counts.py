@@ -10,7 +10,7 @@ import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, inspect_loader, record, watch
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
-from tightrope.samplers import PoissonSampler, WithoutReplacementSampler
+from tightrope.samplers import BallsInBinsSampler, PoissonSampler, WithoutReplacementSampler
 
 STEP = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.02))
 WATCHED = watch(PoissonSampler(records=1000, rate=0.02, steps=600, seed=3), records=1000)
@@ -86,6 +86,20 @@ def test_several_passes_match(steps: int) -> None:
     result = judge(READ, STEP * steps)
     assert result.verdict is Verdict.MATCHES
     assert result.sentence.endswith("That is what was accounted.")
+
+
+@pytest.mark.parametrize("kind", [PoissonSampler, BallsInBinsSampler])
+def test_a_sampler_that_has_handed_out_more_than_was_accounted_is_no_match(kind: type) -> None:
+    is_poisson = kind is PoissonSampler
+    sampler = kind(records=200, steps=60, **({"rate": 0.1} if is_poisson else {"batches": 60}))
+    step = tr.Step(tr.Gaussian(noise_multiplier=2), sampler.sampling)
+    for _ in range(2):
+        list(sampler)
+    result = tr.audit(sampler, step * 60, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+    assert result.verdict is Verdict.TOO_SMALL
+    assert "The sampler has handed out 120 batches, but only 60 steps were accounted." in result.sentence
+    assert result.sentence.endswith("provided that every batch that was handed out was trained on.")
+    assert tr.audit(sampler, step * 120, delta=1e-5, relation=tr.ADD_OR_REMOVE).verdict is Verdict.MATCHES
 
 
 def test_one_step_is_not_many() -> None:

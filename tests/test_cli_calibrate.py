@@ -141,8 +141,10 @@ def test_batches_of_balls_in_bins_are_counted_where_nobody_says_how_many_records
 
 
 def test_batches_of_balls_in_bins_are_sized_where_records_are_counted(shell: Shell) -> None:
-    said = "Batches of 11 on average out of 100 records (rate 0.11) are small enough for epsilon 0.8 at"
+    said = "Batches of 11 out of 100 records (10 batches in a pass, rate 0.1) are small enough for epsilon"
     assert answered(shell, f"{BINS} --records 100").startswith(said)
+    found = loaded(shell, f"{BINS} --records 100")
+    assert (found["value"], found["rate"]) == (11, 0.1)  # the rate that is run
 
 
 def test_steps_come_with_their_epochs(shell: Shell) -> None:

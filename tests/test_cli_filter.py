@@ -7,6 +7,7 @@ import pytest
 
 import tightrope as tr
 from shell import Shell
+from tightrope.answers.filter_file import FILTER_FILE
 from tightrope.errors import InvalidSetting
 
 MENU = """
@@ -91,6 +92,19 @@ def test_a_file_is_certified_anew(shell: Shell, menu: Path, tmp_path: Path) -> N
     assert "is not confirmed" in out
 
 
+def test_a_budget_that_no_entry_fits_into_is_not_confirmed(shell: Shell, menu: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "budget.json"
+    shell(f"filter {menu} {BUDGET} --out {kept}")
+    table = json.loads(kept.read_text())
+    table["epsilon"] = 1e-6
+    for key in ("sha256", "format", "version"):
+        table.pop(key)
+    kept.write_bytes(FILTER_FILE.seal(table))
+    code, out, _ = shell(f"filter {kept} --verify")
+    assert code == 4
+    assert "is not confirmed" in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -99,6 +113,7 @@ def test_a_file_is_certified_anew(shell: Shell, menu: Path, tmp_path: Path) -> N
         ("{menu} {budget} --spend 1", "--spend is about a filter that is kept"),
         ("{menu} {budget} --out budget.txt", "--out must be a .json file"),
         ("{kept} --epsilon 1", "holds its budget"),
+        ("{kept} --spend 1 --times 0", "--times must be at least 1, got 0"),
         ("{kept} --spend 3", "--spend must be the number of an entry, 1 to 2, got 3"),
     ],
 )

@@ -92,6 +92,7 @@ def test_a_file_that_is_gone_is_not_written_anew(tmp_path: Path) -> None:
         (lambda d: d["menu"].clear(), "is not as a filter writes it"),
         (lambda d: d["menu"].append(d["menu"][0]), "is not as a filter writes it"),
         (lambda d: d["menu"][0].update(times=10**6), "is not as a filter writes it"),
+        (lambda d: d["menu"][0].update(alone=0), "is not as a filter writes it"),
     ],
 )
 def test_a_file_that_holds_no_filter_is_refused(

@@ -145,7 +145,10 @@ class Filter:
                 steps=steps,
                 by=asked.by,
             )
-        except Infeasible:  # so many steps are not certified
+        except (
+            Infeasible,
+            InvalidSetting,
+        ):  # so many steps are not certified, or an entry does not fit at all
             return False
         return (anew._rule, anew._question) == (self._rule, asked)
 

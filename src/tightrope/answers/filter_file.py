@@ -67,10 +67,11 @@ class SavedFilter:
 
     @property
     def is_possible(self) -> bool:
-        """Whether a filter could hold this: each entry once, a budget, and no more spent than there is."""
+        """Whether a filter could hold this: entries that fit, a budget, and no more spent than there is."""
         entries, spent = self.question.entries, zip(self.times, self.rule.costs, strict=True)
         return (
             0 < len(entries) == len(set(entries))
+            and all(self.question.alone)
             and 0 < self.question.delta < 1
             and sum((times * cost for times, cost in spent), Fraction(0)) <= self.rule.capacity
         )

@@ -125,7 +125,8 @@ class Finding:
     * `draws`: how many Poisson draws make one step, each at `rate`;
     * `rate_range`: the rates that agree with the batches watched (confidence 0.999);
     * `batch_count`: how many batches were watched, or come in one pass over the loader. It is no part of how
-      batches are drawn, so that findings may be equal without it.
+      batches are drawn, so that findings may be equal without it;
+    * `handed_out`: how many batches a sampler of ours has handed out so far. It is no part of that either.
     """
 
     scheme: Scheme
@@ -145,6 +146,7 @@ class Finding:
     rate: float | None = None
     rate_range: tuple[float, float] | None = None
     batch_count: int | None = field(default=None, compare=False)
+    handed_out: int | None = field(default=None, compare=False)
     tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -177,6 +179,8 @@ class Finding:
         plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         if self.sampling is not None:
             plain["sampling"] = plain_setting(self.sampling)
+        if (handed_out := plain.pop("handed_out")) is not None:  # a file holds the larger number
+            plain["batch_count"] = max(handed_out, self.batch_count or 0)
         return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}
 
     @staticmethod

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import assert_never
 
+from tightrope.numerics.text import write_number
 from tightrope.setting.given import as_given
 from tightrope.setting.mechanism import Finite, Gaussian, Laplace, Mechanism, RandomizedResponse
 from tightrope.setting.plain import spell as spell  # readers of words find it here too
@@ -188,6 +189,15 @@ def write_steps(steps: int) -> str:
     ('1 step', '10,000 steps')
     """
     return f"{steps:,} step{'s' * (steps != 1)}"
+
+
+def write_epochs(epochs: float | Fraction) -> str:
+    """So many epochs.
+
+    >>> write_epochs(1), write_epochs(2.5)
+    ('1 epoch', '2.5 epochs')
+    """
+    return f"{write_number(epochs)} epoch{'s' * (epochs != 1)}"
 
 
 def write_given(setting: Mechanism | Sampling, name: str) -> str:

@@ -40,6 +40,7 @@ class Passes(ABC):
 
     def __init__(self, *, records: int, steps: int, drawn: int) -> None:
         self._records, self._steps, self._next = records, steps, drawn
+        self._handed_out = 0
 
     @property
     @abstractmethod
@@ -60,6 +61,11 @@ class Passes(ABC):
     def drawn(self) -> int:
         """The number of logical, global batches handed out so far: the steps to account for."""
         return self._next
+
+    @property
+    def handed_out(self) -> int:
+        """How many of them this object has handed out itself, not counting those of a run that it goes on."""
+        return self._handed_out
 
     @property
     @abstractmethod
@@ -169,6 +175,11 @@ class Sampler(Passes):
         return max([self._next, *(share.drawn for share in self._shares.values())])
 
     @property
+    def handed_out(self) -> int:
+        """How many of them this object and its shares have handed out themselves."""
+        return self._handed_out + max((share.handed_out for share in self._shares.values()), default=0)
+
+    @property
     def ample_batch(self) -> int:
         """A size that batches exceed once in 10^12 times at most, if records join independently of others.
 
@@ -273,6 +284,7 @@ class Sampler(Passes):
             raise InvalidSetting("the sampler", self, must, remedy)
         number = self._next
         self._next += 1  # first: a batch that fails half-way is counted, and not drawn again
+        self._handed_out += 1
         return self._draw(number)
 
     def __repr__(self) -> str:
@@ -344,6 +356,7 @@ class Share(Passes):
     def _hand_out(self) -> Indices:
         number = self._next
         self._next += 1
+        self._handed_out += 1
         return self.batch_at(number)
 
     def __repr__(self) -> str:

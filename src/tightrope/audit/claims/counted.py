@@ -1,21 +1,28 @@
-"""The steps that were accounted against the batches that were recorded, or that come in one pass."""
+"""The steps that were accounted against batches: recorded ones, those of one pass, those handed out."""
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.loaders.words import count
 from tightrope.setting.run import MOST_STEPS, Run, Step
 
+HANDED_OUT = "The sampler has handed out"
 WHOLE_PASSES = "every pass over the loader is run to its end"
 SOURCES = {
     How.INSPECTED: "One pass is",
     How.WATCHED: "The recording holds",
     How.DECLARED: "It is declared that there are",
 }
+ALL_USED = "every batch that was handed out was trained on"
 LIKE_WATCHED = "all batches are drawn like those that were watched"
 
 
 def count_missing(run: Run, finding: Finding) -> int:
-    """How many batches are known to come for which no step was accounted."""
-    return max((finding.batch_count or 0) - run.steps, 0)
+    """How many batches were handed out, or are known to come, for which no step was accounted."""
+    return max(count_batches(finding) - run.steps, 0)
+
+
+def count_batches(finding: Finding) -> int:
+    """How many batches there are at least: those of one pass, or all that were handed out."""
+    return max(finding.batch_count or 0, finding.handed_out or 0)
 
 
 def count_unseen(run: Run, finding: Finding) -> int:
@@ -43,18 +50,24 @@ def tell_condition(run: Run, finding: Finding) -> str:
         return ""
     if count_unseen(run, finding):
         return LIKE_WATCHED
-    is_read = finding.how is How.INSPECTED
-    return WHOLE_PASSES if is_read and count_missing(run, finding) else ""
+    if finding.how is not How.INSPECTED or not count_missing(run, finding):
+        return ""
+    return ALL_USED if _has_handed_out_more(finding) else WHOLE_PASSES
+
+
+def _has_handed_out_more(finding: Finding) -> bool:
+    return (finding.handed_out or 0) > (finding.batch_count or 0)
 
 
 def tell_counts(run: Run, finding: Finding) -> str:
     """That batches and accounted steps differ in number, in a sentence; empty where they agree."""
     if finding.batch_count is None or finding.scheme is Scheme.UNKNOWN:
         return ""
-    steps, batches = count(run.steps, "step"), count(finding.batch_count, "batch")
+    steps, batches = count(run.steps, "step"), count(count_batches(finding), "batch")
     are = "was" if run.steps == 1 else "were"
     if count_missing(run, finding):
-        return f"{SOURCES[finding.how]} {batches}, but only {steps} {are} accounted."
+        source = HANDED_OUT if _has_handed_out_more(finding) else SOURCES[finding.how]
+        return f"{source} {batches}, but only {steps} {are} accounted."
     if count_unseen(run, finding):
         part = f"The recording shows part of the run only, {batches} of the {steps} that {are} accounted"
         return f"{part}: the others are taken to be drawn alike."

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.counted import (
+    count_batches,
     count_missing,
     count_unseen,
     run_every_batch,
@@ -221,7 +222,7 @@ def _bound_every_batch(
     if ran is not None or finding.scheme is Scheme.UNKNOWN:
         return bound
     # what the accounted steps tell is told all the same
-    why_not = MORE_BATCHES.format(f"{run.steps:,}", f"{finding.batch_count:,}")
+    why_not = MORE_BATCHES.format(f"{run.steps:,}", f"{count_batches(finding):,}")
     return replace(bound, epsilon=Bracket(bound.epsilon.lower, math.inf), why_not=why_not)
 
 

@@ -288,8 +288,14 @@ def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Findin
     sampling = drawer.sampling
     ranked = (f"Of {count(passes.ranks, 'rank')} each takes its part of every batch.",) if shared else ()
     notes = (*ranked, SEEDED) if passes.fingerprint().seed else ranked
+    if passes.handed_out > passes.steps:
+        notes = (
+            *notes,
+            f"It has handed out {count(passes.handed_out, 'batch')}, {passes.steps:,} in a pass.",
+        )
     if isinstance(sampling, Poisson):
-        return tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
+        poisson = tell_poisson(sampling, records, notes, batch_count=passes.steps, by=by)
+        return replace(poisson, handed_out=passes.handed_out)
     sentence, known = _tell_drawn(sampling, records)
     return tell(
         scheme=scheme_of(sampling),
@@ -297,6 +303,7 @@ def read_passes(passes: Any, records: int, *, by: str = "This loader") -> Findin
         sampling=sampling,
         records=records,
         batch_count=passes.steps,
+        handed_out=passes.handed_out,
         notes=notes,
         **known,
     )

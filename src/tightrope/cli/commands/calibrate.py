@@ -20,12 +20,13 @@ from tightrope.cli.process.long_work import long_work
 from tightrope.cli.typed import options as opt
 from tightrope.cli.typed.form import IN_WORDS, Form
 from tightrope.errors import Infeasible, NotPreciseEnough
-from tightrope.numerics.text import round_outwards, write_number
+from tightrope.numerics.text import round_outwards
 from tightrope.report.words import (
     batches_in_words,
     mechanism_in_short,
     mechanism_in_words,
     sampling_in_words,
+    write_epochs,
     write_steps,
 )
 from tightrope.setting.effort import Effort
@@ -192,7 +193,7 @@ class RateOptions(opt.LengthOptions, opt.MechanismOptions):
     def open(self, option: str, name: str, words: str, **sampling: int | None) -> OpenQuestion:
         """The question, given what is known about the sampling."""
         blank = f"{self.sampling}, {words} is {TO_BE_FOUND}"
-        length = f"{write_number(self.epochs)} epochs" if self.epochs else write_steps(self.stated_steps or 0)
+        length = write_epochs(self.epochs) if self.epochs else write_steps(self.stated_steps or 0)
         return OpenQuestion(
             option,
             name,
@@ -232,8 +233,11 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
     of, example = f"--sampling {question.sampling}", "for example --records 60000"
     records = opt.require(of, example, records=question.records)
     length, mechanism = question.length, question.stated_mechanism
-    on_average = "" if question.sampling == "without-replacement" else " on average"
+    on_average = " on average" if question.sampling == "poisson" else ""
     words = f"the size of a batch{on_average} out of {records} records"
+    in_bins = question.sampling == "balls-in-bins"
+    if in_bins:
+        words += ": a pass has records / batch batches, rounded up"
     asked = question.open("--batch", "largest batch", words, batch=None, population=records)
     drawn: Any = {"population": records, "sampling": question.sampling}
     with long_work() as work:
@@ -244,9 +248,12 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
             ),
             lambda quick: quick.in_short(asked.option),
         )
-    rate = typed.value / records
+    bins = -(-records // typed.value)  # of a pass: their number decides, not what one holds on average
+    rate = 1 / bins if in_bins else typed.value / records
+    cut = f"{bins:,} batch{'es' * (bins > 1)} in a pass, " if in_bins else ""
     # a larger rate is less private
-    more = f"{on_average} out of {records:,} records (rate {round_outwards(rate, show.DIGITS, up=False)})"
+    rounded = round_outwards(rate, show.DIGITS, up=False)
+    more = f"{on_average} out of {records:,} records ({cut}rate {rounded})"
     print_calibration(typed, asked, interrupted=work.interrupted, more=more, also={"rate": rate}, form=form)
     work.end()
 

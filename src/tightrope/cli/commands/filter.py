@@ -77,6 +77,8 @@ def filter(
 def _count_taken(spend: int | None, times: int | None) -> int:
     if times is not None and spend is None:
         raise Misused("--times is how often the entry of --spend is taken: give its number too, --spend 1")
+    if times == 0:
+        raise Misused("--times must be at least 1, got 0: without --spend nothing is taken")
     return 1 if times is None else times
 
 
