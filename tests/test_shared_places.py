@@ -139,6 +139,22 @@ def test_infinite_losses_are_those_of_the_counts_asked_for(
     assert own.lower <= moved.upper
 
 
+@pytest.mark.parametrize(
+    ("noise", "steps", "relation", "delta"),
+    [
+        (1.2790479234921222, 179, tr.ADD, 0.563772496022507),
+        (2.0554088760839955, 316, tr.REMOVE, 0.39827717583051436),
+    ],
+)
+def test_a_delta_close_to_that_of_epsilon_0_is_told_whatever_was_asked_before(
+    noise: float, steps: int, relation: tr.Relation, delta: float
+) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.WithoutReplacement(batch=5, population=100)) * steps
+    fresh, asked = (tr.privacy_curve(run, relation=relation) for _ in range(2))
+    asked.delta(0.1)
+    assert asked.epsilon(delta) == fresh.epsilon(delta)
+
+
 def test_many_counts_are_rounded_by_a_sixteenth_at_most_and_few_by_a_quarter() -> None:
     pair = schedule_of(step(1.0, 0.05) * 1).parts[0][0]
     for count in (*range(1, 130), 1023, 1025, 10**9 + 1):

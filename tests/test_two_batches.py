@@ -18,7 +18,7 @@ def passes(noise: float, count: int, batches: int = 2) -> tr.Run:
     return tr.Step(tr.Gaussian(noise_multiplier=noise), tr.BallsInBins(batches=batches)) * (batches * count)
 
 
-@pytest.mark.parametrize("noise", [0.3, 0.7, 1.0, 4.0])
+@pytest.mark.parametrize("noise", [0.05, 0.28, 0.7, 1.0, 4.0])  # also where no lattice reaches
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 2.2e-13])
 @pytest.mark.parametrize("count", [1, 2, 100])
 def test_passes_of_two_batches_are_a_gaussian_release(noise: float, delta: float, count: int) -> None:
@@ -71,3 +71,28 @@ def test_a_run_that_mixes_them_with_other_steps_is_told_closely() -> None:
     run = passes(1.0, 2) + tr.Step(tr.Gaussian(noise_multiplier=2), tr.EveryRecord()) * 3
     found = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE)
     assert found.upper - found.lower <= 1e-6 * found.upper
+
+
+@pytest.mark.parametrize("batches", [2, 10, 10**6])
+@pytest.mark.parametrize("relation", [tr.ADD, tr.REMOVE, tr.SUBSTITUTE], ids=str)
+def test_one_batch_of_a_pass_is_a_poisson_batch(batches: int, relation: tr.Relation) -> None:
+    noise = tr.Gaussian(noise_multiplier=0.29)
+    begun = tr.Step(noise, tr.BallsInBins(batches=batches))
+    poisson = tr.Step(noise, tr.Poisson(rate=Fraction(1, batches)))
+    for delta in (1e-8, 1e-60):
+        found = tr.epsilon(begun, delta=delta, relation=relation)
+        assert found == tr.epsilon(poisson, delta=delta, relation=relation)
+
+
+def test_an_odd_number_of_batches_is_passes_and_a_poisson_batch() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=0.7), tr.BallsInBins(batches=2))
+    half = tr.Step(tr.Gaussian(noise_multiplier=0.7), tr.Poisson(rate=0.5))
+    passes_and_more = tr.epsilon(step * 3, delta=1e-6, relation=tr.SUBSTITUTE)
+    assert passes_and_more == tr.epsilon(step * 2 + half, delta=1e-6, relation=tr.SUBSTITUTE)
+    assert passes_and_more.relative_width < 1e-6
+
+
+def test_the_limit_of_two_batches_is_the_run_itself() -> None:
+    run = passes(0.5, 2)
+    limit = tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE, by=tr.GaussianLimit())
+    assert limit.value == pytest.approx(tr.epsilon(run, delta=1e-6, relation=tr.SUBSTITUTE).upper, rel=1e-6)

@@ -9,7 +9,6 @@ from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, Engine, Progress, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
-from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 from tightrope.engines.resolve import find_single_pass, resolve, settle_two_batches
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
@@ -121,13 +120,14 @@ def compose_side(
     single = find_single_pass(schedule)
     if single is None:
         return _compose_several(schedule, side, mesh)
-    # these load flint, which takes 70 ms
+    # only passes need these, and flint, which takes 70 ms to load
     if isinstance(single, ShuffledEpoch):
         from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
 
         return OneShuffledEpoch(single)
     from tightrope.engines.passes.exchanged_curve import OneExchangedPass
     from tightrope.engines.passes.pass_curve import OnePass
+    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 
     if not single.is_exchanged:
         return OnePass(single, lambda: _compose_several(schedule, side, mesh))
@@ -139,6 +139,8 @@ def compose_side(
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
     """By transforms where all passes have them, else on one side."""
+    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
+
     if passes_have_transforms(schedule):
         return SeveralPasses(schedule, lambda: compose(schedule, side, mesh))
     return compose(schedule, side, mesh)

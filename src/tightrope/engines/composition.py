@@ -104,19 +104,20 @@ class Composition:
         """
         key = (epsilon, accuracy)
         if self._last is None or self._last[0] != key:  # a cover and a witness ask the same
-            self._last = key, self._bound(epsilon, self.share * accuracy)
+            self._last = key, self._settle(epsilon) or self._bound(epsilon, self.share * accuracy)
         return self._last[1]
 
     def _bound(self, epsilon: float, accuracy: float) -> LogBounds:
-        settled = self._settle(epsilon)
-        if settled is not None:
-            return settled
         for local in self._locals:
             # bounds made for another epsilon may lose their way here: then they certify nothing
             with suppress(ArithmeticError), _raising():
                 found = local.bounds(epsilon)
                 if found.width <= accuracy:
                     return found
+        return self._bound_alone(epsilon, accuracy)
+
+    def _bound_alone(self, epsilon: float, accuracy: float) -> LogBounds:
+        """The same whatever was asked before."""
         key = (epsilon, accuracy)
         if key not in self._found:
             try:
@@ -338,7 +339,8 @@ class Composition:
         """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""
         for wanted in (accuracy, ROUGH):
             with suppress(NotPreciseEnough):
-                return self.log_bounds(0.0, wanted).upper <= log_ends(delta)[0]
+                found = self._settle(0.0) or self._bound_alone(0.0, self.share * wanted)
+                return found.upper <= log_ends(delta)[0]
         return False
 
     def _solve(

@@ -5,6 +5,8 @@ from functools import singledispatch
 
 from scipy import special
 
+from tightrope.engines.face import ABOVE
+from tightrope.engines.resolve import settle_two_batches
 from tightrope.errors import NoTheorem
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.group_pass import SharedBatch
@@ -24,7 +26,7 @@ def limiting_mu(schedule: Schedule) -> float:
     normals adds the share that Dong, Roth and Su give for batches of a fixed size: 2 g^2 (e^{d^2} Phi(3
     d/2) + 3 Phi(-d/2) - 2), d the distance.
     """
-    total = sum(times * _share(pair) for pair, times in schedule)
+    total = sum(times * _share(pair) for pair, times in settle_two_batches(schedule, ABOVE))
     mu = math.sqrt(total) if math.isfinite(total) else math.inf
     return mu if mu <= LARGEST_MU else math.inf
 

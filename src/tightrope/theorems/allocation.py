@@ -135,7 +135,7 @@ def bound_passes(dominating: Pair, reached: Pair, times: int) -> StepBounds:
         return StepBounds(above, above, above if reached is dominating else ((reached, times),))
     whole, rest = divmod(times, dominating.batches)
     started, chosen = whole + bool(rest), dominating.chosen
-    below: Steps = ((dominating, whole), (dominating.release(rest), 1))
+    below: Steps = ((dominating, whole), (_begin(dominating, rest), 1))
     revealed: Steps = ((_reveal(dominating), whole), (_reveal_part(dominating, rest), 1))
     if chosen > 1:
         revealed = ((_reveal(dominating), whole * chosen + min(rest, chosen)),)
@@ -159,8 +159,13 @@ def why_revealed(dominating: Pair, times: int) -> tuple[Evidence, ...]:
 
 
 def is_out_of_reach(dominating: Allocation) -> bool:
-    """Whether likelihood ratios spread further than the lattices of a pass reach."""
+    """Whether likelihood ratios spread further than the lattices of a pass reach.
+
+    Two batches and an exchanged record need none: such a pass is one release of normal noise.
+    """
     step = dominating.step
+    if dominating.is_exchanged and dominating.batches == 2:
+        return False
     if isinstance(step, FinitePair):
         return not step.levels or step.largest_finite_loss > MOST_LOSS
     assert isinstance(step, ShiftPair)
@@ -193,6 +198,12 @@ def _reveal_part(dominating: Allocation, released: int) -> Pair:
     return pair.reverse if dominating.is_reversed else pair
 
 
+def _begin(dominating: Allocation, released: int) -> Pair:
+    """The first batches of a pass; the first one alone is a batch that the record joins now and then."""
+    is_one = released == dominating.chosen == 1
+    return _reveal_part(dominating, 1) if is_one else dominating.release(released)
+
+
 def _join(step: Pair, rate: Fraction) -> Pair:
     """One batch that the record joins with this probability."""
     if isinstance(step, FinitePair):
@@ -211,8 +222,9 @@ def _split(dominating: Allocation, passes: int) -> Iterator[tuple[Pair, int]]:
 
 
 def _soften(dominating: Pair) -> Pair:
-    """What more noise, or seeing the first batch only, still tells."""
-    assert isinstance(dominating, Allocation)
+    """What more noise, or seeing the first batch only, still tells; a single batch is within every reach."""
+    if not isinstance(dominating, Allocation):
+        return dominating
     if isinstance(dominating.step, ShiftPair):
         return dominating.soften(_most_separation(dominating))
     assert isinstance(dominating.step, FinitePair)
