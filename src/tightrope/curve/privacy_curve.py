@@ -7,9 +7,6 @@ from functools import partial
 from operator import attrgetter, itemgetter, methodcaller
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds
 from tightrope.curve.curve import Curve, log_delta_from_reverse
@@ -18,10 +15,6 @@ from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import next_down, next_up
-
-Brackets = NDArray[np.object_]
-Bound = TypeVar("Bound")
-
 
 Ask = Callable[[ComposedCurve], tuple[float, float]]
 Source = TypeVar("Source", ComposedCover[ComposedCurve], ComposedWitness[ComposedCurve])
