@@ -161,7 +161,7 @@ class PrivacyCurve(Curve[Bracket]):
             low = 1.0
         found = self._bracket(low, high, logs)
         if found.gap is not None and -math.expm1(logs.lower - logs.upper) <= self.accuracy:
-            why = "so small a delta is not told more closely by floats"
+            why = "floats cannot tell so small a delta more closely"
             gap = Gap(found.relative_width, self.accuracy, why, "Its logarithm is known as closely as asked")
             return replace(found, gap=gap)
         return found
