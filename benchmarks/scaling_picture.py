@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.curve.pictures import GREY, INK
 from tightrope.files import write_whole
-from tightrope.report.plot import STYLE
+from tightrope.report.canvas import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tightrope.files import write_whole
-from tightrope.report.plot import STYLE
+from tightrope.report.canvas import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -202,7 +202,7 @@ def test_a_delta_too_small_for_floats_says_so_and_nothing_of_effort() -> None:
     step = tr.Step(tr.Gaussian(noise_multiplier=4), tr.WithoutReplacement(batch=50, population=1000))
     curve = tr.privacy_curve(step * 10, relation=tr.SUBSTITUTE)
     assert curve.log_delta(50).gap is None
-    assert "not told more closely by floats" in str(curve.delta(50).gap)
+    assert "floats cannot tell so small a delta more closely" in str(curve.delta(50).gap)
     assert "TIGHT" not in str(curve.delta(50).gap)
 
 

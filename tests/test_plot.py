@@ -12,7 +12,8 @@ import tightrope as tr
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.digits import ends, ends_from_logs
 from tightrope.extras import advise_install
-from tightrope.report.plot import check_target, draw_accountants, draw_curve, power_ticks
+from tightrope.report.canvas import check_target
+from tightrope.report.plot import draw_accountants, draw_curve, power_ticks
 
 GRID = np.linspace(0, 2, 9).tolist()
 

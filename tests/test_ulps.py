@@ -10,7 +10,7 @@ from flint import arb, ctx
 from scipy import special
 
 from tightrope.numerics import ulps
-from tightrope.numerics.floats import Floats, gamma
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
 MANY = 1500
 UNDERFLOW = ulps.UNDERFLOW_ABS_ERROR
@@ -174,7 +174,7 @@ def test_logaddexp() -> None:
 
 
 def test_square_roots_are_rounded_correctly() -> None:
-    check(POSITIVE, np.sqrt(POSITIVE), arb.sqrt, ulps.SQRT_REL_ERROR)
+    check(POSITIVE, np.sqrt(POSITIVE), arb.sqrt, UNIT_ROUNDOFF)
 
 
 @pytest.mark.parametrize("x", [NORMAL, evenly(-45, -37)], ids=["normal", "underflow"])
@@ -191,48 +191,17 @@ def test_log_ndtr(x: Floats) -> None:
     check(x, special.log_ndtr(x), log_ndtr, ulps.log_ndtr_rel_error(x))
 
 
-def test_erfc() -> None:
-    x = np.concatenate([NORMAL[np.abs(NORMAL) < 27], evenly(20, 30)])
-    check(x, special.erfc(x), arb.erfc, ulps.erfc_rel_error(x))
-
-
-def test_erfcx() -> None:
-    x = np.concatenate([NORMAL[NORMAL > -26.6], sizes(0, 4), evenly(-26.6, 60)])
-    check(x, special.erfcx(x), lambda v: (v * v).exp() * v.erfc(), ulps.erfcx_rel_error(x))
-
-
 def test_expit() -> None:
     x = np.concatenate([both(sizes(-320, 2.8)), evenly(-760, 760), around(-709.78, -37.0, 37.0)])
     check(x, special.expit(x), lambda v: 1 / (1 + (-v).exp()), ulps.EXPIT_REL_ERROR)
 
 
-def test_xlogy_and_xlog1py() -> None:
-    x = sizes(-12, 12)
-    y = np.random.default_rng(3).permutation(POSITIVE)[:MANY]
-    pairs = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
-
-    def relative(i: int, true: arb) -> arb:
-        return arb(ulps.XLOGY_REL_ERROR) * abs(true) + UNDERFLOW
-
-    assert_within(special.xlogy(x, y), [v * w.log() for v, w in pairs], relative)
-    y = np.random.default_rng(4).permutation(ABOVE_MINUS_ONE)[:MANY]
-    pairs = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
-    assert_within(special.xlog1py(x, y), [v * w.log1p() for v, w in pairs], relative)
-
-
-@pytest.mark.parametrize(
-    ("function", "bound"),
-    [(special.gammaln, ulps.gammaln_abs_error), (scalar(math.lgamma), ulps.lgamma_abs_error)],
-    ids=["gammaln", "lgamma"],
-)
-def test_logarithms_of_factorials(
-    function: Callable[[Floats], Floats], bound: Callable[[Floats], Floats]
-) -> None:
+def test_logarithms_of_factorials() -> None:
     x = np.concatenate([sizes(-300, 0), AT_LEAST_HALF[AT_LEAST_HALF > 0]])
-    computed = function(x)
-    errors = bound(computed)
+    computed = special.gammaln(x)
+    errors = ulps.gammaln_abs_error(computed)
     assert_within(computed, [arb(float(v)).lgamma() for v in x], lambda i, _: arb(float(errors[i])))
-    assert function(np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
+    assert special.gammaln(np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("count", [1, 7, 9, 127, 135, 1000, 4103, 100_001])

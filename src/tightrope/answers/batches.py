@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
-from tightrope.answers.calibrate import Calibration, expect, find_best
+from tightrope.answers.calibrate import Calibration, find_best, need_value
 from tightrope.answers.target import NOTHING, Target
 from tightrope.engines.face import Progress
 from tightrope.errors import InvalidSetting, NoTheorem
@@ -80,7 +80,7 @@ def largest_batch(
             safest=size,
             riskiest=1,
         )
-        return _in_records(expect(bins, target, f"a batch of 1 out of {size}", remedy, limit=0.0), size)
+        return _in_records(need_value(bins, target, f"a batch of 1 out of {size}", remedy, limit=0.0), size)
     largest = size
     try:
         analyse(run(size), target.relation, QUICK)
@@ -89,7 +89,7 @@ def largest_batch(
         if not largest:
             raise
     found = find_best("batch", target, run, max(largest // 1000, 1), safest=1, riskiest=largest)
-    return expect(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
+    return need_value(found, target, f"a batch of 1 out of {size}", remedy, limit=0.0)
 
 
 def fewest_batches(
@@ -136,7 +136,7 @@ def fewest_batches(
         raise InvalidSetting("epochs", epochs, f"take at most {MOST_STEPS:.0e} steps", "Pass fewer epochs.")
     found = find_best("batches", target, run, min(1000, most), safest=most, riskiest=1)
     remedy = "Add noise, train for fewer epochs, or accept a larger {epsilon} or {delta}."
-    return expect(found, target, f"a pass of {most:,} batch{'es' * (most > 1)}", remedy, limit=math.inf)
+    return need_value(found, target, f"a pass of {most:,} batch{'es' * (most > 1)}", remedy, limit=math.inf)
 
 
 def _check_batched(sampling: object) -> type[Sampling]:

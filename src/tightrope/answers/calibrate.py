@@ -164,7 +164,7 @@ def smallest_noise(
     start = min(max(sum_moves_by(sampling, target.relation) * (spread + 0.3), LEAST_NOISE), MOST_NOISE)
     found = find_best("noise_multiplier", target, run, start, safest=MOST_NOISE, riskiest=LEAST_NOISE)
     remedy = "Accept a larger {epsilon} or {delta}, or take fewer steps."
-    return expect(found, target, f"{{noise_multiplier}} {MOST_NOISE:g}", remedy, limit=math.inf)
+    return need_value(found, target, f"{{noise_multiplier}} {MOST_NOISE:g}", remedy, limit=math.inf)
 
 
 def most_steps(
@@ -238,7 +238,7 @@ def largest_rate(
         return Calibration("rate", 1.0, None, target, run(1.0) + target.besides, everybody)
     least = ceil_fraction(LEAST_RATE)
     found = find_best("rate", target, run, min(1.0, 10 / count), safest=least, riskiest=1.0)
-    return expect(found, target, f"{{rate}} {least:g}", "Accept a larger {delta}.", limit=0.0)
+    return need_value(found, target, f"{{rate}} {least:g}", "Accept a larger {delta}.", limit=0.0)
 
 
 def _expand(sampling: Sampling | Training, steps: int | None) -> tuple[Sampling, int]:
@@ -254,7 +254,7 @@ def _expand(sampling: Sampling | Training, steps: int | None) -> tuple[Sampling,
     return sampling, steps
 
 
-def expect(
+def need_value(
     found: Calibration[V] | None, target: Target, safest: str, remedy: str, *, limit: float
 ) -> Calibration[V]:
     """What was found, or the refusal of a target that even the safest value misses."""

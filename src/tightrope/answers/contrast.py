@@ -278,7 +278,7 @@ def contrast(
         raise InvalidSetting("claimed", claim[0], f"be one of {known}", remedy)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
-        for sampling in sorted(kinds, key=lambda kind: _place(kind, claim))
+        for sampling in sorted(kinds, key=lambda kind: _rank(kind, claim))
         for relation in (one.of(group) for one in RELATIONS.values())
         if (sampling, relation) != SLOWEST or BallsInBins in _own_kinds(run)
     ]
@@ -286,7 +286,7 @@ def contrast(
     return replace(table, rows=tuple(compare_row(row, table.claimed_epsilons) for row in rows))
 
 
-def _place(sampling: type[Sampling], claim: Claim | None) -> int:
+def _rank(sampling: type[Sampling], claim: Claim | None) -> int:
     """What is claimed comes first; EveryRecord, whose rate is another one, last."""
     if claim is not None and sampling is claim[0]:
         return 0

@@ -97,6 +97,12 @@ class AnyAnswer(ABC):
         return html.join(html.write_text(text, strong=strong), html.fold("why", self._list_reasons()))
 
 
+def is_between(lower: float, value: float, upper: float) -> bool:
+    """Whether a value lies between two ends."""
+    exact = float(value) if hasattr(value, "dtype") else value  # numpy would round the ends to its own kind
+    return lower <= exact <= upper
+
+
 def _read_number(value: object) -> tuple[float | Fraction, float | Fraction] | None:
     """A number as exactly what it is, twice; None for what is none. Comparing with NaN is refused."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):

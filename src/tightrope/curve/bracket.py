@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tightrope.curve.answer import AnyAnswer
+from tightrope.curve.answer import AnyAnswer, is_between
 from tightrope.curve.formats import NumberFormat
 from tightrope.errors import PYTHON, Words
 from tightrope.numerics.text import Flat, round_outwards, write_call, write_duration, write_number
@@ -105,10 +105,7 @@ class Bracket(AnyAnswer):
             raise ArithmeticError(f"a bracket needs lower <= upper, got {self.lower!r} and {self.upper!r}")
 
     def __contains__(self, value: float) -> bool:
-        exact = (
-            float(value) if hasattr(value, "dtype") else value
-        )  # numpy would round the ends to its own kind
-        return self.lower <= exact <= self.upper
+        return is_between(self.lower, value, self.upper)
 
     @property
     def width(self) -> float:

@@ -7,9 +7,6 @@ from functools import partial
 from operator import attrgetter, itemgetter, methodcaller
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds, merge_evidence
 from tightrope.curve.curve import Curve, log_delta_from_reverse
@@ -18,10 +15,6 @@ from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import next_down, next_up
-
-Brackets = NDArray[np.object_]
-Bound = TypeVar("Bound")
-
 
 Ask = Callable[[ComposedCurve], tuple[float, float]]
 Source = TypeVar("Source", ComposedCover[ComposedCurve], ComposedWitness[ComposedCurve])
@@ -168,7 +161,7 @@ class PrivacyCurve(Curve[Bracket]):
             low = 1.0
         found = self._bracket(low, high, logs)
         if found.gap is not None and -math.expm1(logs.lower - logs.upper) <= self.accuracy:
-            why = "so small a delta is not told more closely by floats"
+            why = "floats cannot tell so small a delta more closely"
             gap = Gap(found.relative_width, self.accuracy, why, "Its logarithm is known as closely as asked")
             return replace(found, gap=gap)
         return found

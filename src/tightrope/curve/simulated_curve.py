@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.curve.answer import AnyAnswer
+from tightrope.curve.answer import AnyAnswer, is_between
 from tightrope.curve.curve import Curve
 from tightrope.curve.formats import NumberFormat
 from tightrope.engines.draws.estimates import DrawnBounds, Simulator
@@ -41,10 +41,7 @@ class Estimate(AnyAnswer):
             raise ArithmeticError(f"an estimate needs lower <= value <= upper, got {ends}")
 
     def __contains__(self, value: float) -> bool:
-        exact = (
-            float(value) if hasattr(value, "dtype") else value
-        )  # numpy would round the ends to its own kind
-        return self.lower <= exact <= self.upper
+        return is_between(self.lower, value, self.upper)
 
     def __float__(self) -> float:
         raise TypeError("an Estimate is an interval with a confidence level: say .value, .lower or .upper")

@@ -209,9 +209,8 @@ class TradeOff:
         of_hits, of_misses = Objective(rate, excess=False), Objective(rate, excess=True)
         for _ in range(MOST_LOOKS):
             known = self._known()
-            stride = max(
-                known.epsilons[-1] - known.epsilons[0], self._scale
-            )  # doubles the range that is known
+            # doubles the range that is known
+            stride = max(known.epsilons[-1] - known.epsilons[0], self._scale)
             hits, misses = guess(known, of_hits, stride), guess(known, of_misses, stride)
             coarse = next((found for found in (hits, misses) if not found.is_fine(enough)), None)
             if coarse is None or not self._look(coarse.look_at):

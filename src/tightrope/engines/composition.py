@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tightrope.engines.crossing import Crossing, Solver, widest_told
+from tightrope.engines.crossing import Crossing, Solver, choose_widest
 from tightrope.engines.face import (
     NO_HINT,
     NOTHING,
@@ -28,9 +28,9 @@ from tightrope.numerics.text import round_outwards
 from tightrope.pairs.schedule import COUNT_BITS, FEW_BITS, Schedule
 
 KEPT_LOCALS = 8
-MOST_FOLLOWED = 4  # kinds of steps in such a loop
 KEPT_PLACES = 32  # a training loop moves on from one to the next; an array of deltas needs several
-SMALLEST_FOLLOWED = 1e-300
+MOST_FOLLOWED = 4  # kinds of steps: with more, counts are not rounded
+SMALLEST_FOLLOWED = 1e-300  # delta: smaller ones are solved by themselves
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
@@ -69,7 +69,7 @@ class Composition:
 
     `share` is which part of the width that is asked for is theirs: pairs that only bound others use up some.
     A search begins where `cumulants` say, about; if none are given, those of the pairs' outlines.
-    `widest` says how wide bounds may be that are told where no engine is as close as asked.
+    `widest` says how wide bounds may be that are given where no engine is as close as asked.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Composition:
         *,
         share: float = 1.0,
         cumulants: Cumulants | None = None,
-        widest: Callable[[float], float] = widest_told,
+        widest: Callable[[float], float] = choose_widest,
     ) -> None:
         self.schedule, self.table, self.share = schedule, tuple(table), share
         self._cumulants, self._widest = cumulants, widest
@@ -88,7 +88,7 @@ class Composition:
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
         self._found: dict[tuple[float, float], LogBounds | NotPreciseEnough] = {}
-        self._followed: dict[tuple[float, float], LocalBounds] = {}  # by the rung and accuracy of their place
+        self._followed: dict[tuple[float, float], LocalBounds] = {}  # by delta and accuracy of their place
         self._last: tuple[tuple[float, float], LogBounds] | None = None  # what was asked last, and the answer
         self._epsilons: dict[tuple[float, ...], tuple[float, float] | NotPreciseEnough] = {}
 
@@ -124,10 +124,10 @@ class Composition:
                 self._found[key] = self._certify(epsilon, accuracy)
             except NotPreciseEnough as refusal:  # kept, like those of epsilon
                 self._found[key] = refusal
-        told = self._found[key]
-        if isinstance(told, NotPreciseEnough):
-            raise told
-        return told
+        known = self._found[key]
+        if isinstance(known, NotPreciseEnough):
+            raise known
+        return known
 
     def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds by the first engine that is close enough; or NotPreciseEnough."""
@@ -245,10 +245,10 @@ class Composition:
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             return None
         few = len(self.schedule.parts) <= MOST_FOLLOWED
-        about, rung = self.schedule.rounded if few else self.schedule, _rung(delta)
-        if about is self.schedule and rung == delta:
+        about, near = self.schedule.rounded if few else self.schedule, _round_delta(delta)
+        if about is self.schedule and near == delta:
             return None
-        key, placed = (rung, accuracy), _kept_place(about, self.table, rung, accuracy / 2)  # wider elsewhere
+        key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2)  # wider elsewhere
         if placed is None:
             return None
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError), _raising():
@@ -377,8 +377,8 @@ def _kept_place(
     return Composition(schedule, [row for row in table if row.is_shared])._place(delta, accuracy)
 
 
-def _rung(delta: float) -> float:
-    """The nearest of a ladder of deltas, e-fold apart."""
+def _round_delta(delta: float) -> float:
+    """To the nearest power of e, so that close deltas share a place."""
     return math.exp(min(round(math.log(delta)), -1))
 
 

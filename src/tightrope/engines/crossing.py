@@ -9,13 +9,14 @@ from tightrope.engines.face import LogBounds, check_order
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 
 MOST_SECANTS = 8
+MOST_ROUNDS, NEWTON_ROUNDS = 200, 12  # of a search; after so many Newton steps it bisects
 # Times the accuracy, and in all: a bracket that is so wide is certain, too, and says how wide it is.
-STILL_TOLD, WIDEST = 100, 0.1
+MOST_TIMES_WIDER, WIDEST = 100, 0.1
 
 
-def widest_told(accuracy: float) -> float:
-    """How wide, relative to delta, bounds may be that are told where no engine tells more."""
-    return max(accuracy, min(STILL_TOLD * accuracy, WIDEST))
+def choose_widest(accuracy: float) -> float:
+    """How wide, relative to delta, bounds may be that are given where no engine is closer."""
+    return max(accuracy, min(MOST_TIMES_WIDER * accuracy, WIDEST))
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def find_crossing(
     low, high = 0.0, float("inf")
     x = min(max(start, 0.0), highest)
     last: tuple[float, float] | None = None
-    for count in range(200):
+    for count in range(MOST_ROUNDS):
         value = excess(x)
         if value > 0:
             if x >= highest:
@@ -144,7 +145,7 @@ def find_crossing(
         new = x - value / slope
         # aim a little past the root, so that both sides close in
         new += resolution / 3 if value > 0 else -resolution / 3
-        if count > 12 or not low < new < high:
+        if count > NEWTON_ROUNDS or not low < new < high:
             new = (low + high) / 2 if high < float("inf") else max(2 * x, new, x + resolution)
         x = min(new, highest)
     return low, high  # a valid bracket, wider than asked: the function is too noisy for more

@@ -13,9 +13,8 @@ def _refuse(name: str, value: object, must: str, remedy: str) -> InvalidSetting:
 def real(*, remedy: str = "Pass a finite number.", **named: object) -> float:
     """The one named argument as a finite float."""
     ((name, value),) = named.items()
-    if type(value) is float and math.isfinite(
-        value
-    ):  # nearly always, and asked for every step that is loaded
+    # nearly always, and asked of every step that is loaded
+    if type(value) is float and math.isfinite(value):
         return value
     # every number here has an exact value; mpmath's, for example, do not say theirs
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _says_exactly(value):

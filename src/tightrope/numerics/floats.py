@@ -100,11 +100,6 @@ def laplace_log_upper(x: Floats) -> Floats:
     return np.where(x > 0, -np.abs(x) - np.log(2), np.log1p(-0.5 * np.exp(-np.abs(x))))
 
 
-def mills_ratio(x: Floats | float) -> Floats:
-    """P(X > x) / density(x) for a standard normal X; overflows to infinity below about -38."""
-    return np.asarray(np.sqrt(np.pi / 2) * special.erfcx(np.asarray(x, dtype=float) / np.sqrt(2)))
-
-
 # Of exact_log_ratio: rounding the ratio costs at most 1.5 units (|x / ((1 + x) ln(1 + x))| <= 1.45 for
 # x >= -1/2, and 1 / ln 2 beyond), math.log and math.log1p 2 (ulps.py), a huge power two roundings more.
 LOG_REL_ERROR = 6 * UNIT_ROUNDOFF

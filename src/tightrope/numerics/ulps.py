@@ -14,10 +14,8 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 # exp, expm1, log, log1p, log2, log10, sin, cos, tan, arctan2, hypot, cbrt, math.erf: numpy's vector code
 # promises 4 ulp and libm less than 1 or 2; an ulp is at most 2u of the value. Sine and cosine keep this at
-# their zeros.
+# their zeros. Square roots are rounded correctly (IEEE 754), as + - * / are.
 ELEMENTARY_REL_ERROR = 8 * UNIT_ROUNDOFF
-SQRT_REL_ERROR = UNIT_ROUNDOFF  # rounded correctly (IEEE 754), as + - * / are
-XLOGY_REL_ERROR = 10 * UNIT_ROUNDOFF  # xlogy and xlog1py: a logarithm and a product
 # expit is 1 / (1 + e^-x): two roundings and e^-x. Below -709.78 it is 0, which UNDERFLOW_ABS_ERROR covers.
 EXPIT_REL_ERROR = 12 * UNIT_ROUNDOFF
 # Also where a value in the range of subnormal numbers is taken for 0.
@@ -43,24 +41,9 @@ def log_ndtr_rel_error(x: Floats | float) -> Floats:
     return UNIT_ROUNDOFF * np.where(np.asarray(x) <= 1, 16.0, 32 + 3 * np.square(x))
 
 
-def erfc_rel_error(x: Floats | float) -> Floats:
-    """Of SciPy's erfc, relative: its exponent is a rounded square."""
-    return UNIT_ROUNDOFF * (32 + 2 * np.square(np.maximum(x, 0.0)))
-
-
-def erfcx_rel_error(x: Floats | float) -> Floats:
-    """Of SciPy's erfcx, relative; below 0 it is about 2 e^{x^2} of a rounded square, to -26.7."""
-    return UNIT_ROUNDOFF * (16 + 2 * np.square(np.minimum(x, 0.0)))
-
-
 def gammaln_abs_error(result: Floats | float) -> Floats:
     """Of SciPy's gammaln at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
     return 16 * UNIT_ROUNDOFF * (1 + np.abs(result))
-
-
-def lgamma_abs_error(result: Floats | float) -> Floats:
-    """Of math.lgamma at x > 0; only absolute near its zeros 1 and 2, at which it is exact."""
-    return 32 * UNIT_ROUNDOFF * (1 + np.abs(result))
 
 
 def pairwise_roundings(count: int) -> int:

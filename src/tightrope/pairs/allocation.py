@@ -1,12 +1,10 @@
 """One pass in which the record takes one of several batches at random; the first of them are released."""
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
 
 from tightrope.pairs.mixture import Mixture
-from tightrope.pairs.pair import Pair
+from tightrope.pairs.pair import Pair, PassPair
 from tightrope.pairs.shift_pair import ShiftPair
 
 # how far the engines go
@@ -16,7 +14,7 @@ MOST_LOSS = Fraction(30)  # of other noise: likewise
 
 
 @dataclass(frozen=True)
-class Allocation(Pair):
+class Allocation(PassPair):
     """P is a mixture over the record's batch; each output is that of `step` where the record is, else Q's.
 
     `step` is (P, Q) of one step on a batch that holds the record; `batches` is how many there are in a pass,
@@ -25,11 +23,9 @@ class Allocation(Pair):
 
     A record that takes several batches (`chosen`) is known only from below: this is what it reaches.
 
-    If the record is exchanged for its opposite, Q is the mixture in which each output where it is is that of
-    normal noise moved the other way; `step` then moves it one way only.
+    If the record is exchanged for its opposite, Q is the mirror image: where the record is, the noise is
+    moved the other way. `step` moves it one way only.
     """
-
-    is_pass: ClassVar[bool] = True
 
     step: Pair
     batches: int
@@ -66,20 +62,6 @@ class Allocation(Pair):
         return self.step.is_trivial or not self.released
 
     @property
-    def loss_range(self) -> tuple[float, float]:
-        """Not told."""
-        return -math.inf, math.inf
-
-    @property
     def total_variation(self) -> float:
         """At most that of one step, since the batch that holds the record could be told."""
         return 1.0 if self.is_exchanged else self.step.total_variation
-
-    @property
-    def is_bounded(self) -> bool:
-        """Not told."""
-        return False
-
-    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """Not asked: it is not bounded."""
-        raise NotImplementedError

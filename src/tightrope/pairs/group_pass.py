@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
-from tightrope.pairs.pair import Pair
+from tightrope.pairs.pair import Pair, PassPair
 from tightrope.pairs.shift_pair import ShiftPair
 
 
@@ -67,15 +66,13 @@ class SharedBatch(Pair):
 
 
 @dataclass(frozen=True)
-class GroupPass(Pair):
+class GroupPass(PassPair):
     """P moves each sum by as many shifts as records of the group are in its batch; Q moves none.
 
     Each of the `group` records is in one of `batches` batches, drawn uniformly and by itself; the first
     `released` are seen. The engines know it only from below; from above it is split
     (theorems/group_passes.py).
     """
-
-    is_pass: ClassVar[bool] = True
 
     exact_shift: Fraction
     group: int
@@ -99,11 +96,6 @@ class GroupPass(Pair):
         return not self.released
 
     @property
-    def loss_range(self) -> tuple[float, float]:
-        """Not told."""
-        return -math.inf, math.inf
-
-    @property
     def total_variation(self) -> float:
         """At most that of the batches being told, all records in one."""
         return ShiftPair.of_normals(self.furthest).total_variation
@@ -112,12 +104,3 @@ class GroupPass(Pair):
     def furthest(self) -> Fraction:
         """How far apart the sums are if all records are in one batch."""
         return self.group * self.exact_shift
-
-    @property
-    def is_bounded(self) -> bool:
-        """Not told."""
-        return False
-
-    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """Not asked: it is not bounded."""
-        raise NotImplementedError

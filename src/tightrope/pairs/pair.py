@@ -1,5 +1,6 @@
 """The face of every pair: an ordered pair of output distributions that answers for itself."""
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar
@@ -12,7 +13,7 @@ class Pair(ABC):
     continuum of outputs, all of which both P and Q can produce.
     """
 
-    is_pass: ClassVar[bool] = False  # several steps at once, whose curve is known only between two
+    is_pass: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -124,3 +125,23 @@ class Pair(ABC):
     def unsampled_separation(self) -> float:
         """How far apart the normals of the same step without sampling would be; 0 without normal noise."""
         return 0.0
+
+
+class PassPair(Pair):
+    """Several steps at once, whose curve is known only between others: nobody asks for its own losses."""
+
+    is_pass: ClassVar[bool] = True
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """All numbers: it bounds nothing."""
+        return -math.inf, math.inf
+
+    @property
+    def is_bounded(self) -> bool:
+        """No: a largest loss is not known."""
+        return False
+
+    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
+        """Only pairs of bounded loss are asked."""
+        raise NotImplementedError

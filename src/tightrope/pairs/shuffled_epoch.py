@@ -1,17 +1,15 @@
 """One epoch of shuffled batches."""
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
 
-from tightrope.pairs.pair import Pair
+from tightrope.pairs.pair import PassPair
 
 MOST_SHUFFLED = Fraction(2)  # of opposite records: beyond, differences spread further than the engines go
 
 
 @dataclass(frozen=True)
-class ShuffledEpoch(Pair):
+class ShuffledEpoch(PassPair):
     """All records in a secret random order, cut into batches, of which the first `released` are seen.
 
     Normal noise, of which opposite records move a sum by `separation`. Every batch holds `batch` records, at
@@ -20,8 +18,6 @@ class ShuffledEpoch(Pair):
     With an exchanged record the engines know it from above only; `is_thorough` makes them work harder where
     batches are small. Without, it stands for the pairs that bound it.
     """
-
-    is_pass: ClassVar[bool] = True
 
     separation: Fraction
     batches: int
@@ -69,20 +65,6 @@ class ShuffledEpoch(Pair):
         return not self.released or not self.separation
 
     @property
-    def loss_range(self) -> tuple[float, float]:
-        """Not told."""
-        return -math.inf, math.inf
-
-    @property
     def total_variation(self) -> float:
         """Not told."""
         return 1.0
-
-    @property
-    def is_bounded(self) -> bool:
-        """Not told."""
-        return False
-
-    def log_masses_at_top(self, gap: float) -> tuple[float, float]:
-        """Not asked: it is not bounded."""
-        raise NotImplementedError

@@ -15,14 +15,11 @@ from tightrope.curve.pictures import GREY, INK, ends_of, sort_epsilons, thin_out
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.errors import InvalidSetting
 from tightrope.numerics.floats import Floats
-from tightrope.report.canvas import STYLE, check_target, write_picture
+from tightrope.report.canvas import check_target, write_picture
 from tightrope.setting.tables import place_refusals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-__all__ = ["STYLE", "check_target", "draw_accountants", "draw_curve", "draw_curves", "power_ticks"]
 
 SHORT = 2.5  # decades: on a shorter axis, 2 and 5 times the powers are marked too
 

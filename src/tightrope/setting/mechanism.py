@@ -13,9 +13,8 @@ LEAST_NOISE, MOST_NOISE = 1e-6, 1e9  # beyond, floats cannot tell it from no noi
 
 
 def _check_noise(value: float) -> float:
-    if (
-        type(value) is float and LEAST_NOISE <= value <= MOST_NOISE
-    ):  # nearly always, and for every step loaded
+    # nearly always, and asked of every step that is loaded
+    if type(value) is float and LEAST_NOISE <= value <= MOST_NOISE:
         return value
     remedy = "Without noise nothing is private: pass a finite scale above 0, in units of the clipping norm C."
     noise = check.positive(remedy=remedy, noise_multiplier=value)

@@ -68,7 +68,6 @@ from tightrope.theorems.table import REFUTED_BELIEFS, ROWS, Analysis, Cover, Ste
 from tightrope.theorems.tuning import TUNING_THEOREMS
 
 ANY_NEIGHBOURS = "any neighbours"
-_BOUNDS = ("above", "revealed", "reached")
 KEPT_STEPS = 1024  # whose dominating pair is kept: a training loop asks after every step
 # importing these fills the table
 _FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, allocation, shuffled)
@@ -84,7 +83,7 @@ def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...
     return _analyse(run, relation, effort)
 
 
-# Unless records are exchanged, what these are does not depend on how often they are taken, beyond once.
+# Whose analysis is the same for any number of steps from two on, unless a record is exchanged.
 _DRAWN_AFRESH = (EveryRecord, Poisson, WithoutReplacement)
 
 
@@ -141,12 +140,13 @@ def _analyse_branch(run: Run, branch: Relation, why: tuple[Evidence, ...], effor
 
 def _schedules_of(bounds: list[StepBounds]) -> tuple[Schedule, Schedule, Schedule]:
     """The schedules of all steps: above, revealed and reached, the same object where they are the same."""
-    above, revealed, reached = ([getattr(bound, name) for bound in bounds] for name in _BOUNDS)
+    above = [bound.above for bound in bounds]
     first = Schedule(chain.from_iterable(above))
 
     def schedule_of(steps: list[Steps]) -> Schedule:
         return first if all(map(is_, steps, above)) else Schedule(chain.from_iterable(steps))
 
+    revealed, reached = [bound.revealed for bound in bounds], [bound.reached for bound in bounds]
     return first, schedule_of(revealed), schedule_of(reached)
 
 

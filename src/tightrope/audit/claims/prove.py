@@ -155,8 +155,8 @@ def _conclude_epochs(claim: DrawnClaim, accounted: AccountedEpochs) -> ProvedBou
     reveal = reveal_visits if claim.relation is SUBSTITUTE else reveal_shuffle
     reached, upper, because = accounted.epsilon.lower, accounted.epsilon.upper, accounted.because
     if len(claim.noises) > 1:
-        told = claim.bound(reveal(claim.run, visits=claim.visits)).upper
-        because, upper = (because, upper) if upper <= told else ((REVEALED_BATCHES,), told)
+        revealed = claim.bound(reveal(claim.run, visits=claim.visits)).upper
+        because, upper = (because, upper) if upper <= revealed else ((REVEALED_BATCHES,), revealed)
     found = ReachedEpsilon(reached)
     sampling = claim.finding.shuffled
     if claim.relation is SUBSTITUTE and sampling and may_tell_more(sampling, claim.largest_noise):

@@ -38,7 +38,7 @@ ALL = 128  # places of the lattice at which the first curve is computed; beyond,
 AT_ONCE = 8  # curves: their FFTs fit the processor's cache
 LARGEST = 2.0**330  # larger tilted values are scaled down
 RARE = 1e-7  # relative to its value at 0: where the envelope is below, negative losses are cut off
-A_FEW = 16 * UNIT_ROUNDOFF  # relative: for up to fifteen roundings of sums and products of positive numbers
+FIFTEEN_ROUNDINGS = 16 * UNIT_ROUNDOFF  # relative, of sums and products of positive numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +96,8 @@ class Profile:
         # how far along the chord, and how far down, each rounded to less: two functions of two arguments
         share = math.expm1(float((place - i) * Fraction(self.spacing))) / math.expm1(self.spacing)
         drop = share * -math.expm1(far - near + 4 * UNIT_ROUNDOFF * (abs(far) + abs(near)))
-        lower = math.log1p(-max(drop, 0.0) * (1 - 4 * A_FEW))
-        return near + lower + A_FEW * (abs(near) + abs(lower))
+        lower = math.log1p(-max(drop, 0.0) * (1 - 4 * FIFTEEN_ROUNDINGS))
+        return near + lower + FIFTEEN_ROUNDINGS * (abs(near) + abs(lower))
 
     def epsilon_above(self, log_delta: float) -> float:
         """The smallest epsilon, up to a little, whose bound is at most delta; infinity if there is none."""
@@ -148,7 +148,7 @@ def lattice_masses(tables: Floats, spacing: float, zero: int | None = None) -> F
     zero = tables.shape[1] // 2 if zero is None else zero
     masses[:, zero] += 1  # the kink of (1 - t)_+
     sizes[:, zero] += 1
-    return np.asarray(np.maximum(masses, 0) + A_FEW * sizes)
+    return np.asarray(np.maximum(masses, 0) + FIFTEEN_ROUNDINGS * sizes)
 
 
 def wrapped_spectra(kernels: Floats, size: int, zero: int | None = None) -> Complexes:
@@ -256,8 +256,8 @@ class _State:
 
     def log_values(self) -> Floats:
         """Above the logarithms."""
-        logs = log_above((self.values + self.abs_error) * (1 + A_FEW))
-        return np.asarray(logs + self.log_scale + A_FEW * (self.log_scale + np.abs(logs)))
+        logs = log_above((self.values + self.abs_error) * (1 + FIFTEEN_ROUNDINGS))
+        return np.asarray(logs + self.log_scale + FIFTEEN_ROUNDINGS * (self.log_scale + np.abs(logs)))
 
     def scaled(self) -> "_State":
         """The same with values below LARGEST: powers of 2 lose nothing but what underflows."""
@@ -286,7 +286,7 @@ class _Stage:
         self.mirror = exp_above(-(2 * w.tilt + 1) * r, 4 * UNIT_ROUNDOFF * (2 * w.tilt + 1) * r)
         log_norm = math.log(float(game.tilted_masses(game.envelope).sum()) * self.summed)
         total = float(lattice_masses(game.envelope, w.spacing, game.left).sum()) * self.summed
-        log_total = max(math.log(total * (1 + A_FEW)), 0.0)
+        log_total = max(math.log(total * (1 + FIFTEEN_ROUNDINGS)), 0.0)
         self.log_envelope = log_norm, log_total, math.log(float(game.envelope[0, -1]))
 
     def enter(self, state: _State, done: int) -> _State:
@@ -306,7 +306,9 @@ class _Stage:
         values = self._best(fft.rfft(full, self.size), self._gains(state.doublings))
         abs_error = self.norm * state.abs_error + self.step_rel_error * norm_of_full
         # the gains are added with one rounding
-        abs_error = (abs_error + UNIT_ROUNDOFF * float(values.max()) + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
+        abs_error = (abs_error + UNIT_ROUNDOFF * float(values.max()) + UNDERFLOW_ABS_ERROR) * (
+            1 + FIFTEEN_ROUNDINGS
+        )
         if not math.isfinite(abs_error + norm_of_full):
             raise NotPreciseEnough("The tilted values of the game overflow")
         return _State(values, abs_error, state.doublings)
@@ -330,7 +332,7 @@ class _Stage:
         chernoff = exp_of_sum_above(log_chernoff_factor(c), done * log_norm, -state.log_scale)
         j = done + 1
         never = exp_of_sum_above(math.log(j), log_infinite, j * log_total, c * last, -state.log_scale)
-        return np.minimum(state.edge * grow, (chernoff + never * grow) * (1 + A_FEW))
+        return np.minimum(state.edge * grow, (chernoff + never * grow) * (1 + FIFTEEN_ROUNDINGS))
 
     def _best(self, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""
@@ -367,7 +369,7 @@ def chords(x: Floats, points: Floats, values: Floats) -> Floats:
     x0, x1 = points[right - 1], points[right]
     inside = np.minimum(x, x1)
     mixed = (values[right - 1] * (x1 - inside) + values[right] * (inside - x0)) / (x1 - x0)
-    return np.asarray(mixed * (1 + A_FEW))
+    return np.asarray(mixed * (1 + FIFTEEN_ROUNDINGS))
 
 
 def convex_minorant(x: Floats, values: Floats) -> Floats:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.face import Progress
-from tightrope.engines.game.above import A_FEW, LARGEST, Window, wrapped_spectra
+from tightrope.engines.game.above import FIFTEEN_ROUNDINGS, LARGEST, Window, wrapped_spectra
 from tightrope.engines.game.outward import cell_masses, mixture_masses
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
@@ -62,7 +62,10 @@ class LabelLaw:
         p, q = p[held], q[held]
         losses = np.log(p / q) / spacing
         labels = np.floor(losses)
-        rel_errors = p_abs_errors[held] / p * (1 + A_FEW), q_abs_errors[held] / q * (1 + A_FEW)
+        rel_errors = (
+            p_abs_errors[held] / p * (1 + FIFTEEN_ROUNDINGS),
+            q_abs_errors[held] / q * (1 + FIFTEEN_ROUNDINGS),
+        )
         return LabelLaw((p, q), rel_errors, labels.astype(np.int64), losses - labels)
 
     def kernel(self, window: Window, *, dual: bool) -> tuple[Floats, float]:
@@ -118,7 +121,8 @@ def triangle_law(gram: Gram, exchange: Exchange, spacing: float) -> LabelLaw | N
     under_p, under_q = (
         (
             rest * plain[0] + rate * moved[0],
-            (rest * plain[1] + rate * moved[1]) * (1 + A_FEW) + A_FEW * (rest * plain[0] + rate * moved[0]),
+            (rest * plain[1] + rate * moved[1]) * (1 + FIFTEEN_ROUNDINGS)
+            + FIFTEEN_ROUNDINGS * (rest * plain[0] + rate * moved[0]),
         )
         for moved in (around_a, around_other)
     )
@@ -184,7 +188,7 @@ def log_of_difference_below(larger: Floats, smaller: Floats) -> Floats:
     # -expm1 is off by 9 u; its logarithm by as much, and by 8 u of itself
     left = np.log(-np.expm1(ratio))
     found = larger[held] + left
-    result[held] = found - A_FEW * (1 + np.abs(left) + np.abs(larger[held]))
+    result[held] = found - FIFTEEN_ROUNDINGS * (1 + np.abs(left) + np.abs(larger[held]))
     return result
 
 
@@ -237,7 +241,7 @@ class GameBelow:
     def start(self) -> PolicyState:
         """When no step is left."""
         # the exponents x <= 0 are off by 4 u |x|, and |x| e^x is below 1
-        return PolicyState(self.accusations(), (A_FEW, A_FEW))
+        return PolicyState(self.accusations(), (FIFTEEN_ROUNDINGS, FIFTEEN_ROUNDINGS))
 
     def advance(self, state: PolicyState, choices: list[Choices] | None = None) -> PolicyState:
         """One move earlier. The state may come from a window with another reach."""
@@ -263,7 +267,7 @@ class GameBelow:
         norm, kernel_abs_error = self.norms[which], self.kernel_abs_errors[which]
         convolved = self.step_rel_error * norm * two_norm(values)
         kernel = kernel_abs_error * float(values.max())
-        return (norm * error + kernel + convolved + UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
+        return (norm * error + kernel + convolved + UNDERFLOW_ABS_ERROR) * (1 + FIFTEEN_ROUNDINGS)
 
     def read(self, values: Floats, errors: list[float], log_scale: float) -> PolicyValue:
         """The bounds on A and B without their tilts."""
@@ -274,8 +278,8 @@ class GameBelow:
         drift = (c + 1) * np.abs(r)
         held = log_a > -np.inf
         sizes = np.where(held, np.abs(np.where(held, log_a, 0.0)), 0.0) + log_scale + drift
-        log_a = log_a + log_scale - c * r - A_FEW * (1 + sizes)
-        log_b = log_b + log_scale - (c + 1) * r + A_FEW * (1 + np.abs(log_b) + log_scale + drift)
+        log_a = log_a + log_scale - c * r - FIFTEEN_ROUNDINGS * (1 + sizes)
+        log_b = log_b + log_scale - (c + 1) * r + FIFTEEN_ROUNDINGS * (1 + np.abs(log_b) + log_scale + drift)
         return PolicyValue(r, log_a, log_b)
 
     def accusations(self) -> Floats:

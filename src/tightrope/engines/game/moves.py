@@ -8,7 +8,7 @@ import numpy as np
 from scipy import fft
 
 from tightrope.engines.face import Progress
-from tightrope.engines.game.above import A_FEW, Window
+from tightrope.engines.game.above import FIFTEEN_ROUNDINGS, Window
 from tightrope.engines.game.below import GameBelow, LabelLaw, PolicyValue, label_law
 from tightrope.engines.game.layout import MOST_MOVES
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
@@ -55,7 +55,7 @@ def add_labels(first: Kernel, second: Kernel) -> Kernel:
     one_sum, two_sum = (float(masses.sum()) * (1 + gamma(count)) for masses in (one, two))
     rounding = convolution_rel_error(size) * (1 + gamma(size)) * math.sqrt(count) * one_sum * two_norm(two)
     abs_error = (one_sum + one_abs_error) * two_abs_error + two_sum * one_abs_error + rounding
-    return np.maximum(found, 0), (abs_error + count * UNDERFLOW_ABS_ERROR) * (1 + A_FEW)
+    return np.maximum(found, 0), (abs_error + count * UNDERFLOW_ABS_ERROR) * (1 + FIFTEEN_ROUNDINGS)
 
 
 def labels_of(pair: Pair, window: Window) -> LabelLaw | None:

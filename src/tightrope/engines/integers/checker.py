@@ -74,9 +74,8 @@ class OutputCut:
 def cut(pair: ShiftPair, outputs: Iterable[arb]) -> list[OutputCut]:
     """The pair cut at each output."""
     mixtures = pair.observed, pair.alternative
-    weights = [
-        {m.exact_shift: m.exact_rate, Fraction(0): 1 - m.exact_rate} for m in mixtures
-    ]  # plain: {0: 1}
+    # plain noise has {0: 1}
+    weights = [{m.exact_shift: m.exact_rate, Fraction(0): 1 - m.exact_rate} for m in mixtures]
     places = sorted({*weights[0], *weights[1]})
     centres = [real(at) for at in places]
     laws = [[(places.index(at), real(weight)) for at, weight in law.items()] for law in weights]

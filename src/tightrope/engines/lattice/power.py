@@ -71,7 +71,7 @@ class Power:
         self.rel_errors, self.roundings = np.zeros(half), np.zeros(half)
 
     def multiply(self, spectrum: Spectrum, wild: Spectrum | None, times: int) -> None:
-        """Take in one step, `times` over; `wild` is None where there are no jumps to tell apart."""
+        """Take in one step, `times` over; `wild` is for JumpPower."""
         self.count += 1
         most, log_most, phases = spectrum.sizes_above(), spectrum.log_most, spectrum.phases
         self.log_sizes += times * spectrum.log_sizes  # ln 0 = -inf: the power is 0

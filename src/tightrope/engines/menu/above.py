@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from tightrope.engines.game.above import A_FEW, Profile, Window, wrapped_spectra
+from tightrope.engines.game.above import FIFTEEN_ROUNDINGS, Profile, Window, wrapped_spectra
 from tightrope.engines.game.outward import exp_above, exp_of_sum_above, log_above
 from tightrope.engines.one_step.atoms import spread
 from tightrope.engines.one_step.cells import cut
@@ -106,7 +106,7 @@ class MenuAbove:
         self.left_tilt = exp_above(c * left, 4 * UNIT_ROUNDOFF * np.abs(c * left))
         # e^{r - left edge}, rounded down
         steps = np.arange(window.reach, 0, -1, dtype=float) * window.spacing
-        self.left_share = np.exp(-steps) * (1 - A_FEW - 4 * UNIT_ROUNDOFF * steps)
+        self.left_share = np.exp(-steps) * (1 - FIFTEEN_ROUNDINGS - 4 * UNIT_ROUNDOFF * steps)
         first = window.below * window.spacing
         self.untilt_first = float(exp_above(np.array([c * first]), 4 * UNIT_ROUNDOFF * c * first)[0])
         # of one convolution, per unit of the kernel's sum and of the values' 2-norm
@@ -136,7 +136,7 @@ class MenuAbove:
         w = self.window
         place = math.floor(Fraction(epsilon) / Fraction(w.spacing))
         near = w.below + place
-        log_values = log_above((level.values[near : near + 2] + level.abs_error) * (1 + A_FEW))
+        log_values = log_above((level.values[near : near + 2] + level.abs_error) * (1 + FIFTEEN_ROUNDINGS))
         # V falls, so that a place a little to the left bounds it
         rest = max(next_down(epsilon - place * w.spacing), 0.0)
         found, drift = Profile(w.spacing, w.tilt, log_values).log_upper(rest), w.tilt * (place * w.spacing)
@@ -145,7 +145,7 @@ class MenuAbove:
     def _start(self) -> Level:
         r = np.minimum(self.window.remaining, 0.0)
         # 1 - e^r and a product
-        values = -np.expm1(r) * self.most * (1 + A_FEW)
+        values = -np.expm1(r) * self.most * (1 + FIFTEEN_ROUNDINGS)
         return Level(values, 0.0, 0.0, 0.0)
 
     def _enter(
@@ -172,12 +172,12 @@ class MenuAbove:
         abs_error = kernel.tilted_sum * level.abs_error + self.step_rel_error * kernel.tilted_sum * norm
         # what is infinite is added with two roundings
         abs_error += 2 * UNIT_ROUNDOFF * float(values.max()) + UNDERFLOW_ABS_ERROR
-        abs_error *= 1 + A_FEW
+        abs_error *= 1 + FIFTEEN_ROUNDINGS
         if not math.isfinite(abs_error):
             raise NotPreciseEnough("The tilted values of the game overflow")
         log_moment = level.log_moment + math.log(kernel.tilted_sum)
-        log_moment += A_FEW * (abs(level.log_moment) + abs(log_moment) + 1)
-        infinite = (kernel.infinite + kernel.total * level.infinite) * (1 + A_FEW)
+        log_moment += FIFTEEN_ROUNDINGS * (abs(level.log_moment) + abs(log_moment) + 1)
+        infinite = (kernel.infinite + kernel.total * level.infinite) * (1 + FIFTEEN_ROUNDINGS)
         return Level(values, abs_error, log_moment, infinite)
 
     def _spectrum(self, level: Level) -> tuple[Complexes, float]:
@@ -187,9 +187,13 @@ class MenuAbove:
         chernoff = exp_of_sum_above(log_chernoff_factor(c), level.log_moment)
         last = w.last * w.spacing
         never = exp_of_sum_above(c * last) * level.infinite
-        right = np.minimum(edge * self.grow, (chernoff + never * self.grow) * (1 + A_FEW)) * (1 + A_FEW)
-        first = min((float(level.values[0]) + level.abs_error) * self.untilt_first * (1 + A_FEW), 1.0)
-        left = (1 - (1 - first) * self.left_share + A_FEW) * self.left_tilt
+        right = np.minimum(edge * self.grow, (chernoff + never * self.grow) * (1 + FIFTEEN_ROUNDINGS)) * (
+            1 + FIFTEEN_ROUNDINGS
+        )
+        first = min(
+            (float(level.values[0]) + level.abs_error) * self.untilt_first * (1 + FIFTEEN_ROUNDINGS), 1.0
+        )
+        left = (1 - (1 - first) * self.left_share + FIFTEEN_ROUNDINGS) * self.left_tilt
         full = np.concatenate([left, level.values, right])
         return fft.rfft(full, w.size), two_norm(full)
 

@@ -17,7 +17,6 @@ from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.schedule import Schedule
 
 ROUGH, FURTHER, TINY, SLOW = 0.1, 1.01, 1e-12, 1e-3  # where and how steep the curve is, to place a search
-
 FARTHEST = 200.0  # a larger epsilon needs no more than what is known without any sampling
 
 
@@ -41,9 +40,8 @@ class OneExchangedPass:
             return LogBounds(-math.inf, 0.0)
         if self.side is not ABOVE:
             return LogBounds(self._labels(epsilon, FINE).log_bounds(epsilon, accuracy / 8).lower, 0.0)
-        order = max(
-            Fraction(floor_float(enclose(lambda: ball(epsilon).exp()))), Fraction(1)
-        )  # H falls with it
+        order = Fraction(floor_float(enclose(lambda: ball(epsilon).exp())))
+        order = max(order, Fraction(1))  # H falls with it
         value = ceil_float(bound_divergence(self.pair, order, ABOVE, FINE))
         return LogBounds(-math.inf, min(log_ends(value)[1], 0.0))
 

@@ -31,9 +31,8 @@ MOST_LABELS = 1 << 13
 MOST_FOLLOWED = 16  # records; larger groups reach at least what so many do
 KEPT_PASSES = 32
 
-Sums = tuple[
-    Ladder, ...
-]  # the law of a sum of n labels, for 0, 1, ... records in its batches, times n^records
+# the laws of a sum of n labels for 0, 1, ... records in its batches, each times n^records
+Sums = tuple[Ladder, ...]
 
 
 @lru_cache(maxsize=KEPT_PASSES)

@@ -26,7 +26,7 @@ def enclose_curve(of: PassOrder, log_error: float, near: float | None = None) ->
     Several epsilons share the line for one that is `near`, and the path too unless the record is exchanged.
     """
     if of.is_put:
-        _, least, _ = of.place(of.order)
+        _, least, _ = of.at_order(of.order)
         if least <= 0:  # no ratio is below that of the batches that are not seen
             return 0.0, 0.0
         if not least > 0:
@@ -74,7 +74,7 @@ class _Line:
 
     def __init__(self, of: PassOrder, plan: LinePlan) -> None:
         self.of, self.plan, self.n, self.a = of, plan, of.count, ball(of.separation)
-        self.t, self.k, self.scale = of.place(of.order)
+        self.t, self.k, self.scale = of.at_order(of.order)
         self.path = TurnedPath(self.a, self.t, plan) if of.is_exchanged else _ratio_path(of.separation, plan)
         self.left, self.right = arb(plan.left), arb(plan.right)
         self.tilt, self.period = arb(plan.tilt), arb(plan.period)
@@ -138,23 +138,20 @@ class _Line:
         ratio = (-self.tilt * self.period).exp()
         explicit = (mean - self.k * mass) * _geometric(ratio) + self.period * mass * ratio / (1 - ratio) ** 2
         tilt = arb(self.plan.call_tilt)
-        most = (
-            (self.path.bound_moment(tilt) + missing) ** self.n
-            * (-tilt * self.k).exp()
-            / (arb(1).exp() * tilt)
-        )
+        most = self._chernoff(tilt, missing)
         alias = most * _geometric((-(tilt - self.tilt) * self.period).exp())
         if not self.of.is_exchanged:  # no sum is negative
             if not self.k <= self.period:
                 raise EngineDeclines("a period that is too short")
             return explicit, alias
         tilt = arb(self.plan.put_tilt)
-        most = (
-            (self.path.bound_moment(-tilt) + missing) ** self.n
-            * (tilt * self.k).exp()
-            / (arb(1).exp() * tilt)
-        )
+        most = self._chernoff(-tilt, missing)
         return explicit, alias + most * _geometric((-(tilt + self.tilt) * self.period).exp())
+
+    def _chernoff(self, tilt: arb, missing: arb) -> arb:
+        """A bound on E(S - k)_+, or for a negative tilt on E(k - S)_+, as e t x <= e^{tx} for t > 0."""
+        moment = (self.path.bound_moment(tilt) + missing) ** self.n
+        return moment * (-tilt * self.k).exp() / (arb(1).exp() * abs(tilt))
 
     def _jumps(self) -> tuple[arb, arb]:
         """What sums with z > right add at least and at most, and those with z < left at most."""

@@ -32,7 +32,7 @@ def guess_curve(of: PassOrder, log_error: float) -> float:
 
 def _estimate(of: PassOrder, plan: LinePlan) -> float:
     a, n = float(of.separation), of.count
-    t, k, scale = of.place(math.exp(of.epsilon))
+    t, k, scale = of.at_order(math.exp(of.epsilon))
     places, weights = [], []
     for panel in plan.panels:
         middle, half = (panel.start + panel.end) / 2, (panel.end - panel.start) / 2

@@ -13,7 +13,7 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes.line_plan import ELLIPSE, LinePlan, Panel
 
 KEPT_RULES = 512
-Place = TypeVar("Place", arb, acb)
+Point = TypeVar("Point", arb, acb)
 
 
 @lru_cache(maxsize=KEPT_RULES)
@@ -54,7 +54,7 @@ class TurnedPath:
         self.height = plan.nodes * self.step
         self.root = (2 * arb.pi()).sqrt()
 
-    def _pair(self, z: Place) -> tuple[Place, Place]:
+    def _pair(self, z: Point) -> tuple[Point, Point]:
         """X and t X' there."""
         up = (self.a * z - self.a * self.a / 2).exp()
         return up, self.t * (-self.a * self.a).exp() / up

@@ -83,8 +83,8 @@ class PassOrder:
         """Of the batches that are seen."""
         return self.allocation.released
 
-    def place(self, order: Real) -> tuple[Real, Real, Real]:
-        """t, k and the scale."""
+    def at_order(self, order: Real) -> tuple[Real, Real, Real]:
+        """t, k and the scale at this order."""
         batches, unseen = self.allocation.batches, self.allocation.batches - self.allocation.released
         if self.is_exchanged:
             return order, unseen * (order - 1), 1 / (batches + 0 * order)
@@ -174,7 +174,7 @@ def plan_line(of: PassOrder, log_error: float) -> LinePlan:
 
 class _Planner:
     def __init__(self, of: PassOrder, log_error: float) -> None:
-        self.t, self.k, scale = of.place(math.exp(of.epsilon))
+        self.t, self.k, scale = of.at_order(math.exp(of.epsilon))
         self.of, self.log_error = of, log_error - math.log(scale) - SPARE
         self.a, self.n = float(of.separation), of.count
         a, t = self.a, self.t

@@ -53,10 +53,6 @@ class PairLaw:
         share = (exponent - below).max(0).min(1)
         return kept[below] ** (1 - share) * kept[below + 1] ** share
 
-    def log_mean(self, upper: float, lower: float) -> float:
-        """About ln of `bound_mean`."""
-        return float(self.bound_mean(arb(upper), arb(lower)).log())
-
 
 @lru_cache(maxsize=KEPT_MOMENTS)
 def list_moments(law: PairLaw, last: int, bits: int) -> list[arb]:

@@ -16,9 +16,11 @@ MOST_SHARE_ERROR = 2.0**-26
 def share_rel_error(exponent: float, *laws: Mixture) -> float:
     """How far the shifted part's share of a mixture can be off, relative, at log ratios up to `exponent`.
 
-    The share is expit(x + ln rate - ln rest). Each logarithm is off by 6 u of itself, x by a few roundings,
-    both sums are rounded, and expit adds 12 u. The logarithm of the mixture is off by less than this times
-    1 + |x| + logs (`Mixture.log_mixed_abs_error`).
+    The share is expit(x + ln rate - ln rest). x is off by 3 u of `exponent`: the shift's own rounding, a
+    difference and a product. Each logarithm is off by 6 u of itself, both sums are rounded, and expit adds
+    12 u (`EXPIT_REL_ERROR`): together 12 + 4 exponent + 8 logs units. At the ends of ellipses, which are sums
+    themselves, x is off by up to 12 u of `exponent`; `log_bound_room` takes 64 times this. The logarithm of
+    the mixture is off by less than this times 1 + |x| + logs (`Mixture.log_mixed_abs_error`).
     """
     logs = sum(abs(law.log_rate) + abs(law.log_rest) for law in laws if not law.is_pure)
     error = UNIT_ROUNDOFF * (128 + 8 * exponent + 8 * logs)
