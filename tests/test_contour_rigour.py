@@ -11,7 +11,7 @@ from moments_in_balls import BITS, moment, two_steps
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import make_transform
-from tightrope.engines.transforms.normal import ModulusBound, NormalTransform
+from tightrope.engines.transforms.normal import ModulusBound, NormalTransform, _turn_power
 from tightrope.engines.transforms.panels import POINTS, WEIGHTS
 from tightrope.engines.transforms.rooms import ROOM, short
 from tightrope.engines.transforms.transform import LOG_ROUNDINGS
@@ -173,3 +173,19 @@ def test_two_steps_against_balls(rate: Fraction, shift: Fraction, epsilon: float
     with ctx.workprec(BITS):
         assert arb(bounds.lower).exp() <= truth <= arb(bounds.upper).exp()
     assert bounds.width <= 20 * tolerance
+
+
+@pytest.mark.parametrize("angle", [-2.0, -0.3, 0.7, 2.5])
+def test_a_turned_power_has_the_modulus_and_slope_of_complex_arithmetic(angle: float) -> None:
+    power, t, shift = 4.5, 30.0, 0.8
+    law = Mixture(Noise.NORMAL, Fraction(1, 50), Fraction(8, 10))
+    u, step = np.linspace(-6, 12, 37), 1e-5
+
+    def log_modulus(x: Floats) -> Floats:
+        turned = law.rest + law.rate * np.exp(shift * (x - shift / 2) + 1j * angle)
+        return np.asarray(((power + 1j * t) * np.log(turned)).real)
+
+    log_turned, slope = _turn_power(law.shifted_share(shift * (u - shift / 2)), np.array(angle), power, t)
+    np.testing.assert_allclose(power * law.log_ratio(u) + log_turned, log_modulus(u), rtol=1e-12, atol=1e-12)
+    differences = (log_modulus(u + step) - log_modulus(u - step)) / (2 * step)
+    np.testing.assert_allclose(shift * slope, differences, rtol=1e-7, atol=1e-7)

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -167,3 +168,14 @@ def test_a_step_that_a_list_holds_twice_is_left_to_whoever_explains_it() -> None
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 3
     assert read_plain_run(plain_run(run)) == run
     assert read_plain_run(plain_run(run) * 2) is None
+
+
+def test_steps_are_read_and_written_without_making_fractions_of_floats() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=0.01)) * 3
+    found = read_plain_run(plain_run(run))
+    assert found is not None
+    assert plain_run(found) == plain_run(run)
+    ((step, _),) = found
+    assert "exact_noise_multiplier" not in vars(step.mechanism)  # which takes as long as all else
+    assert step.sampling.exact_rate == Fraction(0.01)
+    assert found == run

@@ -200,7 +200,7 @@ def test_one_that_stands_above_others_has_more_of_the_moments_of_each(
     kind: str, vary: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neighbours, "MANY_KINDS", 1)
-    monkeypatch.setattr(neighbours, "CLOSE", 10.0)
+    monkeypatch.setattr(neighbours, "CLOSE", 30.0)
     tenth, one = Fraction(1, 10), Fraction(1)
     sizes = [(tenth, one * i) if vary == "shift" else (tenth * i, one) for i in (1, 2, 3)]
     schedule = Schedule((shifted(rate, shift, kind), 1) for rate, shift in sizes)
@@ -221,3 +221,17 @@ def test_many_kinds_are_bounded_like_few(relation: tr.Relation, monkeypatch: pyt
     alone = tr.epsilon(run, delta=1e-6, relation=relation)
     assert gathered.lower <= alone.upper
     assert alone.lower <= gathered.upper
+
+
+def test_scattered_kinds_are_planned_by_few_that_stand_for_all() -> None:
+    random = np.random.default_rng(7)
+    noises, rates = random.uniform(0.8, 3, 400), 10 ** random.uniform(-4, -2, 400)
+    run = sum((step(float(noise), float(rate)) * 3 for noise, rate in zip(noises, rates, strict=True)), Run())
+    schedule = schedule_of(run)
+    about = neighbours.represent(schedule)
+    assert len(about) < len(schedule.parts) / 3
+    assert sum(times for _, times in about) == schedule.steps
+    for c in (0.5, 4.0):
+        each = sum(n * make_transform(pair).cumulants(c)[0] for pair, n in schedule)
+        planned = sum(n * make_transform(pair).cumulants(c)[0] for pair, n in about)
+        assert planned == pytest.approx(each, rel=0.1)

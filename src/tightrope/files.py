@@ -170,18 +170,17 @@ def _check_tree(whole: object, limits: Limits) -> None:
     for _ in range(MOST_DEPTH):
         for key, value in level:
             _check_one(key, value, limits)
-        level = [
-            inner for key, value in level for inner in _list_inner(key, value) if not _is_short(inner[1])
-        ]
+        inner = (entry for key, value in level for entry in _list_inner(key, value))
+        level = [entry for entry in inner if type(entry[1]) is not float and not _is_short(entry[1])]
     if level:
         raise ValueError(f"more than {MOST_DEPTH} tables and lists within one another under {level[0][0]!r}")
 
 
 def _is_short(value: object) -> bool:
-    """Whether it is a float, a short text or a small number, as is most of what programs keep."""
+    """Whether it is a short text or a small number, as is most of what programs keep besides floats."""
     if type(value) is str:
         return len(value) <= MOST_CHARACTERS
-    return type(value) is float or (type(value) is int and -(2**63) < value < 2**63)
+    return type(value) is int and -(2**63) < value < 2**63
 
 
 def _list_inner(key: str, value: object) -> Iterable[tuple[str, object]]:
@@ -191,6 +190,8 @@ def _list_inner(key: str, value: object) -> Iterable[tuple[str, object]]:
 
 
 def _check_one(key: str, value: object, limits: Limits) -> None:
+    if isinstance(value, dict) and max(map(len, value), default=0) > MOST_CHARACTERS:
+        raise ValueError(f"a key of more than {MOST_CHARACTERS:,} characters")
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         raise ValueError(
             f"{len(value):,} characters under {key[:99]!r}; at most {MOST_CHARACTERS:,} are read"
@@ -198,8 +199,6 @@ def _check_one(key: str, value: object, limits: Limits) -> None:
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         digits = f"{round(value.bit_length() * math.log10(2)):,} digits under {key[:99]!r}"
         raise ValueError(f"a whole number of about {digits}; at most {MOST_DIGITS:,} are read")
-    if isinstance(value, dict) and max(map(len, value), default=0) > MOST_CHARACTERS:
-        raise ValueError(f"a key of more than {MOST_CHARACTERS:,} characters")
     if not isinstance(value, list) or len(value) <= limits.tables:
         return
     tables = sum(isinstance(each, dict) for each in value)

@@ -271,7 +271,8 @@ class Ledger:
         given = as_path(path)
         found = SavedLedger.read(given)
         ledger = Ledger(relation=found.relation, by=found.by, schedule=found.schedule)
-        ledger._adopt(given.resolve(), found, found.run)
+        ledger._times = dict(found.run)
+        ledger._adopt(given.resolve(), found, Run())
         return ledger
 
     @staticmethod

@@ -73,7 +73,7 @@ class SavedLedger:
             run=run,
             last=_find_last(table, [step for step, _ in run]),
         )
-        head = {key: value for key, value in table.entries.items() if key != "parts"}
+        head = {key: value for key, value in table.entries.items() if key not in ("parts", "last")}
         if found._head() != head or (written is None and plain_run(run) != table.entries["parts"]):
             problem = "must list each step once, with steps of at least 1"
             raise UnusableFile(f"{path}: parts", problem, "Merge equal parts.")
@@ -85,23 +85,22 @@ class SavedLedger:
 
     def plain(self) -> Plain:
         """The content as JSON holds it."""
-        head = self._head()
-        last = head.pop("last")
-        return {**head, "parts": plain_run(self.run), "last": last}
+        last = None if self.last is None else self._place(self.last)
+        return {**self._head(), "parts": plain_run(self.run), "last": last}
 
     def _head(self) -> Plain:
-        """All of it but the parts."""
+        """All of it but the parts, and which of them was the last."""
         return {
             "id": self.id,
             "relation": spell(self.relation),
             "accuracy": self.by.accuracy,
             "effort": self.by.effort.value,
             **({} if self.schedule is None else {"schedule": self.schedule}),
-            "last": None if self.last is None else self._place(self.last),
         }
 
     def _place(self, step: Step) -> int:
-        return {each: place for place, (each, _) in enumerate(self.run)}[step]
+        places = range(len(self.run.parts))
+        return next(place for place in reversed(places) if self.run.parts[place][0] == step)  # mostly the end
 
     def add(self, run: Run, last: Step | None) -> "SavedLedger":
         """The same ledger with steps more."""

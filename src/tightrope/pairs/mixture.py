@@ -108,17 +108,17 @@ class Mixture:
         """Orders mixtures of one noise by rate and shift; floats, which are quick, decide nearly always."""
         return self.rate, self.exact_rate, self.shift, self.exact_shift
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether this is the noise at 0."""
         return not self.exact_rate
 
-    @property
+    @cached_property
     def is_moved(self) -> bool:
         """Whether this is the shifted noise alone."""
         return self.exact_rate == 1
 
-    @property
+    @cached_property
     def is_pure(self) -> bool:
         """Whether this is a single shift of the noise."""
         return self.is_plain or self.is_moved
@@ -131,12 +131,15 @@ class Mixture:
         """ln(1 - rate + rate e^log_ratio)."""
         if self.is_pure:
             return log_ratio * self.rate
-        with np.errstate(divide="ignore"):  # only where the other form is taken
-            direct = np.log1p(self.rate * np.expm1(np.minimum(log_ratio, 30)))
-        summed = np.logaddexp(self.log_rest, self.log_rate + log_ratio)
         # log1p keeps relative accuracy where the ratio is near 1; the other form where it is near its lower
-        # end, or huge
-        return np.where((log_ratio > 30) | ((self.rate > 0.5) & (log_ratio < -1)), summed, direct)
+        # end, or huge, which is rare
+        far = log_ratio > 30
+        if self.rate > 0.5:
+            far |= log_ratio < -1
+        direct = np.log1p(self.rate * np.expm1(np.where(far, 0.0, log_ratio)))
+        if not np.any(far):
+            return direct
+        return np.where(far, np.logaddexp(self.log_rest, self.log_rate + log_ratio), direct)
 
     def log_mixed_abs_error(self, log_ratio: Floats, log_ratio_abs_error: Floats, mixed: Floats) -> Floats:
         """How far `log_mixed` can be off where its argument is, to first order (certificates, lemma 0)."""

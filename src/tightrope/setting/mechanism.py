@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.given import GivenExactly
+from tightrope.setting.given import GivenExactly, when_asked
 
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e9  # beyond, floats cannot tell it from no noise or infinitely much
 
@@ -36,7 +36,7 @@ class Gaussian(GivenExactly):
     spelling: ClassVar[str] = "gaussian"
 
     noise_multiplier: float
-    exact_noise_multiplier: Fraction = field(init=False, hash=False)  # takes long to hash
+    exact_noise_multiplier: Fraction = field(init=False, hash=False, default=when_asked())  # slow to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -57,7 +57,7 @@ class Laplace(GivenExactly):
     spelling: ClassVar[str] = "laplace"
 
     noise_multiplier: float
-    exact_noise_multiplier: Fraction = field(init=False, hash=False)  # takes long to hash
+    exact_noise_multiplier: Fraction = field(init=False, hash=False, default=when_asked())  # slow to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -80,7 +80,7 @@ class RandomizedResponse(GivenExactly):
     spelling: ClassVar[str] = "randomized-response"
 
     truth_probability: float
-    exact_truth_probability: Fraction = field(init=False, hash=False)  # takes long to hash
+    exact_truth_probability: Fraction = field(init=False, hash=False, default=when_asked())  # slow to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -108,8 +108,8 @@ class Finite(GivenExactly):
 
     observed: tuple[float, ...]
     alternative: tuple[float, ...]
-    exact_observed: tuple[Fraction, ...]
-    exact_alternative: tuple[Fraction, ...]
+    exact_observed: tuple[Fraction, ...] = field(default=when_asked())
+    exact_alternative: tuple[Fraction, ...] = field(default=when_asked())
 
     def __init__(
         self, *, observed: Sequence[float | Fraction], alternative: Sequence[float | Fraction]

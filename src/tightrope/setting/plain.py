@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tightrope.errors import InvalidSetting
@@ -34,7 +35,9 @@ def plain_setting(setting: Mechanism | Sampling) -> Plain:
     >>> plain_setting(WithoutReplacement(batch=50, population=1000))
     {'kind': 'without-replacement', 'batch': 50, 'population': 1000}
     """
-    return {"kind": spell(type(setting)), **_parameters(setting)}
+    table: Plain = {"kind": spell(type(setting))}
+    _write_parameters(setting, table)
+    return table
 
 
 def sampling_of(plain: Mapping[str, Any]) -> Sampling:
@@ -53,17 +56,15 @@ def plain_run(run: Run) -> list[Plain]:
     >>> plain_run(Step(Gaussian(noise_multiplier=0.8), Poisson(rate=1e-3)) * 10_000)
     [{'mechanism': 'gaussian', 'noise_multiplier': 0.8, 'sampling': 'poisson', 'rate': 0.001, 'steps': 10000}]
     """
-    drawn = dict.fromkeys(step.sampling for step, _ in run)  # few, of many steps
-    samplings = {sampling: {"sampling": sampling.spelling, **_parameters(sampling)} for sampling in drawn}
-    return [
-        {
-            "mechanism": step.mechanism.spelling,
-            **_parameters(step.mechanism),
-            **samplings[step.sampling],
-            "steps": times,
-        }
-        for step, times in run
-    ]
+    parts: list[Plain] = []
+    for step, times in run:
+        part: Plain = {"mechanism": step.mechanism.spelling}
+        _write_parameters(step.mechanism, part)
+        part["sampling"] = step.sampling.spelling
+        _write_parameters(step.sampling, part)
+        part["steps"] = times
+        parts.append(part)
+    return parts
 
 
 def read_plain_run(parts: object) -> Run | None:
@@ -93,13 +94,11 @@ def read_plain_run(parts: object) -> Run | None:
 
 def _read_plain_part(part: Any, samplings: dict[tuple[object, ...], Sampling]) -> tuple[Step, object]:
     """A step and its count; what `plain_run` did not write raises InvalidSetting, KeyError or TypeError."""
-    mechanism, sampling = MECHANISM_SPELLINGS[part["mechanism"]], SAMPLING_SPELLINGS[part["sampling"]]
-    noise, drawing = given_names(mechanism), given_names(sampling)
-    if tuple(part) != ("mechanism", *noise, "sampling", *drawing, "steps"):
-        raise KeyError("steps")
+    mechanism, noise, sampling, drawing = _kinds(part["mechanism"], part["sampling"], tuple(part))
     given = {name: part[name] for name in noise}
-    if {*map(type, given.values())} != {float}:
-        raise TypeError("not as `plain_run` writes it")
+    for value in given.values():
+        if type(value) is not float:
+            raise TypeError("not as `plain_run` writes it")
     values = [part[name] for name in drawing]
     key = (sampling, *map(type, values), *values)
     drawn = samplings.get(key)
@@ -108,15 +107,29 @@ def _read_plain_part(part: Any, samplings: dict[tuple[object, ...], Sampling]) -
     return Step(mechanism(**given), drawn), part["steps"]
 
 
+@lru_cache(maxsize=64)  # the same for most steps of a file
+def _kinds(
+    mechanism: str, sampling: str, keys: tuple[str, ...]
+) -> tuple[type[Mechanism], tuple[str, ...], type[Sampling], tuple[str, ...]]:
+    """What two names stand for and are given by, if `plain_run` writes these keys for them, in this order."""
+    noise, drawing = MECHANISM_SPELLINGS[mechanism], SAMPLING_SPELLINGS[sampling]
+    if keys != ("mechanism", *given_names(noise), "sampling", *given_names(drawing), "steps"):
+        raise KeyError("steps")
+    return noise, given_names(noise), drawing, given_names(drawing)
+
+
 def _make_sampling(kind: type[Sampling], given: dict[str, Any]) -> Sampling:
     made = kind(**given)
-    if _parameters(made) != given:
+    written: Plain = {}
+    _write_parameters(made, written)
+    if written != given:
         raise TypeError("not as `plain_run` writes it")
     return made
 
 
-def _parameters(setting: Mechanism | Sampling) -> Plain:
-    return {name: _write(as_given(setting, name)) for name in given_names(type(setting))}
+def _write_parameters(setting: Mechanism | Sampling, into: Plain) -> None:
+    for name in given_names(type(setting)):
+        into[name] = _write(as_given(setting, name))
 
 
 def _write(value: object) -> object:

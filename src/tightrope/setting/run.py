@@ -30,8 +30,11 @@ class Step:
 
     mechanism: Mechanism
     sampling: Sampling
+    _kept_hash: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.mechanism, _MECHANISMS) and isinstance(self.sampling, _SAMPLINGS):
+            return
         for name, value, kinds in (
             ("mechanism", self.mechanism, _MECHANISMS),
             ("sampling", self.sampling, _SAMPLINGS),
@@ -45,9 +48,10 @@ class Step:
         return self._text
 
     def __hash__(self) -> int:
-        kept: int | None = self.__dict__.get("_hash")
+        kept = self._kept_hash
         if kept is None:  # `cached_property` would take a lock, for every step that is loaded
-            kept = self.__dict__["_hash"] = hash((self.mechanism, self.sampling))
+            kept = hash((self.mechanism, self.sampling))
+            object.__setattr__(self, "_kept_hash", kept)
         return kept
 
     @cached_property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, overload
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.given import GivenExactly, exactly
+from tightrope.setting.given import GivenExactly, exactly, when_asked
 
 MOST_RECORDS = 10**300  # 1 / more is not a normal float
 MOST_BATCHES = 10**15  # as many as a run has steps
@@ -49,7 +49,7 @@ class Poisson(GivenExactly):
     spelling: ClassVar[str] = "poisson"
 
     rate: float
-    exact_rate: Fraction = field(init=False, hash=False)  # takes long to hash
+    exact_rate: Fraction = field(init=False, hash=False, default=when_asked())  # slow to hash
 
     if TYPE_CHECKING:  # no __init__ here: checkers would heed it in place of these
 
@@ -95,7 +95,7 @@ class TruncatedPoisson(GivenExactly):
     rate: float
     at_most: int
     population: int
-    exact_rate: Fraction = field(init=False, hash=False)  # takes long to hash
+    exact_rate: Fraction = field(init=False, hash=False, default=when_asked())  # slow to hash
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 

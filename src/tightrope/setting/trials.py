@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.errors import InvalidSetting
 from tightrope.numerics import check
-from tightrope.setting.given import GivenExactly, as_given, given_names
+from tightrope.setting.given import GivenExactly, as_given, given_names, when_asked
 
 if TYPE_CHECKING:
     from flint import arb
@@ -87,7 +87,7 @@ class GeometricTrials(GivenExactly, TruncatedNegativeBinomial):
     spelling: ClassVar[str] = "geometric"
 
     mean: float
-    exact_mean: Fraction = field(init=False)
+    exact_mean: Fraction = field(init=False, default=when_asked())
 
     if TYPE_CHECKING:  # what dataclasses make, with the types it takes
 
@@ -122,8 +122,8 @@ class NegativeBinomialTrials(GivenExactly, TruncatedNegativeBinomial):
 
     eta: float
     mean: float
-    exact_eta: Fraction = field(init=False)
-    exact_mean: Fraction = field(init=False)
+    exact_eta: Fraction = field(init=False, default=when_asked())
+    exact_mean: Fraction = field(init=False, default=when_asked())
 
     if TYPE_CHECKING:
 
@@ -160,7 +160,7 @@ class LogarithmicTrials(GivenExactly, TruncatedNegativeBinomial):
     spelling: ClassVar[str] = "logarithmic"
 
     mean: float
-    exact_mean: Fraction = field(init=False)
+    exact_mean: Fraction = field(init=False, default=when_asked())
 
     if TYPE_CHECKING:
 
@@ -191,7 +191,7 @@ class PoissonTrials(GivenExactly, TrialLaw):
     spelling: ClassVar[str] = "poisson"
 
     mean: float
-    exact_mean: Fraction = field(init=False)
+    exact_mean: Fraction = field(init=False, default=when_asked())
 
     if TYPE_CHECKING:
 

@@ -15,8 +15,9 @@ those of docs/certificates.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import special
@@ -51,7 +52,7 @@ from tightrope.engines.transforms.trapezoid import (
     round_down,
     round_up,
 )
-from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats, log_sum
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -65,6 +66,17 @@ class TrapezoidGrid:
     log_q: Floats
     log_p_abs_errors: Floats
     log_q_abs_errors: Floats
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells that cover the span of f(.; c): centres u, ln of f(u; c) times the width, the shifted shares."""
+
+    u: Floats
+    width: float
+    log_terms: Floats
+    w_p: Floats
+    w_q: Floats
 
 
 @dataclass(frozen=True)
@@ -92,8 +104,11 @@ class NormalTransform(Transform):
         heights += [1.2 / self.b] if self.b else []
         self.tallest = min(heights)
         self.log_room = -self.q.log_rest  # the largest loss that Q's plain part allows
-        self._grid = lru_cache(maxsize=16)(self._make_grid)
-        self._sheet = lru_cache(maxsize=16)(self._make_sheet)
+        self._cells = lru_cache(maxsize=16)(self._make_cells)
+
+    @cached_property
+    def _sheet(self) -> Callable[[float, float, float], tuple[Floats, Floats, Floats]]:
+        return lru_cache(maxsize=16)(self._make_sheet)
 
     def _span(self, c: float) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible: about e^-KEPT."""
@@ -134,9 +149,9 @@ class NormalTransform(Transform):
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         low, high = self._span(c)
-        aliasing = self._aliasing(c, height, target)
-        step = aliasing.step
         log_tails = self._log_tail(c, low, high)
+        aliasing = self._aliasing(c, height, target, log_tails)
+        step = aliasing.step
         missed = Missed(
             log_quadrature=aliasing.log_error,
             quadrature_share=math.exp(aliasing.log_share),
@@ -144,7 +159,7 @@ class NormalTransform(Transform):
             log_mass=float(np.logaddexp(log_normal_aliasing(step), self._log_tail(0.0, low, high)))
             + LOG_ROOM,
         )
-        return weigh(c, self._terms(self._grid(low, high, step), c, step), missed)
+        return weigh(c, self._terms(self._make_grid(low, high, step), c, step), missed)
 
     def _make_sheet(self, low: float, high: float, step: float) -> tuple[Floats, Floats, Floats]:
         """The multiples of a short step from `low` to `high`, and the logarithms of R_P and R_Q there."""
@@ -154,7 +169,7 @@ class NormalTransform(Transform):
         return u, self.p.log_ratio(u), self.q.log_ratio(u)
 
     def _make_grid(self, low: float, high: float, step: float) -> TrapezoidGrid:
-        u, log_p, log_q = self._sheet(low, high, step)
+        u, log_p, log_q = self._make_sheet(low, high, step)
         return TrapezoidGrid(
             u, log_p, log_q, _log_ratio_abs_errors(self.p, u, log_p), _log_ratio_abs_errors(self.q, u, log_q)
         )
@@ -169,19 +184,18 @@ class NormalTransform(Transform):
         loss_errors = grid.log_p_abs_errors + grid.log_q_abs_errors + UNIT_ROUNDOFF * np.abs(losses)
         return Terms(losses=losses, logs=logs, loss_abs_errors=loss_errors, log_abs_errors=errors)
 
-    def _aliasing(self, c: float, height: float, target: float) -> _Aliasing:
+    def _aliasing(self, c: float, height: float, target: float, log_tail: float) -> _Aliasing:
         """The widest step whose aliasing is below about `target` of M(c) (lemma 4)."""
-        low, high = self._span(c)
-        log_moment = self.cumulants(c)[0]  # only chooses the step
         best = _Aliasing(0.0)
         shares = (0.05, 0.2, 0.5, 0.9) if height else (0.9,)
         heights = [min(share * self.tallest, 8 * share) for share in shares]
         is_share = height == 0 and not self.b  # |R_P(u + iy)| <= R_P(u)
-        log_lines = (
-            [y * y / 2 for y in heights] if is_share else self._log_lines(c, height, heights, low, high)
-        )
+        log_lines, log_moment = [y * y / 2 for y in heights], 0.0
+        if not is_share:
+            log_lines = self._log_lines(c, height, heights, log_tail)
+            log_moment = log_sum(self._cells(c).log_terms)  # nearly; it only chooses the step
         for y, log_line in zip(heights, log_lines, strict=True):
-            log_excess = log_line + math.log(2) - (0.0 if is_share else log_moment)
+            log_excess = log_line + math.log(2) - log_moment
             step = short(2 * math.pi * y / (max(log_excess, 0.0) - math.log(target)))
             if step > best.step:
                 log_error = log_aliasing(log_line, turns=2 * math.pi * y / step)
@@ -190,30 +204,36 @@ class NormalTransform(Transform):
             raise EngineDeclines("no step resolves the integrand")
         return best
 
-    def _log_lines(self, c: float, t: float, heights: list[float], low: float, high: float) -> list[float]:
+    def _log_lines(self, c: float, t: float, heights: list[float], log_tail: float) -> list[float]:
         """ln of bounds on the integrals of |f(u - iy; c + it)| over lines; u + iy has less (lemma 4)."""
-        log_tail, room = self._log_tail(c, low, high), self._room(c, t, low, high)
+        room = self._room(c, t, *self._span(c))
         outside = [log_tail + y * y / 2 + t * (self.a + self.b) * y for y in heights]
-        inside = self._log_strips(c, t, np.array(heights)[:, None], low, high)
+        inside = self._log_strips(c, t, np.array(heights)[:, None])
         return [float(np.logaddexp(*both)) + room for both in zip(inside, outside, strict=True)]
 
-    def _log_strips(self, c: float, t: float, y: Floats, low: float, high: float) -> list[float]:
-        """The parts over [low, high], for a column of heights.
+    def _log_strips(self, c: float, t: float, y: Floats) -> list[float]:
+        """The parts over the span, for a column of heights.
 
         In each cell ln|f| is expanded at the centre, with its exact slope and a bound on its curvature.
         """
-        u, width = cells_between(low, high, self.steepest, most=MOST_CELLS)
-        w_p, w_q = self._weight_p(u), self._weight_q(u)
-        log_p, arg_p, cw_p = _rotate(self.p.log_ratio(u), w_p, -self.a * y)
-        log_q, arg_q, cw_q = _rotate(self.q.log_ratio(u), w_q, self.b * y)
-        log_f = (y**2 - u**2) / 2 - HALF_LOG_2PI + (1 + c) * log_p - c * log_q - t * (arg_p - arg_q)
-        z = complex(c, t)
-        slope = -u + ((1 + z) * self.a * cw_p + z * self.b * cw_q).real
+        cells = self._cells(c)
+        width, log_most, slope = cells.width, cells.log_terms + y**2 / 2, -cells.u
+        size = np.zeros_like(cells.u)
+        for side, power, shift, weight in ((1, 1 + c, self.a, cells.w_p), (-1, c, self.b, cells.w_q)):
+            if shift:  # R_P has the exponent 1 + z, R_Q has -z; both slopes have one sign
+                log_turned, steepness = _turn_power(weight, -side * shift * y, power, t)
+                log_most = log_most + side * log_turned
+                slope = slope + shift * steepness
+                size += abs(complex(power, t)) * shift * weight
         grown = math.exp(self.steepest * width)  # how much the weights can grow inside a cell
-        size = abs(1 + z) * self.a * w_p + abs(z) * self.b * w_q
         curve = 1 + grown * self.steepest * size / np.cos(self.steepest * y / 2) ** 2
-        log_most = log_f + np.abs(slope) * width / 2 + curve * width**2 / 8
-        return [log_bound_of_sum(row) + math.log(width) for row in log_most]
+        log_most = log_most + np.abs(slope) * width / 2 + curve * width**2 / 8
+        return [log_bound_of_sum(row) for row in log_most]
+
+    def _make_cells(self, c: float) -> _Cells:
+        u, width = cells_between(*self._span(c), self.steepest, most=MOST_CELLS)
+        log_f = log_terms(u, self.p.log_ratio(u), self.q.log_ratio(u), c, width)
+        return _Cells(u, width, log_f, self._weight_p(u), self._weight_q(u))
 
     def _make_modulus_bound(self, c: float) -> "ModulusBound":
         return ModulusBound(self, c)
@@ -240,13 +260,12 @@ class ModulusBound:
     def __init__(self, transform: NormalTransform, c: float, nodes: TiltedNodes | None = None) -> None:
         self.of, self.c = transform, c
         low, high = transform._span(c)
-        u, width = cells_between(low, high, transform.steepest, most=MOST_CELLS)
-        log_p, log_q = transform.p.log_ratio(u), transform.q.log_ratio(u)
-        w_p, w_q = transform._weight_p(u), transform._weight_q(u)
+        cells = transform._cells(c)
+        u, width, w_p, w_q = cells.u, cells.width, cells.w_p, cells.w_q
         nodes = transform.nodes(c) if nodes is None else nodes
         size = (1 + c) * transform.a * w_p + c * transform.b * w_q
         curve = 1 + math.exp(transform.steepest * width) * transform.steepest * size
-        log_mass = log_terms(u, log_p, log_q, c, width) - nodes.log_moment
+        log_mass = cells.log_terms - nodes.log_moment
         # of the masses, and of M(c), which they are relative to
         room = transform._room(c, 0.0, low, high) + nodes.moment_rel_error
         log_most = log_mass + np.abs(size - u) * width / 2 + curve * width**2 / 8 + room
@@ -306,13 +325,14 @@ def _turn(weight: Floats, angle: Floats) -> Floats:
     return np.asarray(np.arctan2(weight * np.sin(angle), 1 - 2 * weight * np.sin(angle / 2) ** 2))
 
 
-def _rotate(log_ratio: Floats, weight: Floats, angle: Floats) -> tuple[Floats, Floats, Floats]:
-    """ln|R|, arg R and the complex weight where the shifted part of R is turned by `angle`.
+def _turn_power(weight: Floats, angle: Floats, power: float, t: float) -> tuple[Floats, Floats]:
+    """What turning the shifted part of R adds to ln|R^{power + it}|, and its slope then, over the shift.
 
-    R = R_0 (1 - w + w e^{i angle}) with R_0, w the real ratio and weight.
+    R = R_0 (1 - w + w e^{i angle}) with R_0, w the real ratio and weight. The square of the second factor is
+    1 - 4 w (1 - w) sin^2(angle / 2), and its logarithm has the slope w ((1 - w) e^{i angle} + w) over that.
     """
-    real, imag = 1 - 2 * weight * np.sin(angle / 2) ** 2, weight * np.sin(angle)
-    turned = real + 1j * imag
-    # -2w + 2w^2 written out: |turned|^2 - 1 = -4 w (1 - w) sin^2(angle / 2)
-    log_modulus = 0.5 * np.log1p(-4 * weight * (1 - weight) * np.sin(angle / 2) ** 2)
-    return log_ratio + log_modulus, np.arctan2(imag, real), weight * np.exp(1j * angle) / turned
+    mixed = weight * (1 - weight)
+    fallen = -4 * mixed * np.sin(angle / 2) ** 2
+    log_turned = power / 2 * np.log1p(fallen) - t * _turn(weight, angle)
+    steepness = power * weight**2 + mixed * (power * np.cos(angle) - t * np.sin(angle))
+    return log_turned, steepness / (1 + fallen)

@@ -117,11 +117,33 @@ class Transform(ABC):
 
     def __init__(self) -> None:
         self.nodes = lru_cache(maxsize=16)(self._make_nodes)
-        self.modulus_bound = lru_cache(maxsize=16)(self._make_modulus_bound)
-        self.modulus_from = lru_cache(maxsize=4 * KEPT_TILTS)(self._modulus_from)
-        self.log_moment_above = lru_cache(maxsize=KEPT_TILTS)(self._log_moment_above)
-        self.cumulants = lru_cache(maxsize=4 * KEPT_TILTS)(self._cumulants)
-        self._kept_line = lru_cache(maxsize=KEPT_LINES)(self._make_line)
+
+    # The other caches are made when they are first asked: of many kinds of steps most need none, and making
+    # them all would take a sixth of the time.
+
+    @cached_property
+    def modulus_bound(self) -> Callable[[float], Callable[[float], float]]:
+        """c -> what bounds the modulus at tilt c."""
+        return lru_cache(maxsize=16)(self._make_modulus_bound)
+
+    @cached_property
+    def modulus_from(self) -> Callable[[float, float], float]:
+        """c, t -> a bound on |M(c + is)| / M(c) for every s >= t."""
+        return lru_cache(maxsize=4 * KEPT_TILTS)(self._modulus_from)
+
+    @cached_property
+    def log_moment_above(self) -> Callable[[float], float]:
+        """c -> a certified upper bound of ln M(c)."""
+        return lru_cache(maxsize=KEPT_TILTS)(self._log_moment_above)
+
+    @cached_property
+    def cumulants(self) -> Callable[..., tuple[float, float, float]]:
+        """c -> ln M(c) and its first two derivatives in c, for planning; `log_cap` as in `quick_nodes`."""
+        return lru_cache(maxsize=4 * KEPT_TILTS)(self._cumulants)
+
+    @cached_property
+    def _kept_line(self) -> Callable[[float, float, int, float], StepLine]:
+        return lru_cache(maxsize=KEPT_LINES)(self._make_line)
 
     @abstractmethod
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
