@@ -1,10 +1,13 @@
-"""Which tests share a process when several run them: what a file computes once is computed once."""
+"""Which tests share a process when several run them, and which begin: no process waits long for the last."""
 
 from typing import Any
 
 import pytest
 
 PAPER = "tests/test_paper"  # these files look at the same items, which take a minute to make
+# Ten seconds and more each, the slowest first: the one that began last would be waited for.
+SLOW = (PAPER,)
+DOCTESTS = ("src/", "reproduction/")  # milliseconds each: they fill the end
 
 
 def find_scope(test: str) -> str:
@@ -19,16 +22,37 @@ def find_scope(test: str) -> str:
     return PAPER if file.startswith(PAPER) else file
 
 
+def find_turn(test: str) -> int:
+    """When a test begins: slow files first, doctests last.
+
+    >>> find_turn("tests/test_paper_one.py::test_a") < find_turn("tests/test_glossary.py::test_b")
+    True
+    >>> find_turn("tests/test_glossary.py::test_b") < find_turn("src/tightrope/answers/answer.py::doctest")
+    True
+    """
+    scope = find_scope(test)
+    if scope in SLOW:
+        return SLOW.index(scope)
+    return len(SLOW) + scope.startswith(DOCTESTS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in the order of their turns, tests of a file as they stand."""
+    items.sort(key=lambda item: find_turn(item.nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `--dist loadfile`, files together with what they share.
+    """For `--dist loadfile`, files together with what they share, in the order of their turns.
 
     Marks of `--dist loadgroup` would say the same, but pytest 9.2 and xdist 3.8 ignore them without a word.
+    By itself xdist begins with the files of the most tests, which are not those that take longest.
     """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # absent where nobody could ask for it
 
+    config.option.loadscopereorder = False
     scheduler: Any = LoadFileScheduling(config, log)
     scheduler._split_scope = find_scope
     return scheduler
