@@ -5,8 +5,47 @@ from typing import Any
 import pytest
 
 PAPER = "tests/test_paper"  # these files look at the same items, which take a minute to make
-# Ten seconds and more each, the slowest first: the one that began last would be waited for.
-SLOW = (PAPER,)
+# Ten seconds of work and more each, the slowest first: a slow file that begins late keeps one process busy alone.
+SLOW = (
+    "tests/test_tuning.py",
+    "tests/test_started_passes.py",
+    "tests/test_game.py",
+    "tests/test_proven.py",
+    "tests/test_cli_environment.py",
+    "tests/test_shuffles.py",
+    PAPER,
+    "tests/test_passes.py",
+    "tests/test_trade_off.py",
+    "tests/test_long_work.py",
+    "tests/test_docs.py",
+    "tests/test_watch.py",
+    "tests/test_laws.py",
+    "tests/test_renyi.py",
+    "tests/test_extracts.py",
+    "tests/test_cli_width.py",
+    "tests/test_shuffled_plans.py",
+    "tests/test_shuffled_lower_end.py",
+    "tests/test_groups.py",
+    "tests/test_calibrate.py",
+    "tests/test_line_integrals.py",
+    "tests/test_fuzz.py",
+    "tests/test_sweep.py",
+    "tests/test_explore_browser.py",
+    "tests/test_training_plan.py",
+    "tests/test_watched_laws.py",
+    "tests/test_recheck.py",
+    "tests/test_monte_carlo.py",
+    "tests/test_lattice_rigour.py",
+    "tests/test_contrast.py",
+    "tests/test_huggingface.py",
+    "tests/test_group_passes.py",
+    "tests/test_fewest_batches.py",
+    "tests/test_samplers.py",
+    "tests/test_reach.py",
+    "tests/test_engines.py",
+    "tests/test_ranks.py",
+    "tests/test_made_pages.py",
+)
 DOCTESTS = ("src/", "reproduction/")  # milliseconds each: they fill the end
 
 
