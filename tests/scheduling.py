@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 PAPER = "tests/test_paper"  # these files look at the same items, which take a minute to make
-# Ten seconds of work and more each, the slowest first: a slow file that begins late keeps one process busy alone.
+# Ten seconds of work and more each, the slowest first: whichever begins late keeps one process busy alone.
 SLOW = (
     "tests/test_tuning.py",
     "tests/test_started_passes.py",
