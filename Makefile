@@ -63,11 +63,12 @@ statements: $(VENV)/.installed-cli,statement ## set up, then render the examples
 training: $(VENV)/.installed-training ## set up torch and the training libraries, so that no test of an integration is skipped
 
 # One thread for each of two processes: more would wait for each other, a third longer where torch trains.
+# Bytecode is kept even if the environment says no: both would compile all tests again, and every command they start the package.
 test: $(VENV)/.installed-test ## set up, then lint, format check, types and tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
 
 N ?= 2000
 SEED ?= 0

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 import reproduction.__main__
+from scheduling import pytest_collection_modifyitems as pytest_collection_modifyitems
 from scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from shell import Shell
 from tightrope.answers import contrast

@@ -1,10 +1,52 @@
-"""Which tests share a process when several run them: what a file computes once is computed once."""
+"""Which tests share a process when several run them, and which begin: no process waits long for the last."""
 
 from typing import Any
 
 import pytest
 
 PAPER = "tests/test_paper"  # these files look at the same items, which take a minute to make
+# Ten seconds of work and more each, the slowest first: whichever begins late keeps one process busy alone.
+SLOW = (
+    "tests/test_tuning.py",
+    "tests/test_started_passes.py",
+    "tests/test_game.py",
+    "tests/test_proven.py",
+    "tests/test_cli_environment.py",
+    "tests/test_shuffles.py",
+    PAPER,
+    "tests/test_passes.py",
+    "tests/test_trade_off.py",
+    "tests/test_long_work.py",
+    "tests/test_docs.py",
+    "tests/test_watch.py",
+    "tests/test_laws.py",
+    "tests/test_renyi.py",
+    "tests/test_extracts.py",
+    "tests/test_cli_width.py",
+    "tests/test_shuffled_plans.py",
+    "tests/test_shuffled_lower_end.py",
+    "tests/test_groups.py",
+    "tests/test_calibrate.py",
+    "tests/test_line_integrals.py",
+    "tests/test_fuzz.py",
+    "tests/test_sweep.py",
+    "tests/test_explore_browser.py",
+    "tests/test_training_plan.py",
+    "tests/test_watched_laws.py",
+    "tests/test_recheck.py",
+    "tests/test_monte_carlo.py",
+    "tests/test_lattice_rigour.py",
+    "tests/test_contrast.py",
+    "tests/test_huggingface.py",
+    "tests/test_group_passes.py",
+    "tests/test_fewest_batches.py",
+    "tests/test_samplers.py",
+    "tests/test_reach.py",
+    "tests/test_engines.py",
+    "tests/test_ranks.py",
+    "tests/test_made_pages.py",
+)
+DOCTESTS = ("src/", "reproduction/")  # milliseconds each: they fill the end
 
 
 def find_scope(test: str) -> str:
@@ -19,16 +61,37 @@ def find_scope(test: str) -> str:
     return PAPER if file.startswith(PAPER) else file
 
 
+def find_turn(test: str) -> int:
+    """When a test begins: slow files first, doctests last.
+
+    >>> find_turn("tests/test_paper_one.py::test_a") < find_turn("tests/test_glossary.py::test_b")
+    True
+    >>> find_turn("tests/test_glossary.py::test_b") < find_turn("src/tightrope/answers/answer.py::doctest")
+    True
+    """
+    scope = find_scope(test)
+    if scope in SLOW:
+        return SLOW.index(scope)
+    return len(SLOW) + scope.startswith(DOCTESTS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in the order of their turns, tests of a file as they stand."""
+    items.sort(key=lambda item: find_turn(item.nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `--dist loadfile`, files together with what they share.
+    """For `--dist loadfile`, files together with what they share, in the order of their turns.
 
     Marks of `--dist loadgroup` would say the same, but pytest 9.2 and xdist 3.8 ignore them without a word.
+    By itself xdist begins with the files of the most tests, which are not those that take longest.
     """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # absent where nobody could ask for it
 
+    config.option.loadscopereorder = False
     scheduler: Any = LoadFileScheduling(config, log)
     scheduler._split_scope = find_scope
     return scheduler

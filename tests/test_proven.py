@@ -80,6 +80,7 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
         full=records // batch,
         removal_changes_one_slot=True,
     )
+    reached: dict[float, list[float]] = {0.3: [], 1.0: [], 2.0: []}
     for trial in range(6):
         shared = tuple(rng.uniform(-1, 1, records - 1)) if trial else (-1.0,) * (records - 1)
         others = (
@@ -90,21 +91,25 @@ def test_no_dataset_exceeds_the_bound_for_shuffled_batches(
         p, q = density(sums_of_orders((*shared, 1.0), batch)), density(others)
         if relation is tr.ADD:
             p, q = q, p
-        for epsilon in (0.3, 1.0, 2.0):
+        for epsilon, deltas in reached.items():
             delta = delta_of(p, q, epsilon)
             if relation is tr.SUBSTITUTE and not trial:  # which is reached: a grid is not close enough
                 first, second = Fraction(batch, records), Fraction(min(batch, records - batch), records)
                 exact = delta_of_alike(epsilon, noise=NOISE, first=first, second=second)
                 assert delta == pytest.approx(exact, rel=1e-3)
                 delta = exact
-            if delta < 1e-9:
-                continue
-            answer = prove_bound(run_of(2), finding, delta=delta, relation=relation)
-            assert answer.epsilon.upper >= epsilon * (1 - 1e-6)
-            if not trial and relation is tr.SUBSTITUTE:  # the very datasets of the lower bound
-                assert answer.epsilon.lower <= epsilon * (1 + 1e-6)
-                if records // batch == 2:  # both batches are looked at
-                    assert answer.epsilon.lower > 0.9999 * epsilon
+            deltas.append(delta)
+    for epsilon, deltas in reached.items():
+        largest = max(deltas)  # the upper end falls with delta: who does not exceed it here never does
+        if largest < 1e-9:
+            continue
+        answer = prove_bound(run_of(2), finding, delta=largest, relation=relation)
+        assert answer.epsilon.upper >= epsilon * (1 - 1e-6)
+        if relation is tr.SUBSTITUTE:  # the very datasets of the lower bound
+            assert largest == deltas[0]
+            assert answer.epsilon.lower <= epsilon * (1 + 1e-6)
+            if records // batch == 2:  # both batches are looked at
+                assert answer.epsilon.lower > 0.9999 * epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])

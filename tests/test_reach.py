@@ -81,11 +81,11 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
     assert isinstance(pair, ShiftPair)
     exact, found = (
         OneStep(pair).bounds(epsilon),
-        BigJumpEngine(schedule, longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon),
+        BigJumpEngine(schedule, longest=1 << 17).near(epsilon, 1e-3).bounds(epsilon),
     )
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper
-    twice = BigJumpEngine(Schedule([(pair, 2)]), longest=1 << 19).near(epsilon, 1e-3).bounds(epsilon)
+    twice = BigJumpEngine(Schedule([(pair, 2)]), longest=1 << 17).near(epsilon, 1e-3).bounds(epsilon)
     # one of two steps jumps and the other is calm, or better: close to twice one step's delta
     assert exact.lower + math.log(2) - 0.01 <= twice.upper
     assert twice.lower <= exact.upper + math.log(2) + 0.2
