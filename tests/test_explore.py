@@ -29,7 +29,7 @@ from tightrope.explore.answers import (
 from tightrope.explore.copies import write_command, write_python, write_statement
 from tightrope.explore.export import bake
 from tightrope.explore.places import FILES
-from tightrope.explore.questions import EXAMPLE, PageQuestion, read_link, read_state
+from tightrope.explore.questions import EXAMPLE, PAGE, PageQuestion, read_link, read_state
 from tightrope.explore.rows import list_rows
 from tightrope.explore.serve import bind
 
@@ -139,6 +139,55 @@ def test_the_verdict_is_that_of_contrast() -> None:
     assert judge(asked, known)["said"] == table.verdict
 
 
+FULL = ("every-record", "substitute", 91.2, 91.2)
+
+
+@pytest.mark.parametrize(
+    ("known", "is_complete", "said"),
+    [
+        ((), True, "{} 9.00."),
+        ((), False, "So far: {} 9.00."),
+        ((FULL,), True, "{} 9.00. Full batches make it 91.20."),
+        ((FULL,), False, "So far: {} 9.00. Full batches make it 91.20."),
+        (
+            (("poisson", "substitute", 9.5, 9.5),),
+            False,
+            "If batches are Poisson sampled, epsilon is 9.50, not 9.00.",
+        ),
+    ],
+)
+def test_the_verdict_is_true_of_every_bar(known: tuple[Any, ...], is_complete: bool, said: str) -> None:
+    asked = read_state(SMALL.format("without-replacement", "substitute"))
+    claimed = ("without-replacement", "substitute", 9.0, 9.0)
+    none = "at this rate no other sampling or relation is certified to make epsilon larger than the claimed"
+    found = judge(asked, [claimed, *known], is_complete=is_complete)["said"]
+    assert found.lower() == said.format(none).lower()
+
+
+def test_full_batches_that_are_claimed_are_judged_like_any_other() -> None:
+    asked = read_state(SMALL.format("every-record", "add"))
+    found = judge(asked, [("every-record", "add", 2.0, 2.0), FULL], is_complete=False)
+    assert found["said"] == "If one record is exchanged for another, epsilon is 91.20, not 2.00."
+
+
+def test_what_is_known_of_a_bar_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tightrope.explore.answers.ask_epsilon", None)
+    asked = read_state(SMALL.format("shuffled", "substitute"))
+    found = answer_row(asked, ("shuffled", "substitute"), (1.0, 2.0), (1.0, 2.0))
+    assert (found["epsilon"]["lower"], found["epsilon"]["upper"], found["ratio"]) == (1.0, 2.0, "claimed")
+    beside = answer_row(asked, ("poisson", "substitute"), (1.0, 2.0), (4.0, 4.0))
+    assert beside["ratio"] == "1.99x to 4.01x"
+
+
+def test_whole_epochs_are_written_as_whole_numbers() -> None:
+    full = (
+        SMALL.format("every-record", "add-or-remove").replace("epochs=2&", "").replace("noise=2", "noise=9")
+    )
+    found = answer_question(read_state(full + "&solve=epochs"))
+    assert found["number"] == str(found["solved"]["value"])
+    assert f"({found['number']} epochs)" in found["said"]
+
+
 def test_charts_show_the_library_s_numbers() -> None:
     asked = read_state(SMALL.format("poisson", "add-or-remove"))
     curve = tr.privacy_curve(asked.run(), relation=tr.ADD_OR_REMOVE)
@@ -156,7 +205,9 @@ def test_charts_show_the_library_s_numbers() -> None:
     assert others[0]["upper"] == curve.epsilon(1e-6).upper
 
 
-def test_a_game_tells_how_far_it_is_and_narrows_the_bracket() -> None:
+def test_a_game_tells_how_far_it_is_narrows_the_bracket_and_is_copied_as_it_was_asked(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = read_state(
         "records=20&batch=1&epochs=1&mechanism=gaussian&noise=4&sampling=without-replacement"
         "&relation=substitute&delta=1e-05"
@@ -169,6 +220,12 @@ def test_a_game_tells_how_far_it_is_and_narrows_the_bracket() -> None:
     tight = tr.epsilon(asked.run(), delta=1e-5, relation="substitute", by=tr.Certified(effort=tr.TIGHT))
     assert (found["epsilon"]["lower"], found["epsilon"]["upper"]) == (tight.lower, tight.upper)
     assert tight.width < (quick["epsilon"]["upper"] - quick["epsilon"]["lower"]) / 10
+    exec(compile(found["copies"]["python"], "copied", "exec"), {})
+    assert capsys.readouterr().out.strip() == str(tight)
+    code, out, _ = shell(found["copies"]["command"].removeprefix("tightrope "))
+    assert code == 0
+    assert out.lower().startswith(found["said"].lower())
+    assert "# Statements are made without working harder" in found["copies"]["statement"]
 
 
 # the address
@@ -182,7 +239,11 @@ def test_a_game_tells_how_far_it_is_and_narrows_the_bracket() -> None:
         ("epochs=30>epochs=0", "epochs must be above 0"),
         ("epochs=30>epochs=1/0", "epochs must be a number"),
         ("noise=1.1>noise=nan", "noise must be a number"),
-        ("noise=1.1>noise=-1", "noise must be a number"),
+        ("noise=1.1>noise=-1", "noise must be above 0, got -1"),
+        ("records=60000>records=-5", "records must be at least 1, got -5"),
+        ("delta=1e-05>delta=-1", "delta must be in (0, 1), got -1"),
+        ("epochs=30>epochs=0/3", "epochs must be above 0, got 0."),
+        ("noise=1.1>noise=1e%202", "noise must be a number, got '1e 2'"),
         ("noise=1.1>noise=1e400", "noise"),
         ("&sampling=poisson>", "sampling must be stated"),
         ("sampling=poisson>sampling=shuffle", "sampling must be one of poisson"),
@@ -193,7 +254,7 @@ def test_a_game_tells_how_far_it_is_and_narrows_the_bracket() -> None:
         ("noise=1.1>solve=noise&rows=some", "rows must be one of usual, all"),
         ("&epsilon=3>&solve=records", "solve must be one of noise, epochs, batch"),
         ("epsilon=3>epsilon=3&epsilon=4", "epsilon must be stated once"),
-        ("epsilon=3>epsilon=3&colour=red", "have no keys but"),
+        ("epsilon=3>epsilon=3&colour=red", "the link must have no keys but"),
         ("records=60000>records=1000000000000000000000", "records must be a whole number"),
         ("epochs=30>epochs=1e300", "epochs must take at most"),
     ],
@@ -201,11 +262,21 @@ def test_a_game_tells_how_far_it_is_and_narrows_the_bracket() -> None:
 def test_a_wrong_state_is_refused_by_name(change: str, said: str) -> None:
     before, after = change.split(">")
     assert before in EXAMPLE
-    from tightrope.explore.questions import PAGE
-
     with pytest.raises(InvalidSetting) as refusal:
         read_state(EXAMPLE.replace(before, after))
     assert said in refusal.value.in_words(PAGE)
+
+
+def test_a_plus_in_a_link_is_a_plus() -> None:
+    assert read_state(EXAMPLE.replace("noise=1.1", "noise=1e+2")).noise == 100
+
+
+@pytest.mark.parametrize("sampling", ["every-record", "shuffled"])
+def test_a_sampling_without_a_largest_batch_is_refused_in_its_own_name(sampling: str) -> None:
+    state = SMALL.format(sampling, "add-or-remove").replace("batch=50&", "") + "&solve=batch"
+    with pytest.raises(InvalidSetting) as refusal:
+        answer_question(read_state(state))
+    assert f"balls-in-bins, got {sampling}." in refusal.value.in_words(PAGE)
 
 
 def test_a_link_is_its_state() -> None:
@@ -267,6 +338,17 @@ def test_the_copied_statement_claims_what_the_page_says(tmp_path: Path, shell: S
         assert upper <= claimed <= upper + 1e-4
 
 
+def test_no_statement_is_offered_where_none_can_be_made(tmp_path: Path, shell: Shell) -> None:
+    asked = read_state(SMALL.format("shuffled", "add-or-remove").replace("gaussian", "laplace"))
+    copies = answer_question(asked)["copies"]
+    assert copies["statement"] == ""
+    assert copies["no_statement"].startswith("No statement can be made of this. ")
+    assert "no theorem gives the worst case" in copies["no_statement"]
+    (tmp_path / "x.toml").write_text(write_statement(asked).replace('"..."', '"filled in"'))
+    assert shell(f"statement {tmp_path}/x.toml")[0] == 2  # as it says
+    assert answer_question(read_state(COPIED[0]))["copies"]["no_statement"] == ""
+
+
 # files and the command
 
 
@@ -311,6 +393,7 @@ def test_a_wrong_question_or_folder_is_refused_before_anything_starts(shell: She
         "--sampling must be stated"
         in shell("explore --at 'records=5&batch=1&epochs=1&mechanism=gaussian&noise=1' --export x.html")[2]
     )
+    assert "--at must be keys and values, got 'bogus'" in shell("explore --at bogus")[2]
     code, _, err = shell(f"explore --export {tmp_path}/missing/page.html")
     assert (code, "is in a folder that does not exist" in err) == (2, True)
 

@@ -266,9 +266,24 @@ def test_a_game_is_offered_and_can_be_cancelled(address: str, visit: Any) -> Non
 def test_more_work_tells_on_which_conditions_its_answer_holds(address: str, visit: Any) -> None:
     page = visit(f"{address}?{GAME}")
     page.wait_for_selector("#harder:visible")
+    page.wait_for_function("() => known.answer")
+    page.evaluate("asking.abort()")  # its bars would come between
     why = page.evaluate("shown.why")
     why |= {"gap": None, "conditions": ["pigs fly"], "direction": "One way."}
-    lines = ({"part": "tight", "said": "It is one.", "number": "1", "why": why}, {"part": "end"})
+    bar = {"part": "bar", "sampling": "without-replacement", "relation": "substitute", "claimed": True}
+    bar["epsilon"] = {"lower": 0.9, "upper": 1, "low": "0.9", "high": "1"}
+    copies = {
+        "python": "tight",
+        "command": "--effort tight",
+        "statement": "",
+        "no_statement": "There is none.",
+    }
+    lines = (
+        {"part": "tight", "said": "It is one.", "number": "1", "of": "epsilon", "why": why, "copies": copies},
+        bar,
+        {"part": "verdict", "said": "The claim is 1."},
+        {"part": "end"},
+    )
     body = "".join(f"{json.dumps(line)}\n" for line in lines)
     page.route("**/ask/tight*", lambda route: route.fulfill(body=body))
     page.click("#harder")
@@ -276,6 +291,13 @@ def test_more_work_tells_on_which_conditions_its_answer_holds(address: str, visi
     assert not page.is_visible("#harder")
     assert page.text_content("#number") == "1"
     assert page.text_content("#gap") == "One way. This holds if pigs fly."
+    assert page.title() == "epsilon 1 · Tightrope"
+    assert page.evaluate("known.bars.get('without-replacement, substitute').epsilon.high") == "1"
+    assert page.text_content("#verdict") == "The claim is 1."
+    assert page.text_content("#copy-command") == "--effort tight"
+    assert page.text_content("#no-statement") == "There is none."
+    assert not page.is_visible("[data-copy=statement]")
+    assert page.is_visible("[data-copy=python]")
 
 
 def test_a_server_that_is_lost_at_work_was_not_cancelled(browser: Any) -> None:
@@ -325,18 +347,71 @@ def test_words_on_charts_have_room_where_they_stand(address: str, visit: Any) ->
     assert overlaps == []
 
 
-def test_the_note_says_up_to_where_the_budget_holds(address: str, visit: Any) -> None:
+NOTES: list[tuple[float, list[list[Any]], str]] = [
+    (0.5, [[1, 0.9, 1], [2, 1.9, 2]], "is above {} from 1 epoch on, or earlier"),
+    (2.5, [[1, 0.9, 1], [2, 1.9, 2], [3, 2.9, 3]], "stays within {} up to 2 epochs, and is above it at 3"),
+    (4, [[1, 0.9, 1], [2, 1.9, 2]], "stays within {} up to 2 epochs"),
+    (
+        1,
+        [[1, 0, 0.9], [3, 0.7, 1.2]],
+        "stays within {} up to 1 epoch, and is not proved to be within it at 3",
+    ),
+    (1, [[1, 0, 1.8], [2, 0, "infinity"]], "is not proved to be within {} at 1 epoch"),
+    (1, [[1, 0, 1.8], [3, 1.1, 4]], "is not proved to be within {} at 1 epoch, and is above it at 3"),
+    (
+        *(1, [[1, 0.5, 0.8], [2, 0.9, 2], [3, 1.1, 4]]),
+        "stays within {} up to 1 epoch, is not proved to be within it at 2, and is above it at 3",
+    ),
+]
+
+
+def test_the_note_says_of_the_budget_what_is_proved(address: str, visit: Any) -> None:
     page = visit(f"{address}?{SMALL}")
-    said = """(budget) => {
-      known = { ...emptyKnowledge(), epochs: { budget, points: [[1, 0.9, 1], [2, 1.9, 2], [3, 2.9, 3]] } };
+    tell = """([budget, points]) => {
+      known = { ...emptyKnowledge(), epochs: { budget, points } };
       return NOTES.epochs();
     }"""
-    assert page.evaluate(said, 0.5) == "It is above the budget of epsilon 0.5 from 1 epochs on, or earlier."
-    assert (
-        page.evaluate(said, 2.5)
-        == "It stays within the budget of epsilon 2.5 up to 2 epochs, and is above it at 3."
-    )
-    assert page.evaluate(said, 4) == "It stays within the budget of epsilon 4 up to 3 epochs."
+    for budget, points, said in NOTES:
+        expected = said.format(f"the budget of epsilon {budget}")
+        assert page.evaluate(tell, [budget, points]) == f"It {expected}."
+
+
+def test_a_link_is_asked_as_it_is_written(address: str, browser: Any) -> None:
+    page = browser.new_page()  # a refused state is a 400, which browsers log as an error
+    page.set_default_timeout(PATIENCE)
+    said = "text => document.getElementById('said').textContent.startsWith(text)"
+    page.goto(f"{address}?{SMALL}&group=5&$(x)=1")
+    page.wait_for_function(said, arg="The link must have no keys but")
+    assert "got 'group'. Leave it out." in page.text_content("#said")
+    assert "$" not in state_of(page)  # it is printed for people to paste
+    page.goto(f"{address}?{SMALL}&noise=9")
+    page.wait_for_function(said, arg="Noise must be stated once, got '9'")
+    page.fill("input[data-key=noise]", "1e+1")  # from here on the controls are the question
+    expect_library(page)
+    assert read_state(state_of(page)).noise == 10
+    page.goto(f"{address}?{SMALL.replace('noise=2', 'noise=1e+1')}")
+    expect_library(page)
+    page.close()
+
+
+def test_what_a_link_leaves_out_is_shown_as_left_out(address: str, browser: Any) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}?records=1000&sampling=shuffle")
+    page.wait_for_function("() => document.getElementById('number').textContent === 'No answer'")
+    chosen = "key => document.querySelector(`select[data-key=${key}]`).selectedOptions[0].textContent"
+    shown = [page.evaluate(chosen, key) for key in ("mechanism", "sampling", "relation")]
+    assert shown == ["not stated", "shuffle", "not stated"]
+    for key, value in (("batch", "50"), ("epochs", "2"), ("noise", "2"), ("delta", "1e-6")):
+        assert page.input_value(f"input[data-key={key}]") == ""
+        page.fill(f"input[data-key={key}]", value)
+    page.select_option(
+        "select[data-key=mechanism]", "gaussian"
+    )  # the first, which a reader may take for chosen
+    page.select_option("select[data-key=sampling]", "poisson")
+    page.select_option("select[data-key=relation]", "add-or-remove")
+    expect_library(page)
+    page.close()
 
 
 def test_it_is_usable_at_360_pixels_in_the_dark_and_on_paper(address: str, visit: Any) -> None:
@@ -403,11 +478,14 @@ def test_it_says_so_when_the_server_is_lost(browser: Any) -> None:
         page = browser.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(f"{where}?{SMALL}")
-        page.wait_for_function("() => document.getElementById('number').textContent !== '…'")
+        page.wait_for_function("() => known.verdict && known.curve")
         end()
         page.fill("input[data-key=noise]", "3")
         page.wait_for_selector("#lost:visible")
         said = page.text_content("#lost")
+        assert page.text_content("#number") == "No answer"
+        assert page.text_content("#verdict") == ""  # nothing of noise 2 stands beside noise 3
+        assert page.locator("figure svg").count() == 0
         page.close()
     assert "does not answer" in said
     link = re.search(r'--at "(.*)"', said)

@@ -20,7 +20,7 @@ import pytest
 from tightrope.errors import InvalidSetting
 from tightrope.explore.questions import EXAMPLE, KEYS, read_state
 from tightrope.explore.server import MOST_STREAMS, PageServer
-from tightrope.explore.stream import answer_all
+from tightrope.explore.stream import answer_all, work_harder
 from tightrope.explore.workers import GaveUp, Lane, Tell, Workers
 
 SLOW = (
@@ -340,11 +340,23 @@ def test_a_process_that_dies_is_replaced(runner: asyncio.Runner, workers: Worker
     assert runner.run(ask_lane(workers, "answer", EXAMPLE))
 
 
+def test_an_idle_process_that_died_costs_no_answer(runner: asyncio.Runner, workers: Workers) -> None:
+    (before,) = list_processes(workers)
+    os.kill(before, signal.SIGKILL)
+    assert not is_running(before)
+    (found,) = runner.run(ask_lane(workers, "answer", EXAMPLE))
+    assert found["number"] == "1.637"
+    assert list_processes(workers) != {before}
+
+
 class StuckProcess:
     """Never says anything; ending it takes a while, and it must not be ended twice."""
 
     def __init__(self) -> None:
         self.ends = 0
+
+    def is_alive(self) -> bool:
+        return True
 
     def tell(self, message: object) -> None: ...
 
@@ -424,6 +436,94 @@ def test_parts_come_one_by_one_with_the_answer_first(runner: asyncio.Runner, wor
     refused = [line for line in lines if "refusal" in line]
     assert {line["part"] for line in refused} == {"bar"}  # Laplace noise under substitution
     assert all("no theorem" in line["refusal"] for line in refused)
+
+
+SHUFFLED = EXAMPLE.replace("poisson", "shuffled").replace("add-or-remove", "substitute")
+OWN = ("shuffled", "substitute")
+
+
+class ScriptedLane:
+    """Answers from a script, and keeps what it was asked."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.refuses = refuses
+
+    async def work(self, part: str, asked: object, limit: float, tell: Tell, **arguments: Any) -> None:
+        self.asked.append((part, arguments))
+        if self.refuses and part == "answer":
+            raise GaveUp("This takes longer than 60 s, so it was stopped.")
+        ends = arguments.get("found") or {"answer": (1.0, 4.0), "tight": (2.0, 3.0)}.get(part, (5.0, 5.0))
+        bracket = {"epsilon": {"lower": ends[0], "upper": ends[1]}} if part != "verdict" else {}
+        tell({"part": part, "settled": SHUFFLED, **bracket, **arguments})
+
+
+def scripted_workers(**how: bool) -> tuple[Workers, ScriptedLane]:
+    workers: Any = Workers()
+    workers.quick = workers.patient = workers.tight = lane = ScriptedLane(**how)
+    return workers, lane
+
+
+def test_every_verdict_knows_the_answer_and_nothing_is_computed_twice() -> None:
+    workers, lane = scripted_workers()
+    lines: list[dict[str, Any]] = []
+    asyncio.run(answer_all(workers, read_state(SHUFFLED), lines.append))
+    bars = [how for part, how in lane.asked if part == "bar"]
+    assert [how["found"] for how in bars if how["row"] == OWN] == [(1.0, 4.0)]
+    assert {how["claimed"] for how in bars} == {(1.0, 4.0)}
+    verdicts = [line for line in lines if line["part"] == "verdict"]
+    assert all((*OWN, 1.0, 4.0) in line["known"] for line in verdicts)
+    assert len(verdicts[-1]["known"]) == len(bars) == 8
+    assert verdicts[-1]["is_complete"]
+    assert lane.asked[1][1]["row"] == OWN  # at once after the answer
+
+
+def test_a_claim_without_an_answer_is_not_tried_again() -> None:
+    workers, lane = scripted_workers(refuses=True)
+    lines: list[dict[str, Any]] = []
+    asyncio.run(answer_all(workers, read_state(SHUFFLED), lines.append))
+    assert OWN not in [how["row"] for part, how in lane.asked if part == "bar"]
+    (refused,) = [line for line in lines if line["part"] == "bar" and "refusal" in line]
+    assert (refused["sampling"], refused["relation"]) == OWN
+    assert "takes longer than" in refused["refusal"]
+
+
+def test_after_more_work_the_bars_are_compared_with_the_narrower_claim() -> None:
+    workers, lane = scripted_workers()
+    asked = read_state(SHUFFLED)
+    lines: list[dict[str, Any]] = []
+
+    async def ask_and_work() -> None:
+        await answer_all(workers, asked, print)
+        lane.asked.clear()
+        await work_harder(workers, asked, lines.append)
+
+    asyncio.run(ask_and_work())
+    bars = [line for line in lines if line["part"] == "bar"]
+    assert {line["claimed"] for line in bars} == {(2.0, 3.0)}
+    assert {line["row"]: line["found"] for line in bars}[OWN] == (2.0, 3.0)
+    assert [line["found"] for line in bars if line["row"] != OWN] == [
+        (5.0, 5.0)
+    ] * 7  # none is computed again
+    assert lines[-1]["part"] == "verdict"
+    assert (*OWN, 2.0, 3.0) in lines[-1]["known"]
+
+
+def test_a_verdict_that_is_overtaken_is_not_told() -> None:
+    """The verdict over fewer bars comes last here, and would stand."""
+
+    class SlowFirstVerdict(ScriptedLane):
+        async def work(self, part: str, asked: object, limit: float, tell: Tell, **arguments: Any) -> None:
+            if part == "verdict" and len(arguments["known"]) == 1:
+                await asyncio.sleep(0.2)
+            await super().work(part, asked, limit, tell, **arguments)
+
+    workers: Any = Workers()
+    workers.quick = workers.patient = SlowFirstVerdict()
+    lines: list[dict[str, Any]] = []
+    asyncio.run(answer_all(workers, read_state(SHUFFLED), lines.append))
+    verdicts = [line for line in lines if line["part"] == "verdict"]
+    assert len(verdicts[-1]["known"]) == 8
 
 
 def is_running(process: int) -> bool:

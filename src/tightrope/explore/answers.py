@@ -25,11 +25,12 @@ from tightrope.cli.printed.sentences import (
     tell_direction,
 )
 from tightrope.curve.bracket import Bracket
+from tightrope.curve.digits import write_brackets
 from tightrope.engines.face import Progress
 from tightrope.errors import Infeasible, NoSuchValue, TightropeError
 from tightrope.explore.copies import copy_texts
 from tightrope.explore.questions import PAGE, SAMPLINGS, PageQuestion, settle
-from tightrope.explore.rows import takes_long
+from tightrope.explore.rows import Ends, takes_long
 from tightrope.numerics.text import write_number
 from tightrope.report.words import assumed_in_words
 from tightrope.setting.effort import TIGHT
@@ -82,8 +83,9 @@ def _solve(asked: PageQuestion) -> Plain:
     at = f"epsilon {write_number(asked.epsilon or 0.0)} at delta {write_number(asked.delta)}"
     number, of, more = typed.text, {"noise": "noise multiplier"}.get(asked.solve, "records in a batch"), ""
     if asked.solve == "epochs":
-        number, of = short(float(settled.epochs or 0), up=False), "epochs"
-        more = f" ({number} epochs)"
+        epochs = settled.epochs or 0
+        number, of = str(epochs) if isinstance(epochs, int) else short(float(epochs), up=False), "epochs"
+        more = f" ({number} epoch{'s' * (epochs != 1)})"
     calibration = typed.calibration
     said = tell_calibration(calibration.parameter, typed.text, typed.missing, at, more)
     return {
@@ -144,7 +146,7 @@ def _explain(settled: PageQuestion, found: Bracket) -> Plain:
     decided = found.decided_by
     run = settled.run()
     gap = None if found.gap is None else found.gap.in_words(PAGE)
-    tight = found.gap is not None and effort_matters(run, settled.relation) and "TIGHT" in found.gap.remedy
+    tight = found.gap is not None and "TIGHT" in found.gap.remedy and effort_matters(run, settled.relation)
     return {
         "theorems": [] if decided is None else [write_theorem(each) for each in decided.because],
         "reached_by": "" if decided is None else decided.reached_by,
@@ -170,8 +172,11 @@ def write_theorem(evidence: Evidence) -> Plain:
 # the bars
 
 
-def answer_row(asked: PageQuestion, row: Claim, claimed: tuple[float, float] | None) -> Plain:
-    """One bar: the same training under this sampling and relation, and how many times the claim it is."""
+def answer_row(asked: PageQuestion, row: Claim, claimed: Ends | None, found: Ends | None = None) -> Plain:
+    """One bar: the same training under this sampling and relation, and how many times the claim it is.
+
+    What was `found` before is not asked for again.
+    """
     sampling, relation = SAMPLINGS[row[0]], RELATION_SPELLINGS[row[1]]
     other = settle(asked, sampling=sampling, relation=relation)
     drawn = other.plan().sampling
@@ -185,22 +190,38 @@ def answer_row(asked: PageQuestion, row: Claim, claimed: tuple[float, float] | N
         "state": other.state,
     }
     try:
-        found = ask_epsilon(other)
+        epsilon = ask_epsilon(other) if found is None else Bracket(*found)
     except TightropeError as refusal:
         return {**shown, "refusal": refusal.in_words(PAGE)}
     ratio = ""
     if claimed is not None:
-        rows = ContrastRow(sampling, relation, other.run(), (found,))
+        rows = ContrastRow(sampling, relation, other.run(), (epsilon,))
         claim = (Bracket(*claimed),) if not shown["claimed"] else rows.epsilons
         table = Contrast(other.run(), (asked.delta,), (), (asked.sampling, asked.relation))
         ratio = "".join(table.ratios_in_words(compare_row(rows, claim))).strip(" ()")
-    return {**shown, "epsilon": write_bracket(found), "ratio": ratio}
+    return {**shown, "epsilon": write_bracket(epsilon), "ratio": ratio}
 
 
-def judge(asked: PageQuestion, known: Sequence[tuple[str, str, float, float]]) -> Plain:
-    """What a reader must know: the largest mismatch between the claim and the other rows."""
+def judge(
+    asked: PageQuestion, known: Sequence[tuple[str, str, float, float]], *, is_complete: bool = True
+) -> Plain:
+    """What a reader must know: the largest mismatch between the claim and the other rows.
+
+    A mismatch stands whatever comes. That there is none is said of the rows so far until all have come, and
+    at this rate: full batches that exceed the claim are named, because their bar is shown as well.
+    """
     answers = {(SAMPLINGS[row[0]], RELATION_SPELLINGS[row[1]]): Bracket(row[2], row[3]) for row in known}
-    return {"part": "verdict", "said": judge_claim((asked.sampling, asked.relation), answers)}
+    claimed = asked.sampling, asked.relation
+    said = judge_claim(claimed, answers)
+    if claimed not in answers:
+        return {"part": "verdict", "said": said}
+    larger = {row: found for row, found in answers.items() if found.lower > answers[claimed].upper}
+    full = [found for row, found in larger.items() if row[0] is EveryRecord and row[0] is not asked.sampling]
+    if len(full) == len(larger):
+        said = said if is_complete else f"So far: {said[:1].lower()}{said[1:]}"
+        if full:
+            said += f" Full batches make it {write_brackets([max(full, key=lambda each: each.lower)])[0]}."
+    return {"part": "verdict", "said": said}
 
 
 # the charts
@@ -283,8 +304,10 @@ def work_harder(asked: PageQuestion, progress: Progress) -> Plain:
         "part": "tight",
         "said": f"{_capital(said)}: {_assumed(asked)}.",
         "number": short_ends(found)[1],
+        "of": "epsilon",
         "epsilon": write_bracket(found),
         "why": {**_explain(asked, found), "tight": None},
+        "copies": copy_texts(asked, asked, TIGHT),
     }
 
 

@@ -2,24 +2,43 @@
 
 from fractions import Fraction
 
-from tightrope.explore.questions import PageQuestion
+from tightrope.accountants.certified import Certified
+from tightrope.errors import NoTheorem
+from tightrope.explore.questions import PAGE, PageQuestion
 from tightrope.numerics.text import write_number
+from tightrope.setting.effort import QUICK, TIGHT, Effort
 from tightrope.setting.mechanism import Gaussian
 from tightrope.setting.sampling import EveryRecord, Shuffled
 
 
-def copy_texts(asked: PageQuestion, settled: PageQuestion) -> dict[str, str]:
-    """All three; what was solved for is stated in the statement, which is about one run."""
+def copy_texts(asked: PageQuestion, settled: PageQuestion, effort: Effort = QUICK) -> dict[str, str]:
+    """All three; what was solved for is stated in the statement, which is about one run.
+
+    Where no statement could be made, `no_statement` says why.
+    """
+    why_not = _refuse_statement(settled)
     return {
-        "python": write_python(asked),
-        "command": write_command(asked),
-        "statement": write_statement(settled),
+        "python": write_python(asked, effort),
+        "command": write_command(asked, effort),
+        "statement": "" if why_not else write_statement(settled, effort),
+        "no_statement": why_not,
     }
 
 
-def write_python(asked: PageQuestion) -> str:
+def _refuse_statement(settled: PageQuestion) -> str:
+    """Why nobody could make a statement: what only bounds a shuffle as if it were revealed is no theorem."""
+    try:
+        Certified().curve(settled.run(), settled.relation)
+    except NoTheorem as refusal:
+        return f"No statement can be made of this. {refusal.in_words(PAGE)}"
+    return ""
+
+
+def write_python(asked: PageQuestion, effort: Effort = QUICK) -> str:
     """Lines that print the answer of the page."""
     target = _target(asked)
+    if effort is TIGHT:
+        target += ", by=tr.Certified(effort=tr.TIGHT)"
     lines = ["import tightrope as tr", ""]
     if isinstance(asked.epochs, Fraction):
         lines.insert(0, "from fractions import Fraction")
@@ -45,7 +64,7 @@ def write_python(asked: PageQuestion) -> str:
     return "\n".join([*lines, f"print(tr.epsilon(plan.run({noise}), {target}))"])
 
 
-def write_command(asked: PageQuestion) -> str:
+def write_command(asked: PageQuestion, effort: Effort = QUICK) -> str:
     """The command whose first line is the answer of the page."""
     command = {"": "epsilon", "noise": "noise", "epochs": "steps", "batch": "rate"}[asked.solve]
     options = {
@@ -58,14 +77,16 @@ def write_command(asked: PageQuestion) -> str:
         "relation": str(asked.relation),
         "epsilon": write_number(asked.epsilon) if asked.solve and asked.epsilon is not None else None,
         "delta": write_number(asked.delta),
+        "effort": None if effort is QUICK else str(effort),
     }
     words = [f"--{name} {value}" for name, value in options.items() if value is not None]
     return " ".join([f"tightrope {command}", *words])
 
 
-def write_statement(settled: PageQuestion) -> str:
+def write_statement(settled: PageQuestion, effort: Effort = QUICK) -> str:
     """The facts of `tightrope statement`, with what only people know left to fill in."""
     plan = settled.plan()
+    wider = ["# Statements are made without working harder: this one claims the epsilon from before that."]
     run = [
         f'mechanism = "{settled.mechanism.spelling}"',
         f"noise_multiplier = {write_number(settled.noise or 0.0)}",
@@ -76,6 +97,7 @@ def write_statement(settled: PageQuestion) -> str:
     return "\n".join(
         [
             "# Fill in the dots, save as statement.toml, and: tightrope statement statement.toml --format md",
+            *(wider if effort is TIGHT else []),
             'name = "..."',
             'setting = "central"',
             'unit = "example"',

@@ -38,16 +38,26 @@ EXAMPLE = (
     "&relation=add-or-remove&delta=1e-05&epsilon=3"
 )
 LONGEST_VALUE, LONGEST_STATE = 60, 1000  # characters
-_WHOLE = re.compile(r"[0-9]{1,18}")
-_FRACTION = re.compile(r"[0-9]{1,27}/[0-9]{1,27}")
-_DECIMAL = re.compile(r"(?=.*[0-9])[0-9]*\.?[0-9]*(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_WHOLE = re.compile(r"-?[0-9]{1,18}")  # what is below 0 is a number, and refused as what it is
+_FRACTION = re.compile(r"-?[0-9]{1,27}/[0-9]{1,27}")
+_DECIMAL = re.compile(r"-?(?=.*[0-9])[0-9]*\.?[0-9]*(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+
+
+def _name(word: str) -> str:
+    return "the link" if word == "at" else WORDS.name(word).removeprefix("--")
 
 
 def _assign(word: str, value: str) -> str:
     return "Working harder" if word == "effort" else WORDS.assign(word, value).removeprefix("--")
 
 
-PAGE = Words(lambda word: WORDS.name(word).removeprefix("--"), _assign, WORDS.value)
+def _show(value: object) -> str:
+    if isinstance(value, type):
+        return str(getattr(value, "spelling", value.__name__))
+    return write_number(value) if isinstance(value, Fraction) else WORDS.value(value)
+
+
+PAGE = Words(_name, _assign, _show)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,14 +157,18 @@ def read_link(link: str) -> PageQuestion:
 
 
 def read_state(query: str) -> PageQuestion:
-    """The question that a query string states; InvalidSetting names what is wrong with it."""
+    """The question that a query string states; InvalidSetting names what is wrong with it.
+
+    A plus is a plus, as in 1e+2: no value has spaces.
+    """
     if len(query) > LONGEST_STATE:
         remedy = "Open the page without a question and set it there."
-        raise InvalidSetting("state", Described(f"{len(query):,} characters"), "be short", remedy)
+        raise InvalidSetting("at", Described(f"{len(query):,} characters"), "be short", remedy)
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+        plain = query.replace("+", "%2B")
+        pairs = parse_qsl(plain, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except ValueError as wrong:
-        raise InvalidSetting("state", query, "be keys and values", f"Write for example {EXAMPLE}.") from wrong
+        raise InvalidSetting("at", query, "be keys and values", f"Write for example {EXAMPLE}.") from wrong
     given = _collect(pairs)
     solve = _choose(given, "solve", SOLVABLE) if "solve" in given else ""
     if solve and solve in given:
@@ -182,7 +196,7 @@ def _collect(pairs: list[tuple[str, str]]) -> dict[str, str]:
     given: dict[str, str] = {}
     for key, value in pairs:
         if key not in KEYS:
-            raise InvalidSetting("state", key, f"have no keys but {', '.join(KEYS)}", "Leave it out.")
+            raise InvalidSetting("at", key, f"have no keys but {', '.join(KEYS)}", "Leave it out.")
         if key in given:
             raise InvalidSetting(key, value, "be stated once", "Leave out one of them.")
         if len(value) > LONGEST_VALUE:

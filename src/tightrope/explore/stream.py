@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tightrope.explore.questions import PageQuestion, read_state
-from tightrope.explore.rows import list_rows, takes_long
+from tightrope.explore.rows import BarRow, KnownBars, takes_long
 from tightrope.explore.workers import GaveUp, Lane, Tell, Workers
 
 QUICK_LIMIT, PART_LIMIT, TIGHT_LIMIT = 15.0, 60.0, 900.0  # seconds of work
@@ -24,56 +24,103 @@ async def answer_all(workers: Workers, asked: PageQuestion, tell: Tell) -> None:
     """Every part: the answer, then charts and bars side by side, and the verdict over the bars so far."""
     answers: list[Line] = []
     await answer_only(workers, asked, answers.append)
-    tell(answers[0])
-    is_answered = "refusal" not in answers[0]
+    (answer,) = answers
+    tell(answer)
+    is_answered = "refusal" not in answer
     if not is_answered and asked.solve:
         return  # there is no run to show
-    settled = read_state(answers[0]["settled"]) if is_answered else asked
-    await _Parts(workers, settled, tell).ask(_read_ends(answers[0]["epsilon"]) if is_answered else None)
+    settled = read_state(answer["settled"]) if is_answered else asked
+    bars = KnownBars(settled)
+    if is_answered:
+        bars.claim(_read_ends(answer["epsilon"]))
+    else:
+        bars.refusal = answer["refusal"]
+    workers.bars.keep(bars)
+    await _Parts(workers, bars, tell).ask()
 
 
 async def work_harder(workers: Workers, asked: PageQuestion, tell: Tell) -> None:
-    """The claimed bracket with more effort, and progress meanwhile."""
-    await _attempt(workers.tight, "tight", asked, tell, limit=TIGHT_LIMIT)
+    """The claimed bracket with more effort, and progress meanwhile; then the bars beside it."""
+    found: list[Line] = []
+
+    def hear(line: Line) -> None:
+        tell(line)
+        if line["part"] == "tight" and "epsilon" in line:
+            found.append(line)
+
+    await _attempt(workers.tight, "tight", asked, hear, limit=TIGHT_LIMIT)
+    bars = workers.bars.find(asked)
+    if found and bars is not None:
+        bars.claim(_read_ends(found[0]["epsilon"]))
+        await _Parts(workers, bars, tell).compare_anew()
 
 
 class _Parts:
     """What follows an answer."""
 
-    def __init__(self, workers: Workers, asked: PageQuestion, tell: Tell) -> None:
-        self._workers, self._asked, self._tell = workers, asked, tell
-        self._known: list[tuple[str, str, float, float]] = []
+    def __init__(self, workers: Workers, bars: KnownBars, tell: Tell) -> None:
+        self._workers, self._asked, self._bars, self._tell = workers, bars.asked, bars, tell
 
-    async def ask(self, claimed: tuple[float, float] | None) -> None:
-        """Ask for all of them; each lane works in this order."""
+    async def ask(self) -> None:
+        """Ask for all of them; each lane works in this order, and what is claimed comes first."""
         quick, patient = self._workers.quick, self._workers.patient
+        rows = [row for row in self._bars.missing if row != self._bars.own]
         async with asyncio.TaskGroup() as group:
 
             def ask(lane: Lane, part: str, **arguments: Any) -> None:
                 group.create_task(_attempt(lane, part, self._asked, self._tell, **arguments))
 
+            group.create_task(self._ask_row(quick, self._bars.own))
             ask(patient if takes_long(self._asked) else quick, "curve")
-            rows = list_rows(self._asked)
             for row in rows:
                 if not row.patience:
-                    group.create_task(self._ask_row(quick, row.names, claimed))
+                    group.create_task(self._ask_row(quick, row))
             for part in ("epochs", "attack"):
                 ask(patient, part)
             ask(patient, "accountants", patiently=False)
             for row in rows:
                 if row.patience:
-                    group.create_task(self._ask_row(patient, row.names, claimed))
+                    group.create_task(self._ask_row(patient, row))
             ask(patient, "accountants", patiently=True)
 
-    async def _ask_row(self, lane: Lane, row: tuple[str, str], claimed: tuple[float, float] | None) -> None:
+    async def compare_anew(self) -> None:
+        """The bars that are known and what they say together, beside a claim that has changed."""
+        for row in [*self._bars.found]:
+            await self._tell_row(self._workers.quick, row)
+        await self._judge()
+
+    async def _ask_row(self, lane: Lane, row: BarRow) -> None:
         """One bar, and what the bars so far say together."""
-        found: list[Line] = []
-        await _attempt(lane, "bar", self._asked, found.append, row=row, claimed=claimed)
-        for line in found:
+        await self._tell_row(lane, row)
+        self._bars.missing.remove(row)
+        await self._judge()
+
+    async def _tell_row(self, lane: Lane, row: BarRow) -> None:
+        """One bar; what is known already is not computed again."""
+        if row == self._bars.own and self._bars.refusal:
+            sampling, relation = row.names
+            named = {"sampling": sampling, "relation": relation, "claimed": True}
+            self._tell({"part": "bar", **named, "refusal": self._bars.refusal})
+            return
+        lines: list[Line] = []
+        how: dict[str, Any] = {"claimed": self._bars.claimed, "found": self._bars.found.get(row)}
+        await _attempt(lane, "bar", self._asked, lines.append, row=row.names, **how)
+        for line in lines:
             self._tell(line)
             if "epsilon" in line:
-                self._known.append((*row, *_read_ends(line["epsilon"])))
-                await _attempt(self._workers.quick, "verdict", self._asked, self._tell, known=[*self._known])
+                self._bars.found.setdefault(row, _read_ends(line["epsilon"]))
+
+    async def _judge(self) -> None:
+        """The verdict; where another was asked for meanwhile, that one knows more."""
+        self._bars.verdicts += 1
+        mine = self._bars.verdicts
+        known = [(*row.names, *ends) for row, ends in self._bars.found.items()]
+        lines: list[Line] = []
+        how: dict[str, Any] = {"known": known, "is_complete": not self._bars.missing}
+        await _attempt(self._workers.quick, "verdict", self._asked, lines.append, **how)
+        if mine == self._bars.verdicts:
+            for line in lines:
+                self._tell(line)
 
 
 async def _attempt(

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tightrope.explore.rows import LastBars
 from tightrope.numerics.text import write_duration
 
 _LINE, _REFUSAL, _BUG, _END = "line", "refusal", "bug", "end"
@@ -92,6 +93,10 @@ class WarmProcess:
                 return True
         return False
 
+    def is_alive(self) -> bool:
+        """Whether it can be given something to do: who is idle says nothing, and only an end is heard."""
+        return not self._connection.poll()
+
     def tell(self, message: object) -> None:
         """Give it something to do."""
         self._connection.send(message)
@@ -137,7 +142,7 @@ class Lane:
         """Tell the lines of one part, or raise GaveUp. Work is killed at the limit and if it is cancelled."""
         try:
             async with asyncio.timeout(self.longest_wait):
-                process = await self._idle.get()
+                process = await self._take()
         except TimeoutError:
             raise GaveUp("Other questions take all the time there is: close other pages.") from None
         is_done = False
@@ -159,6 +164,12 @@ class Lane:
         kind, said = heard
         if kind != _END:
             raise GaveUp(said if kind == _REFUSAL else f"This is a bug in tightrope ({said}).")
+
+    async def _take(self) -> WarmProcess:
+        """A process that is idle and alive; one that died meanwhile is replaced."""
+        while not (process := await self._idle.get()).is_alive():
+            _keep(asyncio.ensure_future(self._recover(process)))
+        return process
 
     async def _recover(self, process: WarmProcess) -> None:
         """Take a process back that ends its work by itself; kill and replace another."""
@@ -189,12 +200,16 @@ def _keep(task: "asyncio.Future[None]") -> None:
 
 
 class Workers:
-    """A lane for what takes milliseconds, one for what takes seconds, one for effort TIGHT: minutes."""
+    """A lane for what takes milliseconds, one for what takes seconds, one for effort TIGHT: minutes.
+
+    `bars` are those that they found last.
+    """
 
     def __init__(self, quick: int = 2, patient: int = 2, tight: int = 1) -> None:
         if _METHOD == "forkserver":
             multiprocessing.set_forkserver_preload(["tightrope.explore.warm"])
         self.quick, self.patient, self.tight = Lane(quick), Lane(patient), Lane(tight)
+        self.bars = LastBars()
 
     async def open(self) -> None:
         """Start all processes; the first takes a second, and makes the others quick."""

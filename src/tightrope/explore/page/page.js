@@ -17,8 +17,8 @@ let pending = 0;
 let printing = false;
 let shown = null; // the last answer
 
-function emptyKnowledge() {
-  return { answer: null, bars: new Map(), order: [], verdict: "", curve: null, epochs: null, attack: null, accountants: null };
+function emptyKnowledge(query) {
+  return { query, answer: null, bars: new Map(), order: [], verdict: "", curve: null, epochs: null, attack: null, accountants: null };
 }
 
 // controls
@@ -31,7 +31,7 @@ function fillControls() {
       control.readOnly = solved || Boolean(baked);
       if (document.activeElement !== control || solved) control.value = solved ? control.value : showNumber(state[key] ?? "");
       fit(control);
-    } else if (state[key] !== undefined) control.value = state[key];
+    } else choose(control, state[key]);
     if (baked) control.disabled = control.tagName === "SELECT";
   }
   for (const radio of document.querySelectorAll("[name=solve]")) radio.checked = radio.value === (state.solve ?? "");
@@ -41,8 +41,16 @@ function fillControls() {
     slider.disabled = state.solve === key;
     slider.parentElement.classList.toggle("off", slider.disabled);
     if (document.activeElement !== slider) slider.value = Math.round(1000 * toSlider(key, state[key] ?? ""));
-    slider.setAttribute("aria-valuetext", state[key] ?? "");
+    slider.setAttribute("aria-valuetext", state[key] ?? "not stated");
   }
+}
+
+// what the state does not say, or what is no choice, is shown as just that
+function choose(select, value = "") {
+  const other = select.querySelector("[hidden]");
+  const isKnown = [...select.options].some((option) => option !== other && option.value === value);
+  other.textContent = value || "not stated";
+  select.value = isKnown ? value : "";
 }
 
 function fit(input) {
@@ -94,7 +102,7 @@ function listen() {
 
 // what was solved for becomes what is stated, so that switching back changes nothing
 function solveFor(name) {
-  const next = { ...state, solve: name };
+  const next = changeState(state, { solve: name });
   const before = state.solve;
   if (before) {
     const settled = shown ? readState(shown.settled) : {};
@@ -105,7 +113,7 @@ function solveFor(name) {
 }
 
 function change(changes) {
-  ask({ ...state, ...changes });
+  ask(changeState(state, changes));
 }
 
 // questions
@@ -159,7 +167,7 @@ function askAll() {
   const request = new AbortController();
   asking = request;
   const query = writeState(state);
-  const fresh = emptyKnowledge();
+  const fresh = emptyKnowledge(query);
   let begun = false;
   pending += 1;
   showStatus();
@@ -183,9 +191,8 @@ async function stream(what, signal, query, hear) {
   if (!response.ok) {
     const said = (await response.text()).trim();
     if (signal.aborted) return;
-    known = { ...emptyKnowledge(), ended: true };
+    forget(query);
     showRefusal(said);
-    drawAll();
     return;
   }
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -204,11 +211,18 @@ async function stream(what, signal, query, hear) {
   if (!ended) lost();
 }
 
+// there is nothing to show of this question, nor anything left of the one before
+function forget(query) {
+  known = { ...emptyKnowledge(query), ended: true };
+  drawAll();
+}
+
 function lose() {
   const query = writeState(state);
   $("lost").textContent = `The server of this page does not answer. To go on: tightrope explore --at "${query}"`;
   $("lost").hidden = false;
-  // a number that answers an earlier question must not stand beside this one
+  // what answers an earlier question must not stand beside this one
+  if (known.query !== query) forget(query);
   if ($("answer").getAttribute("aria-busy") === "true") showRefusal("the server does not answer, so that nothing is known about this question.");
 }
 
@@ -292,10 +306,14 @@ function showAnswer(line) {
   }
   showTight(line.why.tight);
   showWhy(line.why);
-  for (const [name, text] of Object.entries(line.copies)) {
-    $(`copy-${name}`).textContent = text;
-    $(`copy-${name}`).classList.remove("stale");
+  for (const text of document.querySelectorAll(".take pre")) {
+    text.textContent = line.copies[text.id.replace("copy-", "")];
+    text.classList.remove("stale");
   }
+  const whyNot = line.copies.no_statement;
+  $("no-statement").textContent = whyNot;
+  $("no-statement").hidden = !whyNot;
+  for (const part of document.querySelectorAll("#copy-statement, [data-copy=statement]")) part.hidden = Boolean(whyNot);
   showCopies(true);
 }
 
@@ -350,27 +368,25 @@ async function workHarder() {
   $("tight-said").textContent = "";
   $("cancel").focus();
   const query = shown?.settled ?? writeState(state);
-  let said = "", isDone = false;
+  let told = "", isDone = false;
   await stream("tight", request.signal, query, (line) => {
     if (line.part === "progress") Object.assign($("progress"), { max: line.of, value: line.done });
-    if (line.part !== "tight") return;
-    isDone = !line.refusal;
-    said = line.refusal ?? "This is as narrow as the bracket gets.";
-    if (isDone) {
-      const solving = Boolean(state.solve);
-      if (!solving) $("number").textContent = line.number;
-      $("said").textContent = line.said;
-      tellGap(line.why);
-      showWhy(line.why);
+    else if (line.part !== "tight") take(line); // the bars, beside what is claimed now
+    else {
+      isDone = !line.refusal;
+      told = line.refusal ?? "This is as narrow as the bracket gets.";
+      const { said, why, epsilon } = line;
+      if (isDone) showAnswer({ ...shown, ...(state.solve ? { said, why, epsilon } : line) });
     }
   });
   if (harder !== request) return;
   harder = null;
-  if (request.signal.aborted) said = "Cancelled; the answer above stands.";
+  if (request.signal.aborted && !isDone) told = "Cancelled; the answer above stands.";
   const wasOnCancel = document.activeElement === $("cancel"); // whoever types elsewhere is not disturbed
   $("cancel").hidden = $("progress").hidden = true;
   $("harder").hidden = isDone;
-  $("tight-said").textContent = said;
+  $("tight").hidden = false;
+  $("tight-said").textContent = told;
   if (wasOnCancel && !isDone) $("harder").focus();
 }
 
@@ -413,10 +429,15 @@ const NOTES = {
   epochs: () => {
     const { points = [], budget } = known.epochs ?? {};
     if (!budget || !points.length) return "";
-    const over = points.findIndex((point) => real(point[2]) > budget);
-    if (over === 0) return `It is above the budget of epsilon ${budget} from ${above(points[0][0])} epochs on, or earlier.`;
-    if (over > 0) return `It stays within the budget of epsilon ${budget} up to ${below(points[over - 1][0])} epochs, and is above it at ${above(points[over][0])}.`;
-    return `It stays within the budget of epsilon ${budget} up to ${below(points.at(-1)[0])} epochs.`;
+    const last = points.findLastIndex((point) => real(point[2]) <= budget); // epsilon grows, so all before it are within
+    const within = points[last], open = points[last + 1], over = points.find((point) => real(point[1]) > budget);
+    const said = [];
+    const at = (epochs) => (said.length ? epochs : `${epochs} epoch${epochs === "1" ? "" : "s"}`);
+    if (within) said.push(`stays within it up to ${at(below(within[0]))}`);
+    if (open && open !== over) said.push(`is not proved to be within it at ${at(above(open[0]))}`);
+    if (over) said.push(over === points[0] ? `is above it from ${at(above(over[0]))} on, or earlier` : `is above it at ${at(above(over[0]))}`);
+    said[0] = said[0].replace(/\bit\b/, `the budget of epsilon ${budget}`);
+    return `It ${[said.slice(0, -1).join(", "), said.at(-1)].filter(Boolean).join(", and ")}.`;
   },
   attack: () => {
     if (!known.attack?.said) return "";

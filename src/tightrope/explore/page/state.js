@@ -14,14 +14,26 @@ const SLIDERS = {
   delta: { from: 1e-12, to: 1e-3, digits: 1, step: 1000 / 27 },
 };
 
+// a link is asked as it is written, with keys that are unknown or repeated, so that the server says what is wrong with it
 function readState(query) {
-  const given = Object.fromEntries(new URLSearchParams(query));
-  return Object.keys(given).length ? given : { ...EXAMPLE };
+  const pairs = [...new URLSearchParams(query.replaceAll("+", "%2B"))]; // a plus is a plus, as in 1e+2
+  if (!pairs.length) return { ...EXAMPLE };
+  return { ...Object.fromEntries(pairs.filter(([key]) => KEYS.includes(key))), link: writePairs(pairs) };
+}
+
+// once a control has changed, the controls are the question
+function changeState(state, changes) {
+  return { ...state, ...changes, link: "" };
 }
 
 function writeState(state) {
   const kept = KEYS.filter((key) => state[key] !== undefined && state[key] !== "" && key !== state.solve);
-  return kept.map((key) => `${key}=${encodeURIComponent(state[key]).replace(/%2F/g, "/")}`).join("&");
+  return state.link || writePairs(kept.map((key) => [key, state[key]]));
+}
+
+function writePairs(pairs) {
+  const write = (text) => encodeURIComponent(text).replace(/%2F/g, "/");
+  return pairs.map(([key, value]) => `${write(key)}=${write(value)}`).join("&");
 }
 
 // thousands apart, where a number is whole; everything else as it was typed
