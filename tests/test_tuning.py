@@ -26,7 +26,7 @@ FEW = [
     "negative-binomial:2:3",
     "logarithmic:5",
     "poisson:2",
-    "poisson:12",
+    "poisson:5",  # of more runs the upper end of such outputs is nearly 1, and any score lies below
     "fixed:2",
     "fixed:3",
 ]
