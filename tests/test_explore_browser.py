@@ -294,6 +294,8 @@ def test_more_work_tells_on_which_conditions_its_answer_holds(address: str, visi
     assert page.title() == "epsilon 1 · Tightrope"
     assert page.evaluate("known.bars.get('without-replacement, substitute').epsilon.high") == "1"
     assert page.text_content("#verdict") == "The claim is 1."
+    page.evaluate("known.curve = { points: [] }")
+    assert page.evaluate("NOTES.curve()").endswith("The dot is the answer before more work.")
     assert page.text_content("#copy-command") == "--effort tight"
     assert page.text_content("#no-statement") == "There is none."
     assert not page.is_visible("[data-copy=statement]")

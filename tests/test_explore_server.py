@@ -509,6 +509,22 @@ def test_after_more_work_the_bars_are_compared_with_the_narrower_claim() -> None
     assert (*OWN, 2.0, 3.0) in lines[-1]["known"]
 
 
+def test_a_bar_that_comes_after_more_work_is_compared_with_it() -> None:
+    made: Any = Workers()
+
+    class WorksHarderMeanwhile(ScriptedLane):
+        async def work(self, part: str, asked: Any, limit: float, tell: Tell, **arguments: Any) -> None:
+            await super().work(part, asked, limit, tell, **arguments)
+            if part == "bar" and not arguments["found"]:
+                await work_harder(made, asked, print)
+
+    made.quick = made.patient = made.tight = WorksHarderMeanwhile()
+    lines: list[dict[str, Any]] = []
+    asyncio.run(answer_all(made, read_state(SHUFFLED), lines.append))
+    others = [line for line in lines if line["part"] == "bar" and line["row"] != OWN]
+    assert [line["claimed"] for line in others] == [(2.0, 3.0)] * 7
+
+
 def test_a_verdict_that_is_overtaken_is_not_told() -> None:
     """The verdict over fewer bars comes last here, and would stand."""
 

@@ -103,12 +103,17 @@ class _Parts:
             self._tell({"part": "bar", **named, "refusal": self._bars.refusal})
             return
         lines: list[Line] = []
-        how: dict[str, Any] = {"claimed": self._bars.claimed, "found": self._bars.found.get(row)}
+        claimed = self._bars.claimed
+        how: dict[str, Any] = {"claimed": claimed, "found": self._bars.found.get(row)}
         await _attempt(lane, "bar", self._asked, lines.append, row=row.names, **how)
         for line in lines:
-            self._tell(line)
             if "epsilon" in line:
                 self._bars.found.setdefault(row, _read_ends(line["epsilon"]))
+        if row in self._bars.found and claimed != self._bars.claimed:  # somebody worked harder meanwhile
+            await self._tell_row(self._workers.quick, row)
+            return
+        for line in lines:
+            self._tell(line)
 
     async def _judge(self) -> None:
         """The verdict; where another was asked for meanwhile, that one knows more."""

@@ -376,7 +376,8 @@ async function workHarder() {
       isDone = !line.refusal;
       told = line.refusal ?? "This is as narrow as the bracket gets.";
       const { said, why, epsilon } = line;
-      if (isDone) showAnswer({ ...shown, ...(state.solve ? { said, why, epsilon } : line) });
+      if (isDone) showAnswer({ ...shown, ...(state.solve ? { part: "tight", said, why, epsilon } : line) });
+      draw("curve");
     }
   });
   if (harder !== request) return;
@@ -425,7 +426,7 @@ const NOTES = {
     const striped = [...known.bars.values()].some((row) => row.epsilon && real(row.epsilon.upper) > 1.01 * real(row.epsilon.lower));
     return [striped ? "Stripes lie between what is proved to be reached and what is proved to hold." : "", ...refused].filter(Boolean).join("\n");
   },
-  curve: () => (known.curve?.points ? "Solid: what is guaranteed. Dashed: what two real datasets reach. The dot is the answer." : ""),
+  curve: () => (known.curve?.points ? `Solid: what is guaranteed. Dashed: what two real datasets reach. The dot is the answer${shown?.part === "tight" ? " before more work" : ""}.` : ""),
   epochs: () => {
     const { points = [], budget } = known.epochs ?? {};
     if (!budget || !points.length) return "";
