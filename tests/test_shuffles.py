@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 import tightrope as tr
 from tightrope.engines.dots import connect_dots
 from tightrope.engines.shuffles import one_epoch
+from tightrope.engines.shuffles.contours import MOST_OFFSET, Laws
 from tightrope.engines.shuffles.counts import Boxes, CountsProblem
 from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
 from tightrope.engines.shuffles.large_batches import LargeBatches
 from tightrope.engines.shuffles.one_epoch import bound_order, bound_spare_place
-from tightrope.engines.shuffles.walks import FINE, MOST_OFFSET, Laws, Walks, expect, place_levels
+from tightrope.engines.shuffles.walks import FINE, Walks, expect, place_levels
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
@@ -309,15 +310,15 @@ def test_boxes_say_of_every_count_what_convolution_says() -> None:
     for shares in ((0.3, 0.5, 0.2), (0.1, 0.3, 0.6)):
         mean = np.linalg.lstsq(rows, values, rcond=None)[0]
         enough = mean * (values / (rows @ mean)).max() * 1.02
-        certified, cuts = problem._check(enough, (0.0,))
+        certified, cuts = problem._check(enough, (0.0,), 60_000)
         assert certified is not None
         assert np.array_equal(certified, enough)
         assert not len(cuts)
-        assert problem._check(enough * 0.9, (0.0,))[0] is None
+        assert problem._check(enough * 0.9, (0.0,), 60_000)[0] is None
         # boxes that are left are settled by larger coefficients, and by no smaller ones
         larger, _ = problem._check(enough * 0.9, (0.0, 0.05, 0.3), 64)
         assert larger is None or (rows @ larger >= values).all()
-        found = problem.bound(np.array(shares))
+        found = problem.bound(np.array(shares), (0.03, 0.05, 0.08, 0.12, 0.2, 0.4), 60_000)
         drawn = np.random.default_rng(5).multinomial(count, shares, size=400)
         index = {k: i for i, k in enumerate(all_counts)}
         assert np.mean([values[index[tuple(row)]] for row in drawn.tolist()]) <= found * 1.05

@@ -80,7 +80,8 @@ def _may_levels_help(epoch: ShuffledEpoch, dots: Sequence[Dot]) -> bool:
     """Whether levels may be below one of the dots: what they prove is above their estimate."""
     if epoch.is_thorough or not dots:
         return True
-    asked = [(order, float(bound)) for order, bound in dots if bound > DEEP]
+    # where the bound is small the averages of large batches cost most
+    asked = [(order, float(bound)) for order, bound in reversed(dots) if bound > DEEP]
     return any(estimate_levels(epoch, order, bound) < bound for order, bound in asked)
 
 
@@ -91,17 +92,18 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     scale = mean_loss(epoch)
     loss = slope = step = guess = 0.0
     dots: list[Dot] = []
-    last = math.inf
+    last, is_told = math.inf, True
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        is_asked, told = last > spacing.least, bound_revealed(epoch, order)
-        value = min(way(epoch, order, guess), told) if is_asked else told
+        is_asked, told = is_told and last > spacing.least, bound_revealed(epoch, order)
+        value = min(way(epoch, order, guess, last), told) if is_asked else told
         if value >= told and dots:  # no amplification is told at once
             between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
             orders = [Fraction(math.exp(at)) for at in between]
             dots += [(at, Fraction(min(bound_revealed(epoch, at), last))) for at in orders]
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
+        is_told = is_told and not (value >= last and last < DEEP)
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
@@ -111,7 +113,7 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     return tuple(dots)
 
 
-def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     return bound_revealed(epoch, order)
 
 
