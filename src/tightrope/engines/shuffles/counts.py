@@ -15,12 +15,16 @@ from itertools import combinations, permutations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.engines.shuffles.contours import ROUNDED_UP
 from tightrope.engines.shuffles.covers import least_cover
 from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
 FAR = 16.0  # times a linear function: halves of such boxes are hardly ever settled
-NEAR = 8.0
+NEAR = 8.0  # likewise: higher ones are hardly ever settled by an expansion
+# Of a margin, in units, relative to the sizes of what it consists of: a sum of products over at most five
+# levels has 6 roundings, its factors have one or two, and three such sums are added up. Fewer than 64.
+MARGIN_REL_ERROR = 64 * UNIT_ROUNDOFF
 FIRST_BOXES = 64  # larger ones are never settled
 MOST_ROUNDS = 20
 NEW_CUTS = 24
@@ -139,8 +143,7 @@ class CountsProblem:
         # counts are whole numbers, exactly; products and sums of levels cancel
         apart = high - low
         moved = apart @ self.walks.levels + 2 * rel_error * (np.abs(apart) @ self.walks.levels)
-        # two products and a quotient, and the product with what is added
-        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
+        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * ROUNDED_UP)
         return self.walks.evaluate(high, offsets), least
 
     def _expand(
@@ -159,10 +162,9 @@ class CountsProblem:
         least = moves.least(over)
         margin = linear - values - remainders + least
         is_far = linear - values - remainders / 4 + least / 2 < 0
-        # Where the margin is positive the remainder is below the others. A sum of products over at most five
-        # levels has 6 roundings, its factors one or two, three such sums are added up: fewer than 64.
+        # where the margin is positive the remainder is below the others
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
-        return margin > 64 * UNIT_ROUNDOFF * rounding, is_far, values - linear, slopes
+        return margin > MARGIN_REL_ERROR * rounding, is_far, values - linear, slopes
 
 
 def _weigh(slopes: Floats, counts: Floats) -> Floats:

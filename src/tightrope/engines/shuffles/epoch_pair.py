@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.dots import Dot, connect_dots
+from tightrope.engines.shuffles.any_batches import DEEP
 from tightrope.engines.shuffles.one_epoch import (
     Way,
     bound_by_levels,
@@ -49,7 +50,7 @@ CLOSE_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.6, least=LEAST_DELTA)
 THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
 CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=1e-13)
 QUICK_SEPARATION = Fraction(1, 2)  # up to which sums are short
-DEEP, DEEP_WIDER = 1e-8, 3.0  # bounds that matter little, and how many times further apart they may be
+DEEP_WIDER = 3.0  # bounds that matter little may be so many times further apart
 LEVEL, LEVEL_WIDER = 0.25, 1.5  # a bound that falls by so little of that has dots so much further apart
 BETWEEN = 3  # dots besides, where there is no amplification
 MOST_DOTS, FARTHEST = 160, 200.0  # and at last: no larger loss is looked at

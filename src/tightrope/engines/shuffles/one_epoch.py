@@ -11,12 +11,12 @@ from functools import lru_cache
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.shuffles.any_batches import Work, bound_any_batches, estimate_any_batches
-from tightrope.engines.shuffles.contours import ROUGH, ROUGHER
+from tightrope.engines.shuffles.contours import ROUGH, ROUGHER, ROUNDED_UP
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.worst_difference import WorstDifference, find_worst
-from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
+from tightrope.numerics.floats import ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 SPARE_CUT = 1e-4  # of theorem 1's bound, that what is cut off may cost
@@ -122,10 +122,7 @@ def bound_by_levels(epoch: ShuffledEpoch, order: Fraction, guess: float, known: 
         column = ShuffledEpoch(
             separation=epoch.separation, batches=batches, released=batches, is_thorough=epoch.is_thorough
         )
-        # two roundings of a term and one of the sum
-        found += (
-            _bound_column(column, order, guess, math.inf) * ceil_fraction(share) * (1 + 4 * UNIT_ROUNDOFF)
-        )
+        found += _bound_column(column, order, guess, math.inf) * ceil_fraction(share) * ROUNDED_UP
     return found
 
 
@@ -159,7 +156,6 @@ def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, 
     for _ in range(2):  # the second time what is cut off is a small part of it
         atoms = worst.spread(SPARE_CUT * found)
         value = expect(atoms, (1.0,), (released,), offset)
-        # five roundings, of the number of batches too
-        mean = (value + released * atoms.beyond) / float(batches) * (1 + 8 * UNIT_ROUNDOFF)
+        mean = (value + released * atoms.beyond) / float(batches) * ROUNDED_UP
         found = min(found, next_up(mean))  # also where it underflows
     return found

@@ -32,6 +32,9 @@ DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of
 TILTS = 12
 FINE = 0.15  # the lattice's step, in deviations of one difference
 ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
+# Of a place on the lattice, in units: at most two for a quotient and a product, and one for the sum that raises
+# it. Places are raised by four.
+PLACE_REL_ERROR = 4 * UNIT_ROUNDOFF
 GUESSED = 0.5  # of its largest term is about what a value has
 FARTHEST = 30.0  # how far, as an exponent, an expansion goes
 UNDERFLOW = 2.0**-1000  # more than an exponential loses that is no normal float
@@ -231,12 +234,12 @@ def expect(
     low, high = walks.evaluate(
         np.array([counts, counts], dtype=float), np.array([start, start + 1.0])
     ).tolist()
-    return float(((1 - share) * low + share * high) * (1 + 4 * UNIT_ROUNDOFF))
+    return float(((1 - share) * low + share * high) * ROUNDED_UP)
 
 
 def _between(place: float) -> tuple[float, float]:
     """The lattice point before a place, which is a quotient of floats, and how far after it that may lie."""
-    raised = place + 4 * UNIT_ROUNDOFF * abs(place)
+    raised = place + PLACE_REL_ERROR * abs(place)
     start = math.floor(raised)
     return float(start), raised - start
 
@@ -258,14 +261,11 @@ def _list_tilts(laws: Laws, count: int, number: int) -> Sequence[float]:
 
 
 def _place(atoms: Atoms, scale: float) -> Law:
-    """Atoms times a scale, each spread on the two lattice points around it: places, and masses from above.
-
-    A product of two floats that are each rounded once is off by three units: places are raised by four.
-    """
+    """Atoms times a scale, each spread on the two lattice points around it: places, and masses from above."""
     order = slice(None) if scale >= 0 else slice(None, None, -1)
     values, weights = atoms.values[order], atoms.weights[order]
     moved = values * scale
-    moved += 4 * UNIT_ROUNDOFF * np.abs(moved)
+    moved += PLACE_REL_ERROR * np.abs(moved)
     moved = np.maximum(moved, min(float(moved[-1]), 0.0) - DEEPEST)  # raised: what is there hardly counts
     low = np.floor(moved)
     share = moved - low  # exactly, but between -1/2 and 0, where it is at least 1/2 and rounded once
