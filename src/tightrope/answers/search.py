@@ -35,6 +35,7 @@ class Trials(Generic[V]):
         self.accuracy = target.by.accuracy
         self.failures = 0
         self.interrupted = False
+        self.is_cut_short = False  # by who waits, before all values were judged: no game was stopped
         self.quick: Frontier[V] | None = None  # what was found before the first game
 
     def excess(self, value: V) -> Bracket:
@@ -59,7 +60,7 @@ class Trials(Generic[V]):
         progress, seen = self.target.progress, 0
         if progress is None or not self.has_shuffles(start):
             return excess
-        what = f"bounds on shuffled batches for about {ABOUT} values of {self.parameter}"
+        what = f"bounds on shuffled batches for about {ABOUT} values"
         begin_work(progress, lambda: Workload(piece=(self, excess), what=what, seconds=None))
 
         def counted(value: V) -> Bracket:
@@ -122,9 +123,9 @@ def search_a_gap(trials: Trials[V], start: V, *, safest: V, riskiest: V, slope: 
     try:
         quick.search(start)
     except StopWork:
-        trials.interrupted = True
         if quick.safe is None:
             raise
+        trials.is_cut_short, trials.interrupted = True, effort is TIGHT
     if effort is QUICK or trials.interrupted:
         return quick
     trials.quick = quick

@@ -13,7 +13,7 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
 ABOUT = 5  # mean losses of an epoch, where a search begins
 # mean losses, how closely a crossing is looked for, and where more work is worth it
-CLOSE, THOROUGH_CLOSE = 1e-2, 2e-3
+CLOSE, THOROUGH_CLOSE = 1e-2, 5e-4
 
 
 class OneShuffledEpoch:

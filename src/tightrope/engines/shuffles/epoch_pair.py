@@ -93,10 +93,10 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     scale = mean_loss(epoch)
     loss = slope = step = guess = 0.0
     dots: list[Dot] = []
-    last, is_told = math.inf, True
+    last, is_worth_asking = math.inf, True
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        is_asked, told = is_told and last > spacing.least, bound_revealed(epoch, order)
+        is_asked, told = is_worth_asking and last > spacing.least, bound_revealed(epoch, order)
         value = min(way(epoch, order, guess, last), told) if is_asked else told
         if value >= told and dots:  # no amplification is told at once
             between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
@@ -104,7 +104,8 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
             dots += [(at, Fraction(min(bound_revealed(epoch, at), last))) for at in orders]
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
-        is_told = is_told and not (value >= last and last < DEEP)
+        if value >= last and last < DEEP and not epoch.has_spare_place:
+            is_worth_asking = False  # a spare place is quick, and level for a while
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
