@@ -143,9 +143,7 @@ class Frontier(Generic[V]):
             apart = math.inf if low is None or high is None else self._apart(low, high)
             if apart <= self.close / (10 if self.whole else 1):
                 continue
-            trial = self._aim(last, for_safe)
-            if self.follows_chords and low is not None and high is not None:
-                trial = self._follow_chord(low, high, for_safe)
+            trial = self._aim(last, low, high, for_safe)
             # Newton's steps can creep, and where delta jumps they never stop
             count = len(self._seen)
             halve = (count % 16 == 15 or (count > 16 and count % 2 == 1)) and apart < math.inf
@@ -170,8 +168,10 @@ class Frontier(Generic[V]):
                 low = value if low is None else max(low, value, key=self._risk)
         return low, high
 
-    def _aim(self, last: V, for_safe: bool) -> V:
+    def _aim(self, last: V, low: V | None, high: V | None, for_safe: bool) -> V:
         """Newton's step to where the upper end (or the lower end) crosses, and a little further."""
+        if self.follows_chords and low is not None and high is not None:
+            return self._follow_chord(low, high, for_safe)
         found = self._seen[last]
         end = found.upper if for_safe else found.lower
         step = -end / self.slope if math.isfinite(end) else math.copysign(FURTHEST, -end)

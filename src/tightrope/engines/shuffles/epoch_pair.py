@@ -99,13 +99,10 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
         is_asked, told = is_worth_asking and last > spacing.least, bound_revealed(epoch, order)
         value = min(way(epoch, order, guess, last), told) if is_asked else told
         if value >= told and dots:  # no amplification is told at once
-            between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
-            orders = [Fraction(math.exp(at)) for at in between]
-            dots += [(at, Fraction(min(bound_revealed(epoch, at), last))) for at in orders]
+            dots += _fill_between(epoch, loss, step, last)
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
-        if value >= last and last < DEEP and not epoch.has_spare_place:
-            is_worth_asking = False  # a spare place is quick, and level for a while
+        is_worth_asking = is_worth_asking and _goes_on(epoch, value, last)
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
@@ -113,6 +110,17 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
         guess = last * math.exp(-min(slope * step, spacing.falls))
         loss += step
     return tuple(dots)
+
+
+def _fill_between(epoch: ShuffledEpoch, loss: float, step: float, last: float) -> list[Dot]:
+    """Dots without amplification within the last step."""
+    orders = [Fraction(math.exp(loss - step * part / (BETWEEN + 1))) for part in range(BETWEEN, 0, -1)]
+    return [(order, Fraction(min(bound_revealed(epoch, order), last))) for order in orders]
+
+
+def _goes_on(epoch: ShuffledEpoch, value: float, last: float) -> bool:
+    """Whether the next bound is worth its time; those of a spare place are quick, and level for a while."""
+    return value < last or last >= DEEP or epoch.has_spare_place
 
 
 def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
