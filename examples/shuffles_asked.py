@@ -13,7 +13,7 @@ from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.sampling import Sampling
 
 DELTA, BATCH = 1e-6, 1000
-NOISES, BATCHES, EPOCHS = (0.5, 1.0, 2.0, 4.0, 8.0), (50, 1000, 10_000, 100_000), (1, 10, 100)
+NOISES, BATCHES, EPOCHS = (0.5, 1.0, 2.0, 4.0, 8.0, 10.0), (50, 1000, 10_000, 100_000), (1, 10, 100)
 LEAST_FOR_LEVELS = 1.6  # with less noise a bound for any batch size is no amplification
 LEAST_FOR_SPARE = 1.0  # likewise where the size is known, or a place is spare
 # What keeps the command short: below noise 2 lattices are long

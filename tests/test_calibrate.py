@@ -394,6 +394,26 @@ def test_the_frontier_closes_in_from_anywhere(root: float, start: float, width: 
     assert frontier.safe / frontier.beyond <= 1 + 3.1e-5
 
 
+@pytest.mark.parametrize("root", [0.7, 3.0, 40.0])
+def test_chords_meet_both_ends_of_a_gap_in_few_trials(root: float) -> None:
+    """Steps along one slope take two to three times as many."""
+    seen: list[float] = []
+
+    def excess(value: float) -> Bracket:
+        seen.append(value)
+        below, above = (math.log(at / value) for at in (root, 1.4 * root))
+        return Bracket(24 * below - 8 * math.atan(below), 8 * above + 12 * math.atan(above))  # both are bent
+
+    frontier = Frontier(excess, safest=MOST_NOISE, riskiest=LEAST_NOISE, close=1e-3)
+    frontier.follows_chords = True
+    frontier.search(1.1 * root)
+    assert frontier.safe is not None
+    assert frontier.beyond is not None
+    assert 1.4 * root <= frontier.safe <= 1.4 * root * (1 + 1e-3)
+    assert root / (1 + 1e-3) <= frontier.beyond < root
+    assert len(seen) <= 16
+
+
 @given(root=st.integers(1, 10**9), start=st.integers(1, 10**12))
 def test_the_frontier_of_whole_numbers_is_adjacent(root: int, start: int) -> None:
     frontier = Frontier(line(root + 0.5, 0.0, rising=True), safest=1, riskiest=10**15, close=1e-5)

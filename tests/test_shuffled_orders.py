@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tightrope.engines.shuffles import epoch_pair, one_epoch
+from tightrope.engines.shuffles.contours import half_sinh
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.one_epoch import bound_by_levels, bound_by_size, bound_order
-from tightrope.engines.shuffles.walks import DEEPEST, Walks, _half_sinh, place_levels
+from tightrope.engines.shuffles.walks import DEEPEST, Walks, place_levels
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -27,7 +28,7 @@ def test_an_order_where_the_first_guess_fits_no_lattice_is_bounded_from_above(ep
 def test_bounds_that_are_level_for_a_while_do_not_end_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
-    def bound(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+    def bound(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
         asked.append(math.log(order))
         return math.exp(-10 * (asked[-1] if len(asked) > 10 else 0)) / 2
 
@@ -95,9 +96,9 @@ def test_any_guess_serves() -> None:
     epoch = ShuffledEpoch(separation=Fraction(1), batches=1000, released=1000, batch=1000, last=1000)
     order = Fraction(math.exp(0.1))
     for way in (bound_by_size, bound_by_levels):
-        usual = way(epoch, order, 0.0)
+        usual = way(epoch, order, 0.0, 1.0)
         for guess in (1e-9, 0.3):
-            assert usual / 1.5 < way(epoch, order, guess) < 1.5 * usual
+            assert usual / 1.5 < way(epoch, order, guess, 1.0) < 1.5 * usual
 
 
 def test_more_is_cut_off_where_that_makes_a_bound_for_large_batches_smaller() -> None:
@@ -125,4 +126,4 @@ def test_the_payoff_is_that_of_its_formula() -> None:
     for tilt in (1e-6, 0.01, 3.0):
         frequencies = np.linspace(0, math.pi, 50)
         exact = np.sinh((tilt + 1j * frequencies) / 2)
-        assert (np.abs(_half_sinh(tilt, frequencies) - exact) <= 1e-14 * np.abs(exact)).all()
+        assert (np.abs(half_sinh(tilt, frequencies) - exact) <= 1e-14 * np.abs(exact)).all()

@@ -8,16 +8,26 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 import tightrope as tr
 from tightrope.engines.dots import connect_dots
+from tightrope.engines.face import Progress
 from tightrope.engines.shuffles import one_epoch
+from tightrope.engines.shuffles.contours import MOST_OFFSET, Laws
 from tightrope.engines.shuffles.counts import Boxes, CountsProblem
+from tightrope.engines.shuffles.covers import least_cover
 from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
 from tightrope.engines.shuffles.large_batches import LargeBatches
-from tightrope.engines.shuffles.one_epoch import bound_order, bound_spare_place
-from tightrope.engines.shuffles.walks import FINE, MOST_OFFSET, Laws, Walks, expect, place_levels
+from tightrope.engines.shuffles.one_epoch import (
+    bound_by_levels,
+    bound_by_size,
+    bound_order,
+    bound_spare_place,
+)
+from tightrope.engines.shuffles.walks import FARTHEST, FINE, Walks, expect, place_levels
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
+from tightrope.engines.watching import Watcher, Workload
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 Floats = NDArray[np.float64]
@@ -137,6 +147,30 @@ def test_bounds_do_not_depend_on_what_was_asked_before() -> None:
     assert found[0] == found[1]
 
 
+def test_a_bound_that_is_known_is_not_exceeded_and_changes_no_smaller_one() -> None:
+    epoch, order = epoch_of(4.0, 100, batch=64), Fraction(11, 10)
+    for way in (bound_by_levels, bound_by_size):
+        found = way(epoch, order, 0.0, 1.0)
+        assert way(epoch, order, 0.0, 2 * found) == found
+        assert way(epoch, order, 0.0, found / 2) == found / 2
+
+
+def test_few_boxes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the second order, or with nodes far out as large as they might become, it is 27,800."""
+    seen = 0
+
+    def count(problem: CountsProblem, boxes: Boxes, coefficients: Floats) -> tuple[Floats, Floats]:
+        nonlocal seen
+        seen += boxes.size
+        return compare(problem, boxes, coefficients)
+
+    compare = CountsProblem._compare_by_drift
+    monkeypatch.setattr(CountsProblem, "_compare_by_drift", count)
+    found = bound_by_levels(epoch_of(2.0, 10_000), Fraction(1.0413), 6e-4, 1.0)
+    assert found < 6.4e-4
+    assert seen < 8000
+
+
 def test_at_order_one_two_levels_are_asked_too() -> None:
     assert bound_order(epoch_of(4.0, 100), Fraction(1)) < 0.04  # no amplification: 0.197
 
@@ -146,6 +180,40 @@ def test_the_smallest_noise_of_a_shuffle_keeps_the_target_and_hardly_less_would(
     found = tr.smallest_noise(sampling, steps=2, epsilon=0.5, delta=1e-3, relation=tr.SUBSTITUTE)
     noise = found.value
     assert found.epsilon.upper <= 0.5 < above(epoch_of(0.9 * noise, 2), 1e-3)
+
+
+def test_who_waits_for_the_noise_of_a_shuffle_hears_how_many_values_were_judged() -> None:
+    told, work = [], []
+
+    class Listens(Watcher):
+        def begin(self, begun: Workload) -> None:
+            work.append(begun.what)
+
+        def __call__(self, done: int, of: int) -> None:
+            told.append((done, of))
+
+    target = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    tr.smallest_noise(tr.Shuffled(batches=20), steps=20, progress=Listens(), **target)
+    assert work == ["bounds on shuffled batches for about 14 values"]
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert len(told) <= 14
+
+
+def test_a_search_for_the_noise_of_a_shuffle_that_is_stopped_tells_what_is_safe_or_nothing() -> None:
+    target = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+
+    def stop_after(values: int) -> Progress:
+        def progress(done: int, of: int) -> None:
+            if done >= values:
+                raise tr.StopWork
+
+        return progress
+
+    with pytest.raises(tr.StopWork):
+        tr.smallest_noise(tr.Shuffled(batches=20), steps=20, progress=stop_after(1), **target)
+    found = tr.smallest_noise(tr.Shuffled(batches=20), steps=20, progress=stop_after(8), **target)
+    assert found.interrupted
+    assert found.epsilon.upper <= 1
 
 
 @pytest.mark.parametrize(
@@ -203,7 +271,8 @@ def test_sums_on_a_contour_are_never_below_direct_convolution_and_close_to_it() 
     assert max(ratios) < 1.2
 
 
-def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does_not() -> None:
+@pytest.mark.parametrize("radius", [2, 9])
+def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does_not(radius: int) -> None:
     rng, above = np.random.default_rng(2), 0
     for _ in range(12):
         atoms, levels, counts, deviation = random_walk(rng)
@@ -211,14 +280,44 @@ def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does
         laws = place_levels(atoms, levels, spacing)
         walks = Walks(laws, levels, spacing=spacing, count=sum(counts))
         start = int(rng.normal() * 10 * math.sqrt(sum(counts)))
-        middle, radii = np.array([counts], dtype=float), np.full((1, 2), 2.0)
+        middle, radii = np.array([counts], dtype=float), np.full((1, 2), float(radius))
         value, slopes, remainder = walks.expand(middle, radii, np.array([float(start)]))
-        for move in (-2, -1, 0, 1, 2):
+        for move in range(-min(radius, counts[0]), min(radius, counts[1]) + 1):
             truth = convolve(laws, (counts[0] + move, counts[1] - move), start) * spacing
             first_order = value[0] + move * (slopes[0, 0] - slopes[0, 1])
             assert truth <= (first_order + remainder[0]) * (1 + 1e-12)
             above += int(truth > first_order)
     assert above > 10
+
+
+def test_nodes_far_out_do_not_spoil_an_expansion() -> None:
+    """Terms there could become e^30 times as large, if they were not next to nothing."""
+    atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-6)
+    levels, spacing = (0.02, 1.0), FINE * 2
+    walks = Walks(place_levels(atoms, levels, spacing), levels, spacing=spacing, count=20_000)
+    middle, radii, offset = np.array([[19_000.0, 1000.0]]), np.full((1, 2), 600.0), np.array([30.0])
+    (block,) = walks._share_out(middle, offset, radii)
+    assert (radii @ np.abs(block.centred_logs.real)).max() > FARTHEST
+    value, slopes, remainder = walks.expand(middle, radii, offset)
+    ends = middle + np.array([[-600.0, 600.0], [600.0, -600.0]])
+    assert (walks.evaluate(ends, np.full(2, 30.0)) <= value + (ends - middle) @ slopes[0] + remainder).all()
+    assert remainder < value / 3
+
+
+def test_the_least_cover_is_that_of_a_linear_program() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        rows = (
+            rng.exponential(size=(40, 5))
+            * 10 ** rng.uniform(-3, 3, size=(40, 1))
+            * (rng.random((40, 5)) < 0.6)
+        )
+        rows[:, 0] += 1e-3
+        wanted = linprog(np.ones(5), A_ub=-rows, b_ub=-np.ones(40)).fun
+        found = least_cover(rows)
+        assert found is not None
+        assert (rows @ found >= 1 - 1e-6).all()
+        assert found.sum() == pytest.approx(wanted, rel=1e-6)
 
 
 def test_a_sum_too_small_for_floats_is_not_called_zero() -> None:
@@ -309,15 +408,15 @@ def test_boxes_say_of_every_count_what_convolution_says() -> None:
     for shares in ((0.3, 0.5, 0.2), (0.1, 0.3, 0.6)):
         mean = np.linalg.lstsq(rows, values, rcond=None)[0]
         enough = mean * (values / (rows @ mean)).max() * 1.02
-        certified, cuts = problem._check(enough, (0.0,))
+        certified, cuts = problem._check(enough, (0.0,), 60_000)
         assert certified is not None
         assert np.array_equal(certified, enough)
         assert not len(cuts)
-        assert problem._check(enough * 0.9, (0.0,))[0] is None
+        assert problem._check(enough * 0.9, (0.0,), 60_000)[0] is None
         # boxes that are left are settled by larger coefficients, and by no smaller ones
         larger, _ = problem._check(enough * 0.9, (0.0, 0.05, 0.3), 64)
         assert larger is None or (rows @ larger >= values).all()
-        found = problem.bound(np.array(shares))
+        found = problem.bound(np.array(shares), (0.03, 0.05, 0.08, 0.12, 0.2, 0.4), 60_000)
         drawn = np.random.default_rng(5).multinomial(count, shares, size=400)
         index = {k: i for i, k in enumerate(all_counts)}
         assert np.mean([values[index[tuple(row)]] for row in drawn.tolist()]) <= found * 1.05

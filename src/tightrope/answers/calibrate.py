@@ -285,7 +285,7 @@ def find_best(
             if frontier.beyond is None and value != riskiest:
                 break  # it is safe, but nobody knows how far from the best
             best = parameter, value, frontier.beyond, target, run(value) + target.besides, curve
-            return Calibration(*best, trials.interrupted, run)
+            return Calibration(*best, trials.interrupted or trials.is_cut_short, run)
     raise trials.refusal
 
 

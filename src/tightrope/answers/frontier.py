@@ -10,6 +10,7 @@ V = TypeVar("V", int, float)
 
 FURTHEST = 3.0  # how far, in ln value, one step may lead into the unknown
 MOST_TRIALS = 80
+UNKNOWN = Bracket(-math.inf, math.inf)
 
 
 class OutOfReach(Exception):
@@ -44,6 +45,7 @@ class Frontier(Generic[V]):
         self.slope = slope  # of the excess over the risk, about
         # of a bracket's width, how much can vary from value to value; theory's share is steady
         self.most_varying_width = math.inf
+        self.follows_chords = False  # for values that take long: chords meet the target in fewer trials
 
     def search(self, start: V) -> None:
         """Close in from `start` until nothing between the two sides is worth trying."""
@@ -141,7 +143,7 @@ class Frontier(Generic[V]):
             apart = math.inf if low is None or high is None else self._apart(low, high)
             if apart <= self.close / (10 if self.whole else 1):
                 continue
-            trial = self._aim(last, for_safe)
+            trial = self._aim(last, low, high, for_safe)
             # Newton's steps can creep, and where delta jumps they never stop
             count = len(self._seen)
             halve = (count % 16 == 15 or (count > 16 and count % 2 == 1)) and apart < math.inf
@@ -166,14 +168,25 @@ class Frontier(Generic[V]):
                 low = value if low is None else max(low, value, key=self._risk)
         return low, high
 
-    def _aim(self, last: V, for_safe: bool) -> V:
+    def _aim(self, last: V, low: V | None, high: V | None, for_safe: bool) -> V:
         """Newton's step to where the upper end (or the lower end) crosses, and a little further."""
+        if self.follows_chords and low is not None and high is not None:
+            return self._follow_chord(low, high, for_safe)
         found = self._seen[last]
         end = found.upper if for_safe else found.lower
         step = -end / self.slope if math.isfinite(end) else math.copysign(FURTHEST, -end)
         margin = 0.0 if self.whole else self.close / 4
         step = min(max(step, -FURTHEST), FURTHEST) + (-margin if for_safe else margin)
         return self._move(last, step, down=for_safe)
+
+    def _follow_chord(self, low: V, high: V, for_safe: bool) -> V:
+        """Where the chord over a gap meets the target, and a little further, where that side is not close."""
+        ends = [self._seen.get(value, UNKNOWN) for value in (low, high)]
+        before, after = ((end.upper if for_safe else end.lower) for end in ends)
+        share = before / (before - after) if -math.inf < before < after < math.inf else 0.5
+        along = share * self._apart(low, high)
+        margin = self.close / 4
+        return self._move(low, along - margin if along > 2 * margin else along + margin, down=for_safe)
 
     def _between(self, low: V | None, high: V | None, for_safe: bool) -> V:
         """The middle of a gap, or a value further out than ever where one side is open."""

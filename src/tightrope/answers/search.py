@@ -8,6 +8,7 @@ from tightrope.accountants.certified import FINEST_ACCURACY
 from tightrope.answers.frontier import Frontier, OutOfReach, V
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.watching import Workload, begin_work
 from tightrope.errors import NotPreciseEnough, StopWork
 from tightrope.setting.effort import QUICK, TIGHT
 from tightrope.setting.run import Run
@@ -21,6 +22,7 @@ PROMISED = 1e-4  # the gap promised
 CLOSE_TO_A_GAP = {QUICK: 1e-4, TIGHT: 1e-3}  # aimed at where theory keeps the sides apart; games take long
 MOST_FAILURES = 2  # trials that no engine can judge; each takes long
 MOST_TRIES = 12  # safer values tried until one verifies
+ABOUT = 14  # values are judged until both sides are close, where each of them takes long
 HALVINGS = 2  # to go back towards the last value that did not verify
 
 
@@ -33,6 +35,7 @@ class Trials(Generic[V]):
         self.accuracy = target.by.accuracy
         self.failures = 0
         self.interrupted = False
+        self.is_cut_short = False  # by who waits, before all values were judged: no game was stopped
         self.quick: Frontier[V] | None = None  # what was found before the first game
 
     def excess(self, value: V) -> Bracket:
@@ -51,6 +54,22 @@ class Trials(Generic[V]):
     def has_shuffles(self, value: V) -> bool:
         """Whether batches are shuffled: their bounds are made anew for each noise and each number of them."""
         return any(isinstance(step.sampling, Shuffled) for step, _ in self.run(value).parts)
+
+    def count(self, excess: Callable[[V], Bracket], start: V) -> Callable[[V], Bracket]:
+        """The same, which tells who waits how many values were judged, where each of them takes long."""
+        progress, seen = self.target.progress, 0
+        if progress is None or not self.has_shuffles(start):
+            return excess
+        what = f"bounds on shuffled batches for about {ABOUT} values"
+        begin_work(progress, lambda: Workload(piece=(self, excess), what=what, seconds=None))
+
+        def counted(value: V) -> Bracket:
+            nonlocal seen
+            found, seen = excess(value), seen + 1
+            progress(seen, max(ABOUT, seen + 1))
+            return found
+
+        return counted
 
     def verify(self, frontier: Frontier[V], accuracy: float) -> tuple[V, PrivacyCurve] | None:
         """The safe value, or one a little safer, with the curve that verifies it.
@@ -97,14 +116,20 @@ def search_a_gap(trials: Trials[V], start: V, *, safest: V, riskiest: V, slope: 
     def frontier(excess: Callable[[V], Bracket], close: float) -> Frontier[V]:
         made = Frontier(excess, safest=safest, riskiest=riskiest, close=close, slope=slope)
         made.most_varying_width = 2 * trials.accuracy
+        made.follows_chords = trials.has_shuffles(start)
         return made
 
-    quick = frontier(trials.excess if effort is QUICK else trials.quick_excess, close)
-    quick.search(start)
-    if effort is QUICK:
+    quick = frontier(trials.count(trials.excess if effort is QUICK else trials.quick_excess, start), close)
+    try:
+        quick.search(start)
+    except StopWork:
+        if quick.safe is None:
+            raise
+        trials.is_cut_short, trials.interrupted = True, effort is TIGHT
+    if effort is QUICK or trials.interrupted:
         return quick
     trials.quick = quick
-    tight = frontier(trials.excess, CLOSE_TO_A_GAP[TIGHT])
+    tight = frontier(trials.count(trials.excess, start), CLOSE_TO_A_GAP[TIGHT])
     try:
         tight.search_within(quick)
     except StopWork:

@@ -19,7 +19,7 @@ from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
 from tightrope.setting.given import exactly
-from tightrope.setting.relation import Relation, as_relation
+from tightrope.setting.relation import SUBSTITUTE, Relation, as_relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Allocated, EveryRecord, Poisson, Shuffled
 from tightrope.setting.trials import TrialLaw, as_trials
@@ -146,13 +146,30 @@ class Target:
         log_delta = math.log(self.delta)
         schedules = [
             schedule
-            for analysis in analyse(_without_passes(run + self.besides), self.relation, QUICK)
+            for analysis in analyse(self._without_passes(run + self.besides), self.relation, QUICK)
             for schedule in analysis.covers[0].schedules
             if isinstance(schedule, Schedule)
         ]
         epsilon = self.epsilon if self.trials is None else self.epsilon * LEFT_TO_ONE_RUN
         about = max(log_delta_guess(schedule, epsilon, log_delta) for schedule in schedules) - log_delta
         return Bracket(about, about)  # NaN is refused here
+
+    def _without_passes(self, run: Run) -> Run:
+        """The run with steps of the same rate in place of passes, whose pairs take as long as an answer.
+
+        Where a record comes or goes and none is left over, a shuffle hides less than that: the last batch
+        always moves, and an epoch is one full batch here.
+        """
+        return Run(tuple(self._without_pass(step, times) for step, times in run))
+
+    def _without_pass(self, step: Step, times: int) -> tuple[Step, int]:
+        sampling = step.sampling
+        if not isinstance(sampling, Shuffled | Allocated):
+            return step, times
+        is_open = isinstance(sampling, Shuffled) and not sampling.left_over
+        if is_open and self.relation is not SUBSTITUTE:
+            return Step(step.mechanism, EveryRecord()), -(-times // sampling.batches)
+        return Step(step.mechanism, Poisson(rate=sampling.exact_rate)), times
 
     def verify(self, run: Run, accuracy: float) -> PrivacyCurve | None:
         """The curve of the run if its epsilon and its delta, asked separately, are within the target.
@@ -175,23 +192,6 @@ class Target:
             raise
         except NotPreciseEnough:
             return curve
-
-
-def _without_passes(run: Run) -> Run:
-    """The run with steps of the same rate in place of passes, whose pairs take as long as an answer.
-
-    Shuffled batches hide less than that: an epoch is one full batch here.
-    """
-    return Run(tuple(_without_pass(step, times) for step, times in run))
-
-
-def _without_pass(step: Step, times: int) -> tuple[Step, int]:
-    sampling = step.sampling
-    if isinstance(sampling, Shuffled):
-        return Step(step.mechanism, EveryRecord()), -(-times // sampling.batches)
-    if isinstance(sampling, Allocated):
-        return Step(step.mechanism, Poisson(rate=sampling.exact_rate)), times
-    return step, times
 
 
 def _is_within(found: Bracket, most: float) -> bool:

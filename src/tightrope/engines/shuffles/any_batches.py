@@ -11,9 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.shuffles.counts import SLACKS, CountsProblem
+from tightrope.engines.shuffles.contours import ROUNDED_UP
+from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
-from tightrope.engines.shuffles.walks import ROUGH, ROUNDED_UP, Walks, place_levels
+from tightrope.engines.shuffles.walks import Walks, place_levels
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,
@@ -27,54 +28,76 @@ from tightrope.numerics.floats import Floats
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
 FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, times that power of the order
 DEEP = 1e-8  # bounds that matter little: larger coefficients will do
+SMALL = 2  # how many slacks are tried where there are other levels
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
 Places = tuple[float, ...]
 
 
-def bound_any_batches(
-    batches: int, worst: WorstDifference, tried: Sequence[Places], *, guess: float, spare: float, boxes: int
-) -> float:
-    """An upper bound on H from the most promising levels, or without amplification.
+@dataclass(frozen=True)
+class Work:
+    """How hard to work for a bound.
 
-    Any guess of it will do; `spare` is what a spare place would give. If so many boxes do not
-    tell, the first of `tried` are next, and then the last, which should be few.
+    `slacks` are by how much coefficients are larger than those of a program, one after the other; `boxes` are
+    how many are looked at with the first of them. Sums leave out about e^-precision.
     """
-    known = worst.positive_part
+
+    tried: tuple[Places, ...]
+    slacks: tuple[float, ...]
+    boxes: int
+    precision: float
+
+
+def bound_any_batches(
+    batches: int, worst: WorstDifference, work: Work, *, guess: float, spare: float, known: float
+) -> float:
+    """An upper bound on H from the most promising levels, or what is known.
+
+    Any guess of it will do; `spare` is what a spare place would give. If boxes do not tell, the first of
+    the places that are tried are next, and then the last, which should be few.
+    """
     drafts: dict[Places, LevelsDraft] = {}
-    for places in tried:
-        found = _draft(batches, worst, places, guess, spare)
+    for places in work.tried:
+        found = _draft(batches, worst, places, work.precision, guess=guess, spare=spare, known=known)
         if found is not None:
             guess, drafts[places] = found
     best = sorted(drafts, key=lambda places: drafts[places].estimate)[:1]
-    chosen = [places for places in dict.fromkeys([*best, tried[0], tried[-1]]) if places in drafts]
-    slacks = SLACKS if guess > DEEP else SLACKS[-1:]
+    chosen = [places for places in dict.fromkeys([*best, work.tried[0], work.tried[-1]]) if places in drafts]
+    slacks = work.slacks if guess > DEEP else work.slacks[-1:]
     for places in chosen:
         # other levels lose less than larger coefficients
-        value = drafts[places].certify(slacks if places == chosen[-1] else slacks[:1], boxes)
+        value = drafts[places].certify(slacks if places == chosen[-1] else slacks[:SMALL], work.boxes)
         if value < math.inf:
             return min(value, known)
     return known
 
 
 def estimate_any_batches(
-    batches: int, worst: WorstDifference, places: Places, *, guess: float, spare: float
+    batches: int, worst: WorstDifference, work: Work, *, guess: float, spare: float
 ) -> float:
-    """About what is certified with levels at these places."""
-    found = _draft(batches, worst, places, guess, spare)
-    return worst.positive_part if found is None else found[0]
+    """About what is certified with levels at the first places."""
+    known = worst.positive_part
+    found = _draft(batches, worst, work.tried[0], work.precision, guess=guess, spare=spare, known=known)
+    return known if found is None else found[0]
 
 
 def _draft(
-    batches: int, worst: WorstDifference, places: Places, guess: float, spare: float
+    batches: int,
+    worst: WorstDifference,
+    places: Places,
+    precision: float,
+    *,
+    guess: float,
+    spare: float,
+    known: float,
 ) -> tuple[float, "LevelsDraft"] | None:
     """Levels for which what is cut off is a small part of the bound, if they promise anything."""
 
     def attempt(allowed: float) -> tuple[float, LevelsDraft]:
-        draft = LevelsDraft.of(batches, worst, places, allowed)
+        draft = LevelsDraft.of(batches, worst, places, allowed, precision)
         return draft.estimate, draft
 
-    return search_cut(attempt, guess=guess, spare=spare, known=worst.positive_part)
+    return search_cut(attempt, guess=guess, spare=spare, known=known)
 
 
 @dataclass(frozen=True)
@@ -86,9 +109,12 @@ class LevelsDraft:
     atoms: Atoms
     first: float  # beta
     levels: Floats
+    precision: float
 
     @classmethod
-    def of(cls, batches: int, worst: WorstDifference, places: Places, allowed: float) -> "LevelsDraft":
+    def of(
+        cls, batches: int, worst: WorstDifference, places: Places, allowed: float, precision: float
+    ) -> "LevelsDraft":
         """Each part that is cut off may cost about `allowed`."""
         above, below = worst.positive_part, worst.negative_part
         over = find_cut(lambda over: weight_excess(worst, 1 + over) * above <= allowed)
@@ -100,6 +126,7 @@ class LevelsDraft:
             atoms=worst.spread(allowed / 4),
             first=find_cut(lambda beta: first_excess(worst, beta) <= allowed * batches),
             levels=np.exp(low + (high - low) * np.array(places)),
+            precision=precision,
         )
 
     @cached_property
@@ -107,7 +134,7 @@ class LevelsDraft:
         spacing, others = FINE * self.worst.deviation * float(self.worst.order) ** COARSER, self.batches - 1
         levels = self.levels.tolist()
         laws = place_levels(self.atoms, levels, spacing)
-        walks = Walks(laws, levels, spacing=spacing, count=others, precision=ROUGH)
+        walks = Walks(laws, levels, spacing=spacing, count=others, precision=self.precision)
         growth = (float(self.worst.order - 1) + self.atoms.beyond) * ROUNDED_UP
         return CountsProblem(walks, math.ceil(self.first / spacing * ROUNDED_UP), growth)
 

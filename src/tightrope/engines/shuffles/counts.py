@@ -14,16 +14,17 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
+from tightrope.engines.shuffles.contours import ROUNDED_UP
+from tightrope.engines.shuffles.covers import least_cover
 from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
-# by which coefficients are larger than those of the program: then boxes are fewer
-SLACKS = (0.03, 0.05, 0.08, 0.12, 0.2, 0.4)
-MOST_BOXES = 60_000
-FAR = 4.0  # times a linear function: halves of such boxes are hardly ever settled
-NEAR = 2.0  # likewise: of three dots looked at, no higher box was settled by an expansion
+FAR = 16.0  # times a linear function: halves of such boxes are hardly ever settled
+NEAR = 8.0  # likewise: higher ones are hardly ever settled by an expansion
+# Of a margin, in units, relative to the sizes of what it consists of: a sum of products over at most five
+# levels has 6 roundings, its factors have one or two, and three such sums are added up. Fewer than 64.
+MARGIN_REL_ERROR = 64 * UNIT_ROUNDOFF
 FIRST_BOXES = 64  # larger ones are never settled
 MOST_ROUNDS = 20
 NEW_CUTS = 24
@@ -60,9 +61,10 @@ class CountsProblem:
         coefficients = _solve(*self._listed, shares)
         return math.inf if coefficients is None else float(coefficients @ shares) * self.walks.count
 
-    def bound(self, shares: Floats, slacks: Sequence[float] = SLACKS, most_boxes: int = MOST_BOXES) -> float:
+    def bound(self, shares: Floats, slacks: Sequence[float], most_boxes: int) -> float:
         """An upper bound on the mean over counts whose means are `shares` of them; infinite if none is found.
 
+        `slacks` are by how much coefficients are larger than those of the program: then boxes are fewer.
         Shares may be too large, since no coefficient is negative.
         """
         tried, values = self._listed
@@ -82,7 +84,7 @@ class CountsProblem:
         return self.walks.evaluate(counts, np.full(len(counts), self.first))
 
     def _check(
-        self, coefficients: Floats, slacks: Sequence[float], most_boxes: int = MOST_BOXES
+        self, coefficients: Floats, slacks: Sequence[float], most_boxes: int
     ) -> tuple[Floats | None, Floats]:
         """Coefficients that are enough, enlarged by one of the slacks, or counts at which they are not.
 
@@ -141,8 +143,7 @@ class CountsProblem:
         # counts are whole numbers, exactly; products and sums of levels cancel
         apart = high - low
         moved = apart @ self.walks.levels + 2 * rel_error * (np.abs(apart) @ self.walks.levels)
-        # two products and a quotient, and the product with what is added
-        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * (1 + 8 * UNIT_ROUNDOFF))
+        offsets = self.first + np.ceil(self.growth * moved / self.walks.spacing * ROUNDED_UP)
         return self.walks.evaluate(high, offsets), least
 
     def _expand(
@@ -161,10 +162,9 @@ class CountsProblem:
         least = moves.least(over)
         margin = linear - values - remainders + least
         is_far = linear - values - remainders / 4 + least / 2 < 0
-        # Where the margin is positive the remainder is below the others. A sum of products over at most five
-        # levels has 6 roundings, its factors one or two, three such sums are added up: fewer than 64.
+        # where the margin is positive the remainder is below the others
         rounding = linear + np.abs(values) + np.einsum("ij,ij->i", radii, np.abs(over))
-        return margin > 64 * UNIT_ROUNDOFF * rounding, is_far, values - linear, slopes
+        return margin > MARGIN_REL_ERROR * rounding, is_far, values - linear, slopes
 
 
 def _weigh(slopes: Floats, counts: Floats) -> Floats:
@@ -267,11 +267,11 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     shares_of_rows = counts / total / shares
     unit = float((values / shares_of_rows.max(axis=1)).max())  # no mean is smaller
     rows = shares_of_rows / (np.maximum(values, LEAST_VALUE * unit) / unit)[:, None]
-    solved = linprog(np.ones(len(shares)), A_ub=-rows, b_ub=-np.ones(len(rows)), bounds=(0, None))
-    if not solved.success or solved.x is None:
+    found = least_cover(rows)
+    if found is None:
         return None
-    mean = float(solved.x.sum()) * unit
-    return (np.maximum(solved.x, 0.0) * unit / shares + EVERYWHERE * mean) / total
+    mean = float(found.sum()) * unit
+    return (found * unit / shares + EVERYWHERE * mean) / total
 
 
 @lru_cache(maxsize=KEPT)

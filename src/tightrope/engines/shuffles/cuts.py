@@ -17,7 +17,7 @@ FROM_ABOVE = 30.0  # how many times larger a cut is made that fits no lattice
 def search_cut(
     attempt: Callable[[float], tuple[float, T]], *, guess: float, spare: float, known: float
 ) -> tuple[float, T] | None:
-    """The least bound of some attempts, if one is below what is known, and what came with it.
+    """The least bound of some attempts, if it is below what is known, and what came with it.
 
     An attempt is told what each part that is cut off may cost; the first one goes by a guess of the bound,
     and the others by what was found. `spare` is about what a spare place would give.
@@ -31,14 +31,14 @@ def search_cut(
                 break
             allowed *= FROM_ABOVE
             continue
-        if found[0] >= (known if best is None else best[0]):
+        if best is not None and found[0] >= best[0]:
             break
         best = found
         wanted = _choose_cut(found[0], spare)
         if wanted / AS_GOOD <= allowed <= wanted * AS_GOOD:
             break
         allowed = wanted
-    return best
+    return best if best is not None and best[0] < known else None
 
 
 def _choose_cut(bound: float, spare: float) -> float:

@@ -5,16 +5,15 @@ from fractions import Fraction
 
 from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import LogBounds
-from tightrope.engines.shuffles.epoch_pair import mean_loss
+from tightrope.engines.shuffles.epoch_pair import FARTHEST, mean_loss
 from tightrope.engines.shuffles.one_epoch import bound_order
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
-FARTHEST = 200.0  # a larger epsilon needs no more than what is known without any sampling
 ABOUT = 5  # mean losses of an epoch, where a search begins
 # mean losses, how closely a crossing is looked for, and where more work is worth it
-CLOSE, THOROUGH_CLOSE = 1e-2, 2e-3
+CLOSE, THOROUGH_CLOSE = 1e-2, 5e-4
 
 
 class OneShuffledEpoch:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.dots import Dot, connect_dots
+from tightrope.engines.shuffles.any_batches import DEEP
 from tightrope.engines.shuffles.one_epoch import (
     Way,
     bound_by_levels,
@@ -49,7 +50,7 @@ CLOSE_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.6, least=LEAST_DELTA)
 THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
 CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=1e-13)
 QUICK_SEPARATION = Fraction(1, 2)  # up to which sums are short
-DEEP, DEEP_WIDER = 1e-8, 3.0  # bounds that matter little, and how many times further apart they may be
+DEEP_WIDER = 3.0  # bounds that matter little may be so many times further apart
 LEVEL, LEVEL_WIDER = 0.25, 1.5  # a bound that falls by so little of that has dots so much further apart
 BETWEEN = 3  # dots besides, where there is no amplification
 MOST_DOTS, FARTHEST = 160, 200.0  # and at last: no larger loss is looked at
@@ -80,7 +81,8 @@ def _may_levels_help(epoch: ShuffledEpoch, dots: Sequence[Dot]) -> bool:
     """Whether levels may be below one of the dots: what they prove is above their estimate."""
     if epoch.is_thorough or not dots:
         return True
-    asked = [(order, float(bound)) for order, bound in dots if bound > DEEP]
+    # where the bound is small the averages of large batches cost most
+    asked = [(order, float(bound)) for order, bound in reversed(dots) if bound > DEEP]
     return any(estimate_levels(epoch, order, bound) < bound for order, bound in asked)
 
 
@@ -91,17 +93,16 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     scale = mean_loss(epoch)
     loss = slope = step = guess = 0.0
     dots: list[Dot] = []
-    last = math.inf
+    last, is_worth_asking = math.inf, True
     while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
         order = Fraction(math.exp(loss))
-        is_asked, told = last > spacing.least, bound_revealed(epoch, order)
-        value = min(way(epoch, order, guess), told) if is_asked else told
+        is_asked, told = is_worth_asking and last > spacing.least, bound_revealed(epoch, order)
+        value = min(way(epoch, order, guess, last), told) if is_asked else told
         if value >= told and dots:  # no amplification is told at once
-            between = [loss - step * part / (BETWEEN + 1) for part in range(BETWEEN, 0, -1)]
-            orders = [Fraction(math.exp(at)) for at in between]
-            dots += [(at, Fraction(min(bound_revealed(epoch, at), last))) for at in orders]
+            dots += _fill_between(epoch, loss, step, last)
         if is_asked and value < last < math.inf:
             slope = math.log(last / value) / step
+        is_worth_asking = is_worth_asking and _goes_on(epoch, value, last)
         # not where dots are level for a while: further out no amplification falls faster than all
         last = min(value, last)  # H falls with the order
         dots.append((order, Fraction(last)))
@@ -111,7 +112,18 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     return tuple(dots)
 
 
-def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+def _fill_between(epoch: ShuffledEpoch, loss: float, step: float, last: float) -> list[Dot]:
+    """Dots without amplification within the last step."""
+    orders = [Fraction(math.exp(loss - step * part / (BETWEEN + 1))) for part in range(BETWEEN, 0, -1)]
+    return [(order, Fraction(min(bound_revealed(epoch, order), last))) for order in orders]
+
+
+def _goes_on(epoch: ShuffledEpoch, value: float, last: float) -> bool:
+    """Whether the next bound is worth its time; those of a spare place are quick, and level for a while."""
+    return value < last or last >= DEEP or epoch.has_spare_place
+
+
+def _bound_by_nothing(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     return bound_revealed(epoch, order)
 
 

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from tightrope.engines.shuffles.walks import ROUGH, ROUNDED_UP, expect
+from tightrope.engines.shuffles.contours import ROUGH, ROUNDED_UP
+from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.weights import (
     find_cut,
     first_excess,

@@ -6,48 +6,63 @@ batches are large, theorem 2; whatever they hold, theorem 3. The least of them i
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.shuffles.any_batches import bound_any_batches, estimate_any_batches
+from tightrope.engines.shuffles.any_batches import Work, bound_any_batches, estimate_any_batches
+from tightrope.engines.shuffles.contours import ROUGH, ROUGHER, ROUNDED_UP
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
-from tightrope.engines.shuffles.worst_difference import WorstDifference
-from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction, next_up
+from tightrope.engines.shuffles.worst_difference import WorstDifference, find_worst
+from tightrope.numerics.floats import ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
 
 SPARE_CUT = 1e-4  # of theorem 1's bound, that what is cut off may cost
-LEVELS = ((0.0, 0.24, 0.78, 1.0),)
-THOROUGH_LEVELS = (
-    (0.0, 0.2, 0.42, 0.8, 1.0),
-    (0.0, 0.18, 0.42, 0.85, 1.0),
-    (0.0, 0.25, 0.6, 0.85, 1.0),
-    (0.0, 0.22, 0.5, 0.8, 1.0),
-    *LEVELS,
+USUAL_WORK = Work(
+    tried=((0.0, 0.24, 0.78, 1.0),),
+    slacks=(0.03, 0.05, 0.08, 0.12, 0.2, 0.4),
+    boxes=30_000,
+    precision=ROUGH,
 )
-BOXES, THOROUGH_BOXES = 30_000, 300_000  # of counts, in which coefficients are checked
+# of many batches, which have more nodes, and of which no bound differs in the fourth digit
+MANY_WORK = replace(USUAL_WORK, precision=ROUGHER)
+THOROUGH_WORK = Work(
+    tried=(
+        (0.0, 0.2, 0.42, 0.8, 1.0),
+        (0.0, 0.18, 0.42, 0.85, 1.0),
+        (0.0, 0.25, 0.6, 0.85, 1.0),
+        (0.0, 0.22, 0.5, 0.8, 1.0),
+        *USUAL_WORK.tried,
+    ),
+    slacks=(0.01, *USUAL_WORK.slacks),
+    boxes=300_000,
+    precision=ROUGH,
+)
+MANY = 1000  # batches
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
 GUESS = 2  # times what a spare place would give: about what large batches give
 KEPT = 4096
 
-# of an epoch, an order, and a guess of the bound: any will do, and 0 where there is none
-Way = Callable[[ShuffledEpoch, Fraction, float], float]
+# Of an epoch, an order, a guess of the bound, and a bound that is known. Any guess will do, and 0 where there
+# is none. What is not below the bound that is known is of no use.
+Way = Callable[[ShuffledEpoch, Fraction, float, float], float]
 
 
 @lru_cache(maxsize=KEPT)
 def bound_order(epoch: ShuffledEpoch, order: Fraction) -> float:
     """An upper bound on H_order, order >= 1: the least that is known of it, with less work too."""
     known = bound_order(epoch.quick, order) if epoch.is_thorough else bound_revealed(epoch, order)
-    return min([known, *(way(epoch, order, 0.0) for way in list_ways(epoch))])
+    return min([known, *(way(epoch, order, 0.0, known) for way in list_ways(epoch))])
 
 
 def bound_revealed(epoch: ShuffledEpoch, order: Fraction) -> float:
     """Without amplification."""
-    return WorstDifference(epoch.separation, order).positive_part
+    return find_worst(epoch.separation, order).positive_part
 
 
 def list_ways(epoch: ShuffledEpoch) -> list[Way]:
@@ -72,65 +87,66 @@ def forget_size(epoch: ShuffledEpoch) -> ShuffledEpoch:
     )
 
 
-def bound_by_spare_place(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
-    """Theorem 1; it needs no guess."""
+def bound_by_spare_place(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
+    """Theorem 1; it needs neither a guess nor what is known."""
     return _bound_spare(epoch, order)
 
 
 @lru_cache(maxsize=KEPT)
-def bound_by_size(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+def bound_by_size(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     """Theorem 2, for epochs in which every place is seen."""
-    worst = WorstDifference(epoch.separation, order)
+    worst = find_worst(epoch.separation, order)
     told, spare = worst.positive_part, _bound_spare(epoch, order)
+    known = min(told, known)
     if spare > told / 2:
-        return told
+        return known
     found = search_cut(
         lambda allowed: (bound_large_batches(epoch, worst, allowed), None),
         guess=guess or min(GUESS * spare, told),
         spare=spare,
-        known=told,
+        known=known,
     )
-    return told if found is None else found[0]
+    return known if found is None else found[0]
 
 
 def estimate_levels(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
     """About what levels tell of full batches, and not more."""
-    worst = WorstDifference(epoch.separation, order)
+    worst = find_worst(epoch.separation, order)
     spare = _bound_spare(forget_size(epoch), order)
-    return estimate_any_batches(epoch.batches, worst, LEVELS[0], guess=guess, spare=spare)
+    return estimate_any_batches(epoch.batches, worst, USUAL_WORK, guess=guess, spare=spare)
 
 
-def bound_by_levels(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
+def bound_by_levels(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     """Theorem 3: the columns of full height, and where the last batch is smaller the others, a place less."""
     if epoch.last == epoch.batch:
-        return _bound_column(forget_size(epoch), order, guess)
+        return _bound_column(forget_size(epoch), order, guess, known)
     full = Fraction(epoch.batches * epoch.last, epoch.records)
     found = 0.0
     for batches, share in ((epoch.batches, full), (epoch.batches - 1, 1 - full)):
         column = ShuffledEpoch(
             separation=epoch.separation, batches=batches, released=batches, is_thorough=epoch.is_thorough
         )
-        # two roundings of a term and one of the sum
-        found += _bound_column(column, order, guess) * ceil_fraction(share) * (1 + 4 * UNIT_ROUNDOFF)
+        found += _bound_column(column, order, guess, math.inf) * ceil_fraction(share) * ROUNDED_UP
     return found
 
 
 @lru_cache(maxsize=KEPT)
-def _bound_column(epoch: ShuffledEpoch, order: Fraction, guess: float) -> float:
-    worst = WorstDifference(epoch.separation, order)
+def _bound_column(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
+    worst = find_worst(epoch.separation, order)
     told, spare = worst.positive_part, _bound_spare(epoch, order)
+    known = min(told, known)
     if spare > told / 2 or epoch.batches == 1:
-        return told
-    tried = THOROUGH_LEVELS if epoch.is_thorough else LEVELS
+        return known
+    usual = MANY_WORK if epoch.batches >= MANY else USUAL_WORK
+    work = THOROUGH_WORK if epoch.is_thorough else usual
     guess = guess or math.cbrt(spare * spare * told)
-    boxes = THOROUGH_BOXES if epoch.is_thorough else BOXES
-    return bound_any_batches(epoch.batches, worst, tried, guess=guess, spare=spare, boxes=boxes)
+    return bound_any_batches(epoch.batches, worst, work, guess=guess, spare=spare, known=known)
 
 
 @lru_cache(maxsize=KEPT)
 def _bound_spare(epoch: ShuffledEpoch, order: Fraction) -> float:
     """What a spare place gives, or would give: no theorem has less."""
-    worst = WorstDifference(epoch.separation, order)
+    worst = find_worst(epoch.separation, order)
     told = worst.positive_part
     try:
         return bound_spare_place(worst, Fraction(epoch.records, epoch.batch), epoch.released, told)
@@ -145,7 +161,6 @@ def bound_spare_place(worst: WorstDifference, batches: Fraction, released: int, 
     for _ in range(2):  # the second time what is cut off is a small part of it
         atoms = worst.spread(SPARE_CUT * found)
         value = expect(atoms, (1.0,), (released,), offset)
-        # five roundings, of the number of batches too
-        mean = (value + released * atoms.beyond) / float(batches) * (1 + 8 * UNIT_ROUNDOFF)
+        mean = (value + released * atoms.beyond) / float(batches) * ROUNDED_UP
         found = min(found, next_up(mean))  # also where it underflows
     return found

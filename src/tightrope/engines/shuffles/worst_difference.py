@@ -7,9 +7,11 @@ lognormal of two opposite records: theorems/proofs/shuffles.md, lemma 1 there.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from operator import neg
 
 import numpy as np
 from flint import arb, ctx
@@ -18,6 +20,7 @@ from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import Floats
 
 BITS = 192  # carried: calls far out cancel
+KEPT = 256  # differences, of which several bounds at one order have the same
 NEAR, FAR = 0.08, 0.06  # between atoms: of the deviation of D*, and of their distance from 0
 
 
@@ -104,6 +107,12 @@ class WorstDifference:
         return LognormalSide(self, scale=self.order, less=Fraction(1))
 
 
+@lru_cache(maxsize=KEPT)
+def find_worst(separation: Fraction, order: Fraction) -> WorstDifference:
+    """D*, with the places that were computed before, which are the same whenever they are."""
+    return WorstDifference(separation, order)
+
+
 @dataclass(frozen=True)
 class SpreadSide:
     """One side of D*, spread on places from 0 on: weights of all of them, `mass` is what they add up to.
@@ -126,6 +135,7 @@ class LognormalSide:
             self._separation, self._scale, self._less = map(ball, (worst.separation, scale, less))
         self._places: list[float] = []
         self._tails: list[tuple[arb, arb]] = []  # mass and mean of V above a place
+        self._beyond: list[float] = []  # E(V - place)_+, rounded up
         self._cells: list[tuple[arb, arb]] = []  # what two neighbours have of the mass between them
 
     def cut(self, allowed: float) -> SpreadSide:
@@ -139,20 +149,12 @@ class LognormalSide:
                 weights[i] += low
                 weights[i + 1] += high
             weights[last] += self._tails[last][0]
-            return SpreadSide(self._places[: last + 1], weights, self._tails[0][0], self._beyond(last))
+            return SpreadSide(self._places[: last + 1], weights, self._tails[0][0], self._beyond[last])
 
     def _find_last(self, allowed: float) -> int:
-        last = 0
-        while self._beyond(last) > allowed:
-            last += 1
-        return last
-
-    def _beyond(self, index: int) -> float:
-        """E(V - place)_+, rounded up."""
-        while len(self._places) <= index:
+        while not self._beyond or self._beyond[-1] > allowed:
             self._add_place()
-        mass, mean = self._tails[index]
-        return ceil_float(mean - mass * ball(self._places[index]))
+        return bisect_left(self._beyond, -allowed, key=neg)
 
     def _add_place(self) -> None:
         last = self._places[-1] if self._places else None
@@ -160,8 +162,10 @@ class LognormalSide:
         m = self._separation
         d = ((ball(place) + self._less) / self._scale).log() / m + m / 2
         mass = normal_above(d)
+        mean = self._scale * normal_above(d - m) - self._less * mass
         self._places.append(place)
-        self._tails.append((mass, self._scale * normal_above(d - m) - self._less * mass))
+        self._tails.append((mass, mean))
+        self._beyond.append(ceil_float(mean - mass * ball(place)))
 
     def _split_cell(self, index: int) -> tuple[arb, arb]:
         """The mass between two places, sent to both, the mean kept."""
