@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,7 +193,7 @@ def test_who_waits_for_the_noise_of_a_shuffle_hears_how_many_values_were_judged(
         def __call__(self, done: int, of: int) -> None:
             told.append((done, of))
 
-    target = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    target: Any = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
     tr.smallest_noise(tr.Shuffled(batches=20), steps=20, progress=Listens(), **target)
     assert work == ["bounds on shuffled batches for about 14 values"]
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
@@ -200,7 +201,7 @@ def test_who_waits_for_the_noise_of_a_shuffle_hears_how_many_values_were_judged(
 
 
 def test_a_search_for_the_noise_of_a_shuffle_that_is_stopped_tells_what_is_safe_or_nothing() -> None:
-    target = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    target: Any = {"epsilon": 1.0, "delta": 1e-5, "relation": tr.SUBSTITUTE}
 
     def stop_after(values: int) -> Progress:
         def progress(done: int, of: int) -> None:
