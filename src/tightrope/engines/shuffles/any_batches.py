@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.shuffles.contours import ROUNDED_UP
+from tightrope.engines.shuffles.contours import ROUGH, ROUNDED_UP
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.walks import Walks, place_levels
@@ -39,13 +39,12 @@ class Work:
     """How hard to work for a bound.
 
     `slacks` are by how much coefficients are larger than those of a program, one after the other; `boxes` are
-    how many are looked at with the first of them. Sums leave out about e^-precision.
+    how many are looked at with the first of them.
     """
 
     tried: tuple[Places, ...]
     slacks: tuple[float, ...]
     boxes: int
-    precision: float
 
 
 def bound_any_batches(
@@ -58,7 +57,7 @@ def bound_any_batches(
     """
     drafts: dict[Places, LevelsDraft] = {}
     for places in work.tried:
-        found = _draft(batches, worst, places, work.precision, guess=guess, spare=spare, known=known)
+        found = _draft(batches, worst, places, guess=guess, spare=spare, known=known)
         if found is not None:
             guess, drafts[places] = found
     best = sorted(drafts, key=lambda places: drafts[places].estimate)[:1]
@@ -77,7 +76,7 @@ def estimate_any_batches(
 ) -> float:
     """About what is certified with levels at the first places."""
     known = worst.positive_part
-    found = _draft(batches, worst, work.tried[0], work.precision, guess=guess, spare=spare, known=known)
+    found = _draft(batches, worst, work.tried[0], guess=guess, spare=spare, known=known)
     return known if found is None else found[0]
 
 
@@ -85,7 +84,6 @@ def _draft(
     batches: int,
     worst: WorstDifference,
     places: Places,
-    precision: float,
     *,
     guess: float,
     spare: float,
@@ -94,7 +92,7 @@ def _draft(
     """Levels for which what is cut off is a small part of the bound, if they promise anything."""
 
     def attempt(allowed: float) -> tuple[float, LevelsDraft]:
-        draft = LevelsDraft.of(batches, worst, places, allowed, precision)
+        draft = LevelsDraft.of(batches, worst, places, allowed)
         return draft.estimate, draft
 
     return search_cut(attempt, guess=guess, spare=spare, known=known)
@@ -109,12 +107,9 @@ class LevelsDraft:
     atoms: Atoms
     first: float  # beta
     levels: Floats
-    precision: float
 
     @classmethod
-    def of(
-        cls, batches: int, worst: WorstDifference, places: Places, allowed: float, precision: float
-    ) -> "LevelsDraft":
+    def of(cls, batches: int, worst: WorstDifference, places: Places, allowed: float) -> "LevelsDraft":
         """Each part that is cut off may cost about `allowed`."""
         above, below = worst.positive_part, worst.negative_part
         over = find_cut(lambda over: weight_excess(worst, 1 + over) * above <= allowed)
@@ -126,7 +121,6 @@ class LevelsDraft:
             atoms=worst.spread(allowed / 4),
             first=find_cut(lambda beta: first_excess(worst, beta) <= allowed * batches),
             levels=np.exp(low + (high - low) * np.array(places)),
-            precision=precision,
         )
 
     @cached_property
@@ -134,7 +128,7 @@ class LevelsDraft:
         spacing, others = FINE * self.worst.deviation * float(self.worst.order) ** COARSER, self.batches - 1
         levels = self.levels.tolist()
         laws = place_levels(self.atoms, levels, spacing)
-        walks = Walks(laws, levels, spacing=spacing, count=others, precision=self.precision)
+        walks = Walks(laws, levels, spacing=spacing, count=others, precision=ROUGH)
         growth = (float(self.worst.order - 1) + self.atoms.beyond) * ROUNDED_UP
         return CountsProblem(walks, math.ceil(self.first / spacing * ROUNDED_UP), growth)
 

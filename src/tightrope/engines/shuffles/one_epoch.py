@@ -6,13 +6,12 @@ batches are large, theorem 2; whatever they hold, theorem 3. The least of them i
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.shuffles.any_batches import Work, bound_any_batches, estimate_any_batches
-from tightrope.engines.shuffles.contours import ROUGH, ROUGHER, ROUNDED_UP
+from tightrope.engines.shuffles.contours import ROUNDED_UP
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.large_batches import bound_large_batches
 from tightrope.engines.shuffles.walks import expect
@@ -25,10 +24,7 @@ USUAL_WORK = Work(
     tried=((0.0, 0.24, 0.78, 1.0),),
     slacks=(0.03, 0.05, 0.08, 0.12, 0.2, 0.4),
     boxes=30_000,
-    precision=ROUGH,
 )
-# of many batches, which have more nodes, and of which no bound differs in the fourth digit
-MANY_WORK = replace(USUAL_WORK, precision=ROUGHER)
 THOROUGH_WORK = Work(
     tried=(
         (0.0, 0.2, 0.42, 0.8, 1.0),
@@ -39,9 +35,7 @@ THOROUGH_WORK = Work(
     ),
     slacks=(0.01, *USUAL_WORK.slacks),
     boxes=300_000,
-    precision=ROUGH,
 )
-MANY = 1000  # batches
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
@@ -137,8 +131,7 @@ def _bound_column(epoch: ShuffledEpoch, order: Fraction, guess: float, known: fl
     known = min(told, known)
     if spare > told / 2 or epoch.batches == 1:
         return known
-    usual = MANY_WORK if epoch.batches >= MANY else USUAL_WORK
-    work = THOROUGH_WORK if epoch.is_thorough else usual
+    work = THOROUGH_WORK if epoch.is_thorough else USUAL_WORK
     guess = guess or math.cbrt(spare * spare * told)
     return bound_any_batches(epoch.batches, worst, work, guess=guess, spare=spare, known=known)
 
