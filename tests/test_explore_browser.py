@@ -256,6 +256,7 @@ def test_a_game_is_offered_and_can_be_cancelled(address: str, visit: Any) -> Non
     before = page.text_content("#number")
     page.click("#harder")
     page.wait_for_selector("#progress:visible")
+    page.evaluate("showAnswer(shown)")  # as when the quick answer comes once more, before the charts
     page.click("#cancel")
     page.wait_for_function("() => document.getElementById('tight-said').textContent.startsWith('Cancelled')")
     assert page.text_content("#number") == before

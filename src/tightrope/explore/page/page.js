@@ -350,6 +350,7 @@ function showRefusal(said) {
 }
 
 function showTight(tight) {
+  if (harder && !harder.signal.aborted) return; // the same answer came again, and work on it goes on
   $("tight").hidden = !tight || Boolean(baked);
   if (!tight) return;
   const takes = tight.seconds ? ` (about ${tight.seconds < 90 ? `${Math.max(1, Math.round(tight.seconds))} s` : `${Math.round(tight.seconds / 60)} min`})` : "";
