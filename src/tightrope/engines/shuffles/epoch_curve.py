@@ -8,9 +8,10 @@ from tightrope.engines.face import LogBounds
 from tightrope.engines.shuffles.epoch_pair import FARTHEST, mean_loss
 from tightrope.engines.shuffles.one_epoch import bound_order
 from tightrope.numerics.floats import log_ends
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
-ROUNDED_DOWN = 1 - Fraction(1, 1 << 50)  # e^epsilon by math.exp is right to an ulp or two
+ROUNDED_DOWN = 1 - Fraction(ELEMENTARY_REL_ERROR)  # of e^epsilon by math.exp; H falls with the order
 ABOUT = 5  # mean losses of an epoch, where a search begins
 # mean losses, how closely a crossing is looked for, and where more work is worth it
 CLOSE, THOROUGH_CLOSE = 1e-2, 5e-4
@@ -37,11 +38,10 @@ class OneShuffledEpoch:
         if self._log_above(0.0) <= least:
             return 0.0, 0.0
         scale, close, start = mean_loss(self.epoch), CLOSE, 0.0
-        if self.epoch.is_thorough:  # from where less work finds it: never beyond
-            close, (_, start) = (
-                THOROUGH_CLOSE,
-                OneShuffledEpoch(self.epoch.quick).epsilon_bounds(delta, accuracy),
-            )
+        if self.epoch.is_thorough:
+            close = THOROUGH_CLOSE
+            # from where less work finds it: never beyond
+            _, start = OneShuffledEpoch(self.epoch.quick).epsilon_bounds(delta, accuracy)
         _, found = find_crossing(
             lambda epsilon: self._log_above(epsilon) - least,
             start=start or ABOUT * scale,
@@ -54,5 +54,5 @@ class OneShuffledEpoch:
     def _log_above(self, epsilon: float) -> float:
         if epsilon > FARTHEST:
             return 0.0
-        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))  # H falls with it
+        order = max(Fraction(math.exp(epsilon)) * ROUNDED_DOWN, Fraction(1))
         return min(log_ends(bound_order(self.epoch, order))[1], 0.0)
