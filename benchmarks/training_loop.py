@@ -2,7 +2,7 @@
 
 Gaussian noise, Poisson sampling, ADD_OR_REMOVE, delta 1e-6. Tightrope runs all rounds. The peers would take
 an hour, so they run the first few, and fresh accountants of theirs are asked at some lengths. CPU seconds on
-one thread, without imports, each measurement in a process of its own. Only ratios within one run are worth
+one thread, without imports, each measurement in a process of its own after a warm-up on another question. Only ratios within one run are worth
 quoting, and nothing here is a test.
 """
 
@@ -68,6 +68,9 @@ class Checked:
 
 def run_ledger(setting: Setting) -> tuple[Loop, Checked]:
     """Every round: record one step, ask for epsilon. Then compare the answers with those of one-shot runs."""
+    other = tr.Step(tr.Gaussian(noise_multiplier=2 * setting.noise), tr.Poisson(rate=setting.rate))
+    for steps in (1, 2, 100):  # which load what few and many steps need
+        tr.epsilon(other * steps, delta=DELTA, relation=tr.ADD_OR_REMOVE)
     ledger, sampling = tr.Ledger(relation=tr.ADD_OR_REMOVE), tr.Poisson(rate=setting.rate)
     seconds, answers = [], []
     for _ in range(ROUNDS):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tightrope
-from tightrope.engines.composition import Composition, EngineRow
-from tightrope.engines.face import NO_HINT, Hint, LogBounds
+from tightrope.engines.composition import Composition
+from tightrope.engines.face import NO_HINT, EngineRow, Hint, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair

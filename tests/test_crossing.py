@@ -3,10 +3,18 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import tightrope as tr
+from tightrope.engines.contour.engine import BLOCK, ContourEngine, ContourLine
 from tightrope.engines.crossing import Solver
 from tightrope.engines.face import LogBounds
+from tightrope.engines.many_crossings import cross_all
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.pairs.schedule import Schedule
+from tightrope.setting.effort import QUICK
+from tightrope.theorems.lookup import analyse
 
 LOG_DELTA = -5.0
 
@@ -38,3 +46,71 @@ def test_both_ends_are_where_the_bounds_are_certain(
     assert bounds(found.upper).upper <= LOG_DELTA
     assert found.lower == 0 or bounds(found.lower).lower > LOG_DELTA
     assert found.upper - found.lower < 0.2
+
+
+# -- many at once --------------------------------------------------------------------------------------------
+
+
+class Many:
+    """Bounds of a test, for many epsilons."""
+
+    def __init__(self, bounds: Callable[[float], LogBounds]) -> None:
+        self.bounds = bounds
+
+    def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        found = [self.bounds(epsilon) for epsilon in epsilons.tolist()]
+        return np.array([one.lower for one in found]), np.array([one.upper for one in found])
+
+
+@pytest.mark.parametrize("bounds", [plain, uneven])
+@pytest.mark.parametrize("slope", [-1.0, -0.5, -2.0])
+def test_rows_take_the_steps_that_a_single_search_takes(
+    bounds: Callable[[float], LogBounds], slope: float
+) -> None:
+    guesses = np.array([5 - 1e-9, 5 + 1e-9, 5.0, 4.0, 7.0, 4.99, 5.3])
+    ends = np.full(len(guesses), LOG_DELTA), np.full(len(guesses), LOG_DELTA)
+    together = cross_all(Many(bounds), guesses, np.full(len(guesses), slope), ends, 1e-3)
+    alone = [solver(bounds)._approach(guess, slope) for guess in guesses.tolist()]
+    assert together == alone
+    assert any(alone)
+
+
+def test_rows_leave_out_what_is_unusual() -> None:
+    guesses, slopes = np.array([-1.0, 5.0, 5.0, 5.0]), np.array([-1.0, 0.0, 1.0, -1.0])
+    ends = np.full(4, LOG_DELTA), np.full(4, LOG_DELTA)
+    assert [found is None for found in cross_all(Many(plain), guesses, slopes, ends, 1e-3)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    # a lower end that is not certain is none
+    assert cross_all(Many(blind_below), guesses[3:], slopes[3:], (ends[0][3:], ends[1][3:]), 1e-3) == [None]
+
+
+def line(steps: int) -> ContourLine:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * steps
+    schedule = analyse(run, tr.REMOVE, QUICK)[0].covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    return ContourEngine(schedule).near(0.5, 1e-6)
+
+
+@pytest.mark.parametrize("steps", [100, 1000, 10_000])
+def test_bounds_of_many_epsilons_are_those_of_each_to_the_last_bit(steps: int) -> None:
+    placed, epsilons = line(steps), np.linspace(0.3, 0.8, 57)
+    lower, upper = placed.bound_all(epsilons)
+    alone = [placed.bounds(epsilon) for epsilon in epsilons.tolist()]
+    assert lower.tolist() == [found.lower for found in alone]
+    assert upper.tolist() == [found.upper for found in alone]
+
+
+@pytest.mark.parametrize("steps", [100, 1000])
+def test_terms_that_are_added_in_blocks_are_charged_for_it(steps: int) -> None:
+    """As if every rounding in a block went the same way; the charge for rounding holds that and more."""
+    placed = line(steps)
+    size, angle, _, errors = placed._sums
+    terms = size * np.cos(angle - placed.heights * 0.5)
+    assert len(terms) > BLOCK
+    added = math.fsum(np.add.reduceat(terms, placed.kernel.blocks).tolist())
+    room = BLOCK * UNIT_ROUNDOFF * math.fsum(size.tolist())
+    assert abs(added - math.fsum(terms.tolist())) <= room <= errors.rounding

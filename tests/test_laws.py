@@ -559,6 +559,15 @@ def test_arrays_of_questions_are_answered_like_single_ones(entry: Entry) -> None
     assert listed.tolist() == apart
 
 
+@over((GAUSSIAN[5], GAUSSIAN[11], LAPLACE[3]))
+def test_many_deltas_that_are_solved_together_are_answered_like_single_ones(entry: Entry) -> None:
+    deltas = np.geomspace(0.1, 1e-12, 41)
+    together = tr.privacy_curve(entry.run, relation=tr.ADD_OR_REMOVE).epsilon(deltas)
+    for delta, found in zip(deltas.tolist(), together, strict=True):
+        alone = tr.epsilon(entry.run, delta=delta, relation=tr.ADD_OR_REMOVE)
+        assert (found.lower, found.upper) == (alone.lower, alone.upper)
+
+
 def test_functions_answer_like_the_curve() -> None:
     run = gaussian(0.8, poisson(1e-3), 10_000)
     fine = tr.privacy_curve(run, relation=tr.REMOVE, by=tr.Certified(accuracy=FINE))

@@ -11,9 +11,9 @@ import tightrope as tr
 from tightrope.curve.bracket import Gap
 from tightrope.engines.choose import TABLE
 from tightrope.engines.closed_forms import OneStep, _normal_tail
-from tightrope.engines.composition import Composition, EngineRow
+from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import Engine
+from tightrope.engines.face import Engine, EngineRow
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair

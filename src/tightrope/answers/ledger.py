@@ -27,6 +27,7 @@ from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import (
     CHOSEN_ON_THE_WAY,
     FIXED_IN_ADVANCE,
+    MOST_STEPS,
     PLANNED,
     UNBROKEN,
     Run,
@@ -97,7 +98,11 @@ class Ledger:
         # a training loop takes the same step again, and passes the same objects
         if self._made is None or any(old is not new for old, new in zip(self._made[0], given, strict=True)):
             self._made = given, Step(mechanism(noise_multiplier=noise_multiplier), sampling)
-        self.record(self._made[1] * count)
+        step = self._made[1]
+        if 0 < count <= MOST_STEPS - self._times.get(step, MOST_STEPS):
+            self.count(step, count)
+        else:
+            self.record(step * count)
 
     def record(self, run: Run | Step) -> None:
         """Record any step or run; a refused one leaves the ledger as it was.

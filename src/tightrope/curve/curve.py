@@ -108,6 +108,8 @@ def elementwise(answer: Callable[[Any], Answer], values: ArrayLike | Fraction, n
 
 def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked], name: str) -> list[Checked]:
     """Every number of a call, checked; a single number as it was given."""
+    if type(values) is float:  # mostly, and a training loop asks after every step
+        return [check_one(values)]
     try:
         array = np.asarray(values)
     except ValueError:  # ragged
@@ -121,7 +123,7 @@ def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked],
 
 def in_shape_of(values: ArrayLike | Fraction, answers: list[Answer]) -> Answer | Answers:
     """The answers to all questions of a call, in the shape in which they were asked."""
-    shape = () if isinstance(values, Fraction) else np.shape(values)
+    shape = () if isinstance(values, float | Fraction) else np.shape(values)
     if shape == ():
         return answers[0]
     result = np.empty(len(answers), dtype=object)

@@ -11,7 +11,7 @@ from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds, merge_evidence
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import ComposedCurve, Errors
+from tightrope.engines.face import ComposedCurve, Errors, ManyAtOnce
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import next_down, next_up
@@ -101,11 +101,22 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _epsilons(self, deltas: list[float]) -> list[Bracket]:
         found = []
+        if len(deltas) > 1:
+            self._prepare(deltas)
         for delta in deltas:
             ask = methodcaller("epsilon_bounds", delta, self.accuracy)
             ends = self._ends(ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0)
             found.append(self._bracket(ends.lower, ends.upper, ends, delta))
         return found
+
+    def _prepare(self, deltas: list[float]) -> None:
+        """Have those who are asked first solve for all deltas together, where they can."""
+        for branch in self.branches:
+            above = [curve for cover in branch.covers[:1] for curve in cover.curves]
+            below = [curve for witness in branch.witnesses[:1] for curve in witness.curves]
+            for curve in dict.fromkeys(above + below):
+                if isinstance(curve, ManyAtOnce):
+                    curve.keep_epsilons(deltas, self.accuracy)
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
         return [self._exponential(self._log_ends(epsilon)) for epsilon in epsilons]

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tightrope.engines.composition import Composition, EngineRow
+from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ABOVE, ComposedCurve, Engine, Progress, Side
+from tightrope.engines.face import ABOVE, ComposedCurve, Engine, EngineRow, Progress, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.resolve import find_single_pass, resolve, settle_two_batches
@@ -108,6 +108,8 @@ def compose_side(
 
     A schedule without passes has one curve for both sides.
     """
+    if isinstance(schedule, Schedule) and not schedule.has_passes:
+        return Composition(schedule, TABLE)
     mesh = Mesh.of(accuracy)
     if isinstance(schedule, Game):
         from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -14,22 +13,23 @@ from tightrope.engines.face import (
     NOTHING,
     Engine,
     EngineDeclines,
+    EngineRow,
     Hint,
     LocalBounds,
     LogBounds,
     Recountable,
 )
-from tightrope.engines.places import LocalShape, Place, Recount, look_around
+from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
+from tightrope.engines.places import MOST_FOLLOWED, Place
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import log_ends, next_up
 from tightrope.numerics.text import round_outwards
-from tightrope.pairs.schedule import COUNT_BITS, FEW_BITS, Schedule
+from tightrope.pairs.schedule import Schedule
 
 KEPT_LOCALS = 8
 KEPT_PLACES = 32  # a training loop moves on from one to the next; an array of deltas needs several
-MOST_FOLLOWED = 4  # kinds of steps: with more, counts are not rounded
 SMALLEST_FOLLOWED = 1e-300  # delta: smaller ones are solved by themselves
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
@@ -37,23 +37,6 @@ MOST_TRIES = 6  # at the accuracy that is wanted
 SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
 NARROW = 1e-4  # of the accuracy: an epsilon known so closely near the largest loss needs no engine
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EngineRow:
-    """One line of the table: which schedules an engine applies to, and how closely it is asked.
-
-    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
-    asked again with more patience. Nobody is asked after an engine that `has_the_last_word`: what a closed
-    form cannot tell in balls, no float can.
-    """
-
-    make: Callable[[Schedule], Engine]
-    applies: Callable[[Schedule], bool]
-    tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
-    rounding_is_final: bool = False
-    has_the_last_word: bool = False
-    is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
 
 
 COARSER = "Ask for a coarser {accuracy}."
@@ -147,6 +130,26 @@ class Composition:
                 return self._enclose_epsilon(delta, self.share * accuracy, self.share * accuracy)
         return self._enclose_epsilon(delta, accuracy, self._widest(accuracy))
 
+    def keep_epsilons(self, deltas: Sequence[float], accuracy: float) -> None:
+        """Solve for many deltas together what `epsilon_bounds` is asked next: to the last bit as each alone.
+
+        Only where no epsilon is settled without an engine; the rest is left to be solved one by one.
+        """
+        schedule, asked, share = self.schedule, self.share * accuracy, self.share
+        widest = asked if share < 1 else self._widest(accuracy)
+        if not schedule or schedule.has_infinite_losses or self._highest < math.inf:
+            return
+        places: dict[float, list[float]] = {}
+        for delta in deltas:
+            near = _round_delta(delta)
+            if (delta, asked, widest) not in self._epsilons and near != delta < self._union_bound:
+                places.setdefault(near, []).append(delta)
+        for group in places.values():
+            if len(group) >= FEWEST:
+                for delta, found in zip(group, self._follow_all(group, asked), strict=True):
+                    if found is not None and found.is_enough(asked):
+                        self._epsilons[delta, asked, widest] = found.lower, found.upper
+
     def _enclose_epsilon(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """The same, `widest` in delta at most, or NotPreciseEnough; what was found is kept."""
         key = (delta, accuracy, widest)
@@ -223,7 +226,7 @@ class Composition:
 
     def _settle_epsilon(self, delta: float, accuracy: float) -> tuple[float, float] | None:
         """epsilon(delta) where it needs no search, or only one near the largest loss."""
-        if not self.schedule or _union_bound(self.schedule) <= delta:
+        if not self.schedule or self._union_bound <= delta:
             return 0.0, 0.0
         if self.schedule.has_infinite_losses:
             if self.schedule.compare_infinite_mass(delta) > 0:
@@ -240,25 +243,48 @@ class Composition:
                 return found.lower, found.upper
         return None
 
+    @cached_property
+    def _union_bound(self) -> float:
+        """The sum of bounds on the steps' own delta(0), which bounds the run's: total variation adds up."""
+        return next_up(math.fsum(next_up(times * pair.total_variation) for pair, times in self.schedule))
+
     def _follow(self, delta: float, accuracy: float) -> Crossing | None:
         """The crossing, by bounds placed for a delta and a run that are close; None if that is not enough."""
+        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
+            placed, local = self._find_place(delta, accuracy)
+            with _raising():
+                guess, slope = placed.guess(self.schedule, math.log(delta))
+            found = self._solve(local, guess, delta, accuracy, None, slope)
+            return found if found.is_enough(accuracy) else None
+        return None
+
+    def _follow_all(self, deltas: Sequence[float], accuracy: float) -> Sequence[Crossing | None]:
+        """The same for deltas that share a place."""
+        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
+            placed, local = self._find_place(deltas[0], accuracy)
+            if isinstance(local, BoundsOfMany):
+                with _raising():
+                    guesses, slopes = placed.guess(self.schedule, np.array(list(map(math.log, deltas))))
+                    least, most = np.array(list(map(log_ends, deltas))).T
+                    return cross_all(local, guesses, slopes, (least, most), accuracy)
+        return [None] * len(deltas)
+
+    def _find_place(self, delta: float, accuracy: float) -> tuple[Place, LocalBounds]:
+        """Where a delta and a run that are close were solved, and the bounds of this run there."""
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
-            return None
+            raise EngineDeclines("nothing is close")
         few = len(self.schedule.parts) <= MOST_FOLLOWED
         about, near = self.schedule.rounded if few else self.schedule, _round_delta(delta)
         if about is self.schedule and near == delta:
-            return None
+            raise EngineDeclines("this is the place itself")
         key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2)  # wider elsewhere
         if placed is None:
-            return None
-        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError), _raising():
-            if key not in self._followed:
+            raise EngineDeclines("no quick engine does it")
+        if key not in self._followed:
+            with _raising():
                 is_same = about is self.schedule
                 self._followed[key] = placed.local if is_same else placed.recount(self.schedule)
-            guess, slope = placed.guess(self.schedule, math.log(delta))
-            found = self._solve(self._followed[key], guess, delta, accuracy, None, slope)
-            return found if found.is_enough(accuracy) else None
-        return None
+        return placed, self._followed[key]
 
     def _place(self, delta: float, accuracy: float) -> Place | None:
         """Where this schedule is solved, for deltas and others of its kind that are close."""
@@ -267,21 +293,8 @@ class Composition:
             if not isinstance(local, Recountable) or local.recount is None or not found.is_enough(accuracy):
                 return None
             with _raising():
-                shape = look_around(local, found.upper)
-                gains = self._gain_by_steps(local.recount, found.upper, shape)
-            return Place(self.schedule, found.upper, shape, gains, local, local.recount)
+                return Place.of(self.schedule, found.upper, local, local.recount)
         return None
-
-    def _gain_by_steps(self, recount: Recount, here: float, shape: LocalShape) -> list[LocalShape]:
-        """How the curve changes by one more of each step that rounding may leave out, about."""
-        counts = [times for _, times in self.schedule]
-        gains = [LocalShape(0.0, 0.0, 0.0)] * len(counts)
-        for index, times in enumerate(counts if len(counts) <= MOST_FOLLOWED else ()):
-            fewer = times - max(times >> COUNT_BITS + 2, 1)  # it stands for twice as many on either side
-            if times >> FEW_BITS:
-                others = self.schedule.recount([*counts[:index], fewer, *counts[index + 1 :]])
-                gains[index] = shape.less(look_around(recount(others), here), times - fewer)
-        return gains
 
     def _close_in(self, delta: float, accuracy: float) -> tuple[Crossing, LocalBounds | None]:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless.
@@ -302,7 +315,7 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
-            last, guess = guess, _next_guess(found, guess, tried, self._highest)
+            last, guess = guess, found.next_guess(guess, tried, self._highest)
             if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
                 break
             tried.add(guess)
@@ -385,16 +398,3 @@ def _round_delta(delta: float) -> float:
 def _raising() -> np.errstate:
     """What overflows or is no number raises, instead of looking like a bound."""
     return np.errstate(over="raise", invalid="raise")
-
-
-def _union_bound(schedule: Schedule) -> float:
-    """The sum of bounds on the steps' own delta(0), which bounds the run's: total variation adds up."""
-    return next_up(math.fsum(next_up(times * pair.total_variation) for pair, times in schedule))
-
-
-def _next_guess(found: Crossing, guess: float, tried: set[float], highest: float) -> float:
-    """Where the upper end crosses is the better guess; a second one that did not help is halved."""
-    most = min(found.upper, highest)
-    if not math.isfinite(most):
-        return 2 * max(found.lower, guess)
-    return found.upper if found.upper < highest and found.upper not in tried else (found.lower + most) / 2

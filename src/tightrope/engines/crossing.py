@@ -9,6 +9,7 @@ from tightrope.engines.face import LogBounds, check_order
 from tightrope.numerics.floats import UNIT_ROUNDOFF
 
 MOST_SECANTS = 8
+FINEST, SMALLEST_STEP = 1e-9, 1e-300  # width in delta, and step in epsilon, that are worth a closer look
 MOST_ROUNDS, NEWTON_ROUNDS = 200, 12  # of a search; after so many Newton steps it bisects
 # Times the accuracy, and in all: a bracket that is so wide is certain, too, and says how wide it is.
 MOST_TIMES_WIDER, WIDEST = 100, 0.1
@@ -34,6 +35,13 @@ class Crossing:
         """Whether delta, or else epsilon, is known as closely as asked."""
         close = math.isfinite(self.upper) and self.upper - self.lower <= accuracy / 10 * self.upper
         return self.width <= accuracy or close
+
+    def next_guess(self, guess: float, tried: set[float], highest: float) -> float:
+        """Where the upper end crosses is the better guess; a second one that did not help is halved."""
+        most = min(self.upper, highest)
+        if not math.isfinite(most):
+            return 2 * max(self.lower, guess)
+        return self.upper if self.upper < highest and self.upper not in tried else (self.lower + most) / 2
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,8 @@ class Solver:
 
     def _resolution(self, here: LogBounds, epsilon: float, slope: float) -> float:
         """How closely to solve: as finely as the bounds themselves are certain, within reason."""
-        fine = min(max(here.width, 1e-9), self.accuracy / 10) / 5 / -slope
-        return max(fine, 8 * UNIT_ROUNDOFF * epsilon, 1e-300)
+        fine = min(max(here.width, FINEST), self.accuracy / 10) / 5 / -slope
+        return max(fine, 8 * UNIT_ROUNDOFF * epsilon, SMALLEST_STEP)
 
 
 def find_crossing(

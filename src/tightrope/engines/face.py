@@ -1,10 +1,10 @@
 """What engines show: `Engine` is a row of the table, `ComposedCurve` the curve of a composed schedule."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:  # which takes long to load
     from flint import arb
@@ -15,8 +15,7 @@ End = TypeVar("End", float, "arb")  # of a bracket
 Progress = Callable[[int, int], None]  # called with (done, of) during long work
 
 
-@dataclass(frozen=True)
-class Errors:
+class Errors(NamedTuple):
     """How much each approximation can have moved delta, relative to its upper end.
 
     `discretisation` is what finitely many losses miss of a continuum: cells on a lattice, quadrature nodes on
@@ -63,7 +62,7 @@ class LogBounds:
 
     lower: float
     upper: float
-    errors: Errors = Errors()
+    errors: Errors = field(default_factory=Errors)
 
     @property
     def width(self) -> float:
@@ -115,6 +114,31 @@ class Engine(Protocol):
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> LocalBounds:
         """Bounds placed for `epsilon`, whose errors should each be below `tolerance`; or EngineDeclines."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EngineRow:
+    """One line of the table: which schedules an engine applies to, and how closely it is asked.
+
+    Rounding does not shrink with patience. Where it `is_final`, an engine that drowned in rounding is not
+    asked again with more patience. Nobody is asked after an engine that `has_the_last_word`: what a closed
+    form cannot tell in balls, no float can.
+    """
+
+    make: "Callable[[Schedule], Engine]"
+    applies: "Callable[[Schedule], bool]"
+    tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
+    rounding_is_final: bool = False
+    has_the_last_word: bool = False
+    is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
+
+
+@runtime_checkable
+class ManyAtOnce(Protocol):
+    """A composed curve that solves many questions faster together, and keeps the answers."""
+
+    def keep_epsilons(self, deltas: Sequence[float], accuracy: float) -> None:
+        """Find what `epsilon_bounds` is asked next: to the last bit what each would be told alone."""
 
 
 class ComposedCurve(Protocol):

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tightrope.engines.face import LocalBounds
-from tightrope.pairs.schedule import Schedule
+from tightrope.numerics.floats import Floats
+from tightrope.pairs.schedule import COUNT_BITS, FEW_BITS, Schedule
 
 Recount = Callable[[Schedule], LocalBounds]
+Real = TypeVar("Real", float, Floats)
 
+MOST_FOLLOWED = 4  # kinds of steps: with more, counts are not rounded
 LOOK_AROUND = 0.01  # how far to look for derivatives, relative to epsilon
 
 
@@ -43,7 +47,20 @@ class Place:
     local: LocalBounds
     recount: Recount
 
-    def guess(self, schedule: Schedule, log_delta: float) -> tuple[float, float]:
+    @classmethod
+    def of(cls, schedule: Schedule, epsilon: float, local: LocalBounds, recount: Recount) -> "Place":
+        """With how the curve changes by one more of each step that rounding may leave out."""
+        shape = look_around(local, epsilon)
+        counts = [times for _, times in schedule]
+        gains = [LocalShape(0.0, 0.0, 0.0)] * len(counts)
+        for index, times in enumerate(counts if len(counts) <= MOST_FOLLOWED else ()):
+            fewer = times - max(times >> COUNT_BITS + 2, 1)  # it stands for twice as many on either side
+            if times >> FEW_BITS:
+                others = schedule.recount([*counts[:index], fewer, *counts[index + 1 :]])
+                gains[index] = shape.less(look_around(recount(others), epsilon), times - fewer)
+        return cls(schedule, epsilon, shape, gains, local, recount)
+
+    def guess(self, schedule: Schedule, log_delta: Real) -> tuple[Real, Real]:
         """About the epsilon of the same steps with other counts, and the slope of ln delta there."""
         level, slope, bend = self.shape.level - log_delta, self.shape.slope, self.shape.bend
         for (_, now), (_, then), gain in zip(schedule, self.schedule, self.gains, strict=True):

@@ -155,15 +155,20 @@ def log_chernoff_factor(c: float) -> float:
     return -c * math.log1p(1 / c) - math.log1p(c)
 
 
-def geometric_tail(log_ratio: float, log_scale: float) -> float:
-    """At least e^log_scale (r + r^2 + ...), r = e^log_ratio, the ratio right to 2^-30 of itself.
+class GeometricTail:
+    """r + r^2 + ..., r = e^log_ratio, the ratio right to 2^-30 of itself; infinite where it diverges."""
 
-    Infinite where the series diverges, or the sum is beyond floats.
-    """
-    if log_ratio >= 0:
-        return math.inf
-    log_sum = log_scale + log_ratio * (1 - LOG_ROOM) - math.log(-math.expm1(log_ratio)) + ROOM
-    try:
-        return math.exp(log_sum)
-    except OverflowError:
-        return math.inf
+    def __init__(self, log_ratio: float) -> None:
+        self._diverges = log_ratio >= 0
+        if not self._diverges:
+            self._log_first = log_ratio * (1 - LOG_ROOM)
+            self._log_rest = math.log(-math.expm1(log_ratio))  # of 1 - r
+
+    def times(self, log_scale: float) -> float:
+        """At least e^log_scale times the sum; infinite where that is beyond floats."""
+        if self._diverges:
+            return math.inf
+        try:
+            return math.exp(log_scale + self._log_first - self._log_rest + ROOM)
+        except OverflowError:
+            return math.inf

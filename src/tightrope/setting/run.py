@@ -104,7 +104,7 @@ class Run:
     @classmethod
     def of_checked(cls, parts: "Iterable[tuple[Step, int]]") -> Self:
         """The run of distinct steps whose counts were checked when they were made; none of them is 0."""
-        run = cls()
+        run = cls.__new__(cls)
         object.__setattr__(run, "parts", tuple(parts))
         return run
 

@@ -13,14 +13,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.neighbours import MANY_KINDS, dominate, represent
 from tightrope.engines.saddle import (
+    GeometricTail,
     Placement,
-    geometric_tail,
     log_chernoff_factor,
     log_delta_estimate,
     place_contour,
@@ -46,6 +48,8 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 LEAST_NODES = 20  # of a transform, to tell early that a line takes too many evaluations
+BLOCK = 128  # terms that are added in floats, in any order; sums of blocks are added exactly
+Real = TypeVar("Real", float, Floats)
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
 
 
@@ -194,7 +198,7 @@ def _transforms(parts: Iterable[tuple[Pair, int]]) -> list[tuple[Transform, int]
 class LineKernel:
     """The heights 0, h, 2h, ..., which are exact, and 1 / (z (z + 1)) there: ln of its modulus, its angle.
 
-    `sizes` is |ln modulus| + 4, and `weights` are those of the trapezoidal rule.
+    `sizes` is |ln modulus| + 4, and `weights` are those of the trapezoidal rule. Terms are added in `blocks`.
     """
 
     heights: Floats
@@ -202,6 +206,7 @@ class LineKernel:
     angle: Floats
     sizes: Floats
     weights: Floats
+    blocks: NDArray[np.intp]
 
 
 def _kernel(c: float, step: float, count: int) -> LineKernel:
@@ -211,9 +216,10 @@ def _kernel(c: float, step: float, count: int) -> LineKernel:
     weights = np.full_like(t, step / math.pi)
     weights[0] = step / math.pi / 2
     columns = t, log_modulus, -(np.angle(z) + np.angle(z + 1)), np.abs(log_modulus) + 4, weights
-    for column in columns:
+    blocks = np.arange(0, len(t), BLOCK)
+    for column in (*columns, blocks):
         column.setflags(write=False)  # shared by all who ask
-    return LineKernel(*columns)
+    return LineKernel(*columns, blocks)
 
 
 _kept_kernel = lru_cache(maxsize=KEPT_LINES)(_kernel)
@@ -260,36 +266,33 @@ class ContourLine:
         enlarged = exp_or_inf(columns[LOG_LARGEST] + kernel.log_modulus) * kernel.weights
         discretisation, tails, rounding = (columns[REL_ERRORS] @ enlarged).tolist()
         own = size @ (self.phase_roundings * columns[SIZES] + UNIT_ROUNDOFF * np.abs(angle))
-        # exp and cos, three products and a quotient, pi, the sum
-        functions = (2 * ELEMENTARY_REL_ERROR + 7 * UNIT_ROUNDOFF) * float(size.sum())
+        # exp and cos, three products and a quotient, pi, the sum of each block and that of all
+        functions = (2 * ELEMENTARY_REL_ERROR + (7 + BLOCK) * UNIT_ROUNDOFF) * float(size.sum())
         fixed = Errors(
             discretisation=discretisation * (1 + ROOM),
             tails=tails * (1 + ROOM),
-            cut_off=float(exp_or_inf(self.log_cut)),
+            cut_off=exp_or_inf(self.log_cut),
             rounding=(rounding + float(own) + functions) * (1 + ROOM),
         )
         return size, angle, float(size @ kernel.heights), fixed
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        c = self.tilt
-        size, angle, size_by_height, fixed = self._sums
-        value = math.fsum((size * np.cos(angle - self.kernel.heights * epsilon)).tolist())
-        # the angles t epsilon and their difference are rounded
-        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * size_by_height * (1 + ROOM)
-        charge = (fixed.total + turned) * (1 + ROOM)
+        size, angle, _, fixed = self._sums
+        terms = size * np.cos(angle - self.kernel.heights * epsilon)
+        value = math.fsum(np.add.reduceat(terms, self.kernel.blocks).tolist())
+        turned, charge = self._charge(epsilon)
         aliasing = self._aliasing(epsilon)
         upper, lower = value + charge, value - charge - aliasing
         if not 0 < upper < math.inf:
             raise ArithmeticError(f"the sum over the contour is {value} within {charge}")
-        log_scale = self.log_moment - c * epsilon
-        # two roundings in each, and the logarithm of the sum
-        sizes = abs(self.log_moment) + abs(c * epsilon)
-        log_error = self.log_moment_abs_error + UNIT_ROUNDOFF * (2 * sizes + 10 * abs(math.log(upper)) + 1)
-        log_upper = log_scale + math.log(upper) + log_error
+        log_scale, log_sum = self.log_moment - self.tilt * epsilon, math.log(upper)
+        log_error = self._log_error(epsilon, abs(log_sum))
+        log_upper = log_scale + log_sum + log_error
         log_lower = -math.inf
         if lower > 0:
-            log_lower = log_scale + math.log(lower) - log_error - 10 * UNIT_ROUNDOFF * abs(math.log(lower))
+            log_sum = math.log(lower)
+            log_lower = log_scale + log_sum - log_error - 10 * UNIT_ROUNDOFF * abs(log_sum)
         infinite_below, infinite_above = self.log_infinite
         if infinite_above > -math.inf:
             log_upper = _add(log_upper, infinite_above, 1)
@@ -305,19 +308,57 @@ class ContourLine:
         )
         return LogBounds(log_lower, log_upper, errors)
 
+    def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Bounds on ln delta at each epsilon, to the last bit those of `bounds`; no loss is infinite here.
+
+        Sums, products and cosines of rows are those of single numbers; logarithms are taken one by one.
+        """
+        if self.log_infinite[1] > -math.inf:
+            raise EngineDeclines("infinite losses are added one by one")
+        size, angle, _, _ = self._sums
+        terms = size * np.cos(angle - self.kernel.heights * epsilons[:, None])
+        value = np.array(list(map(math.fsum, np.add.reduceat(terms, self.kernel.blocks, axis=1).tolist())))
+        _, charge = self._charge(epsilons)
+        aliasing = np.array(list(map(self._aliasing, epsilons.tolist())))
+        upper, lower = value + charge, value - charge - aliasing
+        if not (lower > 0).all():
+            raise ArithmeticError("a sum over the contour that is lost in its charge")
+        log_scale = self.log_moment - self.tilt * epsilons
+        log_most, log_least = (np.array(list(map(math.log, ends.tolist()))) for ends in (upper, lower))
+        log_error = self._log_error(epsilons, np.abs(log_most))
+        below = log_scale + log_least - log_error - 10 * UNIT_ROUNDOFF * np.abs(log_least)
+        return below, log_scale + log_most + log_error
+
+    def _charge(self, epsilon: Real) -> tuple[Real, Real]:
+        """What turning the angles costs, where t epsilon and their difference are rounded; and all."""
+        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * self._sums[2] * (1 + ROOM)
+        return turned, (self._fixed_total + turned) * (1 + ROOM)
+
+    def _log_error(self, epsilon: Real, log_sum: Real) -> Real:
+        """Of ln of a bound: two roundings in the moment and the tilt, and the logarithm of the sum."""
+        sizes = abs(self.log_moment) + abs(self.tilt * epsilon)
+        return self.log_moment_abs_error + UNIT_ROUNDOFF * (2 * sizes + 10 * log_sum + 1)
+
     @cached_property
-    def _period(self) -> float:
-        return 2 * math.pi / float(self.heights[1])
+    def _fixed_total(self) -> float:
+        return self._sums[3].total
+
+    @cached_property
+    def _aliases(self) -> tuple[GeometricTail, GeometricTail, float, float, float]:
+        """The periods below and above, ln of Chernoff's bound at 0, and the sizes of all that is rounded."""
+        c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
+        log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond
+        sizes = abs(self.log_moment) + abs(self.log_moment_beyond) + 2 * beyond * period + 64
+        below, above = GeometricTail(-c * period), GeometricTail(-(beyond - c) * period)
+        return below, above, log_chernoff, sizes, 2 * beyond
 
     def _aliasing(self, epsilon: float) -> float:
         """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
-        c, beyond, period = self.tilt, self.tilt_beyond, self._period
-        log_scale = self.log_moment - c * epsilon
-        log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon
-        sizes = abs(self.log_moment) + abs(self.log_moment_beyond) + 2 * beyond * (abs(epsilon) + period) + 64
-        log_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * sizes
-        below = geometric_tail(-c * period, log_error - log_scale)
-        return below + geometric_tail(-(beyond - c) * period, log_chernoff - log_scale + log_error)
+        below, above, log_chernoff, sizes, twice_beyond = self._aliases
+        log_scale = self.log_moment - self.tilt * epsilon
+        log_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * (sizes + twice_beyond * abs(epsilon))
+        log_factor = log_chernoff - self.tilt_beyond * epsilon
+        return below.times(log_error - log_scale) + above.times(log_factor - log_scale + log_error)
 
 
 def _add(log_x: float, log_y: float, side: int) -> float:

@@ -7,7 +7,7 @@ how rare it is. The two kinds are disjoint events, so both their upper and their
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
 
 import numpy as np
@@ -297,10 +297,8 @@ class SplitLaws:
             lower -= 2 * float(logaddexp_abs_error(lower))
         shares = [math.exp(b.upper - upper) if upper > -math.inf else 0.0 for b in each]
         errors = {
-            term.name: sum(
-                share * getattr(b.errors, term.name) for share, b in zip(shares, each, strict=True)
-            )
-            for term in fields(Errors)
+            term: sum(share * getattr(b.errors, term) for share, b in zip(shares, each, strict=True))
+            for term in Errors._fields
         }
         return LogBounds(lower, upper, Errors(**errors))
 

@@ -17,7 +17,7 @@ from tightrope.engines.lattice.law import (
     log_or_inf,
 )
 from tightrope.engines.one_step.enclosures import log_sum_above
-from tightrope.engines.saddle import Placement, geometric_tail, log_chernoff_factor
+from tightrope.engines.saddle import GeometricTail, Placement, log_chernoff_factor
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_complement
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
 from tightrope.pairs.schedule import Schedule
@@ -129,9 +129,9 @@ class LatticeLaws:
             map(abs, (p.log_scale, tilted, self.log_mass, self.log_moment_beyond, beyond * first))
         )
         rounding = p.scale_abs_error + UNIT_ROUNDOFF * (16 + 8 * scale_size + 8 * (c + beyond) * period)
-        aliasing = geometric_tail(-c * period, self.log_mass - log_scale + rounding) + geometric_tail(
-            -(beyond - c) * period, self.log_moment_beyond - beyond * first - log_scale + rounding
-        )
+        log_chernoff = self.log_moment_beyond - beyond * first
+        aliasing = GeometricTail(-c * period).times(self.log_mass - log_scale + rounding)
+        aliasing += GeometricTail(-(beyond - c) * period).times(log_chernoff - log_scale + rounding)
         # sizes of computed masses sum to at most their sum and twice the error
         error += rel_error * (abs(gain) + abs(cost) + 8 * error)
         value = gain - cost - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from tightrope.engines.composition import Composition, EngineRow
+from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ComposedCurve, LogBounds
+from tightrope.engines.face import ComposedCurve, EngineRow, LogBounds
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair

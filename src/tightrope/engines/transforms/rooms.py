@@ -5,6 +5,7 @@ so its relative error is that of its terms and of adding them.
 """
 
 import math
+from typing import overload
 
 import numpy as np
 
@@ -15,8 +16,17 @@ LOG_ROOM = 2.0**-30
 ROOM = 2.0**-20  # where shares of mixtures are factors: `share_rel_error` keeps their errors below 2^-26
 
 
-def exp_or_inf(x: Floats | float) -> Floats:
+@overload
+def exp_or_inf(x: float) -> float: ...
+@overload
+def exp_or_inf(x: Floats) -> Floats: ...
+def exp_or_inf(x: Floats | float) -> Floats | float:
     """e^x, infinite where it overflows: a bound that is infinite bounds nothing."""
+    if isinstance(x, float):
+        try:
+            return math.exp(x)
+        except OverflowError:
+            return math.inf
     with np.errstate(over="ignore"):
         return np.exp(x)
 
