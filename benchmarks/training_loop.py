@@ -2,8 +2,8 @@
 
 Gaussian noise, Poisson sampling, ADD_OR_REMOVE, delta 1e-6. Tightrope runs all rounds. The peers would take
 an hour, so they run the first few, and fresh accountants of theirs are asked at some lengths. CPU seconds on
-one thread, without imports, each measurement in a process of its own after a warm-up on another question. Only ratios within one run are worth
-quoting, and nothing here is a test.
+one thread, without imports, each measurement in a process of its own after a warm-up on another question.
+Only ratios within one run are worth quoting, and nothing here is a test.
 """
 
 import argparse
