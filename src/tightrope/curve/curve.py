@@ -158,6 +158,8 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
 
 def check_delta(delta: object) -> float:
     """The delta, if it is one at which epsilon can be asked for."""
+    if type(delta) is float and 0 < delta < 1:  # mostly, and asked of every element of an array
+        return delta
     remedy = "Pass the probability of failure you accept; it is usually below 1 / population."
     check.open_probability(remedy=remedy, delta=delta)
     return check.exact_float(remedy=remedy, delta=delta)

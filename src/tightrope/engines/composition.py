@@ -391,8 +391,8 @@ def _kept_place(
 
 
 def _round_delta(delta: float) -> float:
-    """To the nearest power of e, so that close deltas share a place."""
-    return math.exp(min(round(math.log(delta)), -1))
+    """To the nearest even power of e, so that close deltas share a place."""
+    return math.exp(min(2 * round(math.log(delta) / 2), -1))
 
 
 def _raising() -> np.errstate:
