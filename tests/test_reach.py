@@ -14,6 +14,7 @@ from tightrope.engines.closed_forms import OneStep, _normal_tail
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import Engine, EngineRow
+from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
@@ -114,6 +115,21 @@ def test_nobody_is_asked_after_a_closed_form() -> None:
     table.append(EngineRow(make=refuse, applies=lambda schedule: True))
     with pytest.raises(tr.NotPreciseEnough, match="only to"):
         Composition(schedule, table).log_bounds(5.6e-12, 1e-3)
+
+
+def test_no_lattice_is_asked_where_all_outcomes_are_counted() -> None:
+    """Next to the largest loss every float loses its digits: a lattice took seconds to say nothing."""
+    step = tr.Step(tr.Finite(observed=[0.125, 0.875], alternative=[0.5, 0.5]), tr.EveryRecord())
+    (analysis,) = analyse(step * 3, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    asked = [type(row.make(schedule)) for row in TABLE if row.applies(schedule)]
+    assert LatticeEngine not in asked
+    assert BigJumpEngine not in asked
+    noisy = analyse(tr.Step(tr.Laplace(noise_multiplier=1), tr.Poisson(rate=0.1)) * 3, tr.REMOVE, tr.QUICK)
+    many = noisy[0].covers[0].schedules[0]
+    assert isinstance(many, Schedule)
+    assert {LatticeEngine, BigJumpEngine} <= {type(row.make(many)) for row in TABLE if row.applies(many)}
 
 
 def test_a_refusal_is_not_worked_out_twice() -> None:

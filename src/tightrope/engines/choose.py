@@ -69,6 +69,15 @@ def _always(schedule: Schedule) -> bool:
     return True
 
 
+def _are_countable(schedule: Schedule) -> bool:
+    """Whether all outcomes can be counted one by one, which no lattice is closer than."""
+    return schedule.distinct_outcomes <= MOST_OUTCOMES
+
+
+def _are_uncountable(schedule: Schedule) -> bool:
+    return not _are_countable(schedule)
+
+
 # The engines, fastest first; the slow ones again with more patience.
 TABLE = (
     EngineRow(
@@ -77,7 +86,7 @@ TABLE = (
         has_the_last_word=True,
     ),
     EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
-    EngineRow(make=ExactOutcomes, applies=lambda schedule: schedule.distinct_outcomes <= MOST_OUTCOMES),
+    EngineRow(make=ExactOutcomes, applies=_are_countable),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
     _contour(QUICK_EVALUATIONS, _always),
     EngineRow(
@@ -86,12 +95,15 @@ TABLE = (
         tolerances=lambda accuracy: (accuracy / 100, accuracy),
     ),
     EngineRow(
-        make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True, is_shared=True
+        make=partial(_lattice, longest=1 << 17),
+        applies=_are_uncountable,
+        rounding_is_final=True,
+        is_shared=True,
     ),
-    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_always),
+    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_are_uncountable),
     _contour(500_000_000, _always),
-    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True),
-    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always),
+    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_are_uncountable, rounding_is_final=True),
+    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_are_uncountable),
 )
 
 

@@ -117,7 +117,7 @@ class Schedule:
         """Whether this is a single step of additive noise."""
         return self.steps == 1 and not self.parts[0][0].is_finite
 
-    @property
+    @cached_property
     def distinct_outcomes(self) -> float:
         """How many outcomes the run has, up to order; infinite where some step has a continuum."""
         total = 1.0
