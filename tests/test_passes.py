@@ -142,7 +142,7 @@ def test_one_step_of_a_pass_is_poisson_at_its_rate() -> None:
 
 
 def test_a_pass_never_costs_more_than_being_told_the_batch() -> None:
-    for noise, batches, delta in ((1.0, 9, 1e-30), (0.15, 4, 1e-6)):
+    for noise, batches, delta in ((1.0, 4, 1e-30), (0.15, 4, 1e-6)):
         found = tr.epsilon(bins(noise, batches) * batches, delta=delta, relation=tr.REMOVE)
         full = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.EveryRecord())
         assert 0 < found.lower <= found.upper <= tr.epsilon(full, delta=delta, relation=tr.REMOVE).upper
