@@ -1,7 +1,7 @@
 """A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
 
 Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
-before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
+before the FFT, whose own errors `powers.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
 """
 
 import math
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.face import BELOW, Side
-from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.engines.one_step.atoms import LossAtoms
 from tightrope.engines.one_step.enclosures import log_sum_above
+from tightrope.engines.powers import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
 from tightrope.numerics.fourier import fft_rel_error

@@ -61,7 +61,7 @@ class CappedNormal(NormalTransform):
     @property
     def log_mass_beyond(self) -> float:
         """ln of an upper bound on P's mass beyond the cap."""
-        return _log_mass_beyond(self.pair, self.cap)
+        return log_mass_beyond(self.pair, self.cap)
 
     def _start(self, c: float) -> float:
         """Where the outputs begin that are looked at; a multiple of 1."""
@@ -150,7 +150,7 @@ class CappedNormal(NormalTransform):
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:  # type: ignore[override]
         """By how far the losses are apart, and by parts (lemmas 7 and 7b)."""
         nodes, start = self.nodes(c), self._start(c)
-        count = _count_cells(self.cap - start, self.steepest)
+        count = count_cells(self.cap - start, self.steepest)
         edges = np.linspace(start, self.cap, count + 1)
         cells = TiltedCells.of(self.pair, edges, c, self.log_moment_above(c))
         room = self._room(c, 0.0, start, self.cap) + nodes.moment_rel_error
@@ -188,7 +188,7 @@ class CappedEnvelope(EnvelopeTransform):
     @property
     def log_mass_beyond(self) -> float:
         """ln of an upper bound on P's mass beyond the cap."""
-        return _log_mass_beyond(self.pair.remove, self.middle + self.reach)
+        return log_mass_beyond(self.pair.remove, self.middle + self.reach)
 
     def _panels(self, c: float, width: float, ceiling: float = math.inf) -> int:
         return round(self.reach / width)
@@ -199,7 +199,7 @@ class CappedEnvelope(EnvelopeTransform):
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
-        count = _count_cells(self.reach, self.steep) // 2
+        count = count_cells(self.reach, self.steep) // 2
         distances = np.linspace(0.0, self.reach, count + 1)
         # a little before the cap, however the sum is rounded
         outputs = self.middle + distances * (1 - 8 * UNIT_ROUNDOFF)
@@ -218,12 +218,12 @@ class CappedEnvelope(EnvelopeTransform):
         return SpreadModulus(cells, tuple(parts))
 
 
-def _count_cells(length: float, steepest: float) -> int:
+def count_cells(length: float, steepest: float) -> int:
     """How many cells to cut a stretch of outputs into, to bound how far losses are apart."""
     return min(max(math.ceil(length / min(0.1, 0.3 / steepest)), FEWEST_CELLS), MOST_CELLS)
 
 
-def _log_mass_beyond(pair: ShiftPair, output: float) -> float:
+def log_mass_beyond(pair: ShiftPair, output: float) -> float:
     """ln of an upper bound on P's mass beyond an output that may be off by a few roundings."""
     points = np.array([output, math.inf])
     abs_errors = np.array([8 * UNIT_ROUNDOFF * output, 0.0])
