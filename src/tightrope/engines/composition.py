@@ -20,7 +20,7 @@ from tightrope.engines.face import (
     Recountable,
 )
 from tightrope.engines.places import LocalShape, Place, Recount, look_around
-from tightrope.engines.planning import NEGLIGIBLE, Plan
+from tightrope.engines.planning import estimate_epsilon
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import log_ends, next_up
@@ -330,8 +330,9 @@ class Composition:
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
         try:
-            rare = log_delta + math.log(accuracy) + NEGLIGIBLE
-            return epsilon_estimate(self._cumulants or Plan(self.schedule, rare), log_delta)
+            if self._cumulants is not None:
+                return epsilon_estimate(self._cumulants, log_delta)
+            return estimate_epsilon(self.schedule, log_delta, accuracy)
         except EngineDeclines:
             return 1.0, 1.0
 

@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from tightrope.engines.contour.engine import PERIODS, REACHES, ContourEngine, LineKernel, kernel_on, on_grid
-from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LocalBounds, LogBounds
+from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.powers import Complexes, JumpPower, Spectrum
 from tightrope.engines.saddle import (
+    Cumulants,
     Placement,
     geometric_tail,
     log_chernoff_factor,
@@ -37,7 +38,9 @@ from tightrope.pairs.shift_pair import Envelope
 THRESHOLDS = (0.7, 0.5, 0.35, 0.2, 0.1)  # of epsilon
 MOST_ATTEMPTS = 4
 SHARE_BEYOND = -3.0  # ln of which part of the tolerance runs beyond a cap may take
-NEGLIGIBLE = 1 / 8  # of the tolerance: calm runs that make less need no contour
+NEGLIGIBLE = 1 / 64  # of the tolerance: calm runs that make less need no contour
+MOST_EXCESS = 8.0  # ln of how much Chernoff's bound on runs with a jump may exceed delta
+MANY_STEPS = 500  # fewer hardly decay without their jumps
 RAREST = -600.0  # ln of the moment of a jump over that of the calm rest: rarer ones might underflow
 FASTEST_DECAY = 1e-9  # of one step, so that its logarithm is a number
 
@@ -318,29 +321,30 @@ class JumpContourEngine:
     def _split(self, epsilon: float, log_delta: float, tolerance: float) -> SplitRuns:
         """Runs told apart where both kinds drown least in rounding."""
         log_goal = log_delta + math.log(tolerance)
+        log_little = log_goal + math.log(NEGLIGIBLE)
         best: tuple[float, ContourEngine, JumpRuns, float] | None = None
         for share in THRESHOLDS:
             try:
                 calm, jumps = self._tell_apart(share * epsilon, log_goal + SHARE_BEYOND)
-                tilt = tilt_for_epsilon(calm.cumulants, epsilon)
-                sizes = [calm.cumulants(tilt)[0] - tilt * epsilon + log_chernoff_factor(tilt)]
-                saddle = tilt_for_epsilon(jumps.cumulants, epsilon)
-                sizes.append(jumps.cumulants(saddle)[0] - saddle * epsilon + log_chernoff_factor(saddle))
+                tilt, of_calm = _find_saddle(calm.cumulants, epsilon)
+                _, of_jumps = _find_saddle(jumps.cumulants, epsilon)
             except EngineDeclines:
                 continue
-            size = float(np.logaddexp.reduce(sizes))
+            is_enough = of_calm < log_little and of_jumps < log_delta + MOST_EXCESS
+            size = -math.inf if is_enough else float(np.logaddexp(of_calm, of_jumps))
             if best is None or size < best[0]:
                 best = size, calm, jumps, tilt
+            if is_enough:
+                break
         if best is None:
             raise EngineDeclines("no threshold tells jumps apart")
         _, calm, jumps, tilt = best
-        parts: list[LocalBounds] = [jumps.near(epsilon, log_goal - 3, self.most_evaluations)]
         few = FewCalmRuns(tilt, calm.log_moment_above(tilt))
-        if few.bounds(epsilon).upper <= log_goal + math.log(NEGLIGIBLE):
-            parts.append(few)
-        else:
-            parts.append(calm.near(epsilon, tolerance / 8))
-        return SplitRuns(tuple(parts))
+        is_little = few.bounds(epsilon).upper <= log_little
+        if not is_little and self.schedule.steps < MANY_STEPS:
+            raise EngineDeclines("calm runs decay too slowly")
+        line = jumps.near(epsilon, log_goal - 3, self.most_evaluations)
+        return SplitRuns((line, few if is_little else calm.near(epsilon, tolerance / 8)))
 
     def _tell_apart(self, loss: float, log_mass: float) -> tuple[ContourEngine, JumpRuns]:
         """Calm runs and runs with a jump, which loses about `loss` or more.
@@ -362,6 +366,12 @@ class JumpContourEngine:
         calm_parts = [(step.calm, step.times) for step in steps]
         engine = ContourEngine(self.schedule, self.most_evaluations, capped=calm_parts)
         return engine, JumpRuns(tuple(steps), _union(beyond))
+
+
+def _find_saddle(cumulants: Cumulants, epsilon: float) -> tuple[float, float]:
+    """The best tilt, and ln of Chernoff's bound there, about."""
+    tilt = tilt_for_epsilon(cumulants, epsilon)
+    return tilt, cumulants(tilt)[0] - tilt * epsilon + log_chernoff_factor(tilt)
 
 
 def _union(parts: list[tuple[float, int]]) -> float:

@@ -22,6 +22,8 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_compleme
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
 from tightrope.pairs.schedule import Schedule
 
+NEAR_LABELS = 0.5  # so much more than its label says a run may lose for its excess to be composed
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatticeLaws:
@@ -32,8 +34,8 @@ class LatticeLaws:
     size: int
     above: LatticeSide
     below: LatticeSide
-    below_dual: LatticeSide | None  # where jumps are told apart
-    below_excess: LatticeSide | None  # where they are not: no difference of nearly equal masses is left
+    below_dual: LatticeSide | None
+    below_excess: LatticeSide | None  # instead, where runs lose about what their labels say
     log_infinite: float  # ln of the probability of an infinite loss, ABOVE
     below_infinite: float  # the same BELOW
     log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
@@ -54,15 +56,16 @@ class LatticeLaws:
         cells_rel_error: float,
     ) -> "LatticeLaws":
         """Both sides from their steps."""
-        side, has_jumps = LatticeSide.of(below, spot.tilt, size), any(step.jump is not None for step in below)
+        side = LatticeSide.of(below, spot.tilt, size)
+        is_near = all(step.jump is None for step in below) and side.offset * spacing < NEAR_LABELS
         return LatticeLaws(
             spot=spot,
             spacing=spacing,
             size=size,
             above=LatticeSide.of(above, spot.tilt, size),
             below=side,
-            below_dual=LatticeSide.of(below, spot.tilt, size, dual=True) if has_jumps else None,
-            below_excess=None if has_jumps else side.excess(below, spot.tilt),
+            below_dual=None if is_near else LatticeSide.of(below, spot.tilt, size, dual=True),
+            below_excess=side.excess(below, spot.tilt) if is_near else None,
             log_infinite=_compose_infinite([(step.log_infinite, step.times) for step in above]),
             below_infinite=below_infinite,
             log_mass=log_moment_above(below, 0.0),
@@ -140,8 +143,8 @@ class LatticeLaws:
     def _weigh_excess(self, epsilon: float, start: int) -> tuple[Floats, Floats, Floats, float]:
         """What P' exceeds e^epsilon Q' by at each place, its size, its error, and what it loses relatively.
 
-        At a place x above epsilon that is P' - e^-x (P' - excess) = P' (1 - e^-x) + e^-x excess: no two
-        nearly equal numbers are subtracted, however small all losses are.
+        At a place x above epsilon that is P' - e^-x (P' - excess) = P' (1 - e^-x) + e^-x excess: what is
+        subtracted, where x < 0, is no larger than how far runs lie above their labels.
         """
         assert self.below_excess is not None
         c, p, more = self.spot.tilt, self.below, self.below_excess
