@@ -329,12 +329,11 @@ class Composition:
 
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
-        try:
+        with suppress(EngineDeclines):
             if self._cumulants is not None:
                 return epsilon_estimate(self._cumulants, log_delta)
             return estimate_epsilon(self.schedule, log_delta, accuracy)
-        except EngineDeclines:
-            return 1.0, 1.0
+        return 1.0, 1.0
 
     def _meets_at_zero(self, delta: float, accuracy: float) -> bool:
         """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""

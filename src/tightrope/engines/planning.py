@@ -55,7 +55,6 @@ class Plan:
         tilted = [(times, *outline.tilted(c)[:2]) for outline, times in self._guide]
         return sum(times * float(weights[losses > least].sum()) for times, losses, weights in tilted)
 
-
     def one_loss(self, c: float, log_delta: float, most: float) -> float:
         """The epsilon up to `most` of which the steps' own deltas sum to delta, by the losses at tilt c."""
         parts = []

@@ -25,7 +25,13 @@ from tightrope.engines.saddle import (
     tilt_for_epsilon,
 )
 from tightrope.engines.split import SplitRuns
-from tightrope.engines.transforms.capped import CAPS, CappedEnvelope, capped_transform, find_cap, has_rare_losses
+from tightrope.engines.transforms.capped import (
+    CAPS,
+    CappedEnvelope,
+    capped_transform,
+    find_cap,
+    has_rare_losses,
+)
 from tightrope.engines.transforms.jumps import JumpNormal, jump_transform
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, short
@@ -37,6 +43,7 @@ from tightrope.pairs.shift_pair import Envelope
 
 THRESHOLDS = (0.7, 0.5, 0.35, 0.2, 0.1)  # of epsilon
 MOST_ATTEMPTS = 4
+MOST_KINDS = 4  # of steps: each threshold takes two searches for every kind
 SHARE_BEYOND = -3.0  # ln of which part of the tolerance runs beyond a cap may take
 NEGLIGIBLE = 1 / 64  # of the tolerance: calm runs that make less need no contour
 MOST_EXCESS = 8.0  # ln of how much Chernoff's bound on runs with a jump may exceed delta
@@ -128,21 +135,26 @@ class JumpRuns:
         growth = jumps = slack = least = charge = 0.0
         for step in self.steps:
             nodes = step.calm.nodes(c)
-            decay, ratio = min(step.calm.modulus_from(c, reach), 1.0), 0.0
+            decay = min(step.calm.modulus_from(c, reach), 1.0)
             if step.wild is not None:
                 wild = step.wild.nodes(c)
-                ratio = math.exp(wild.log_moment - nodes.log_moment + wild.moment_rel_error)
+                log_ratio, error = wild.log_moment - nodes.log_moment, wild.moment_rel_error
+                ratio, least_ratio = (
+                    math.exp(log_ratio + error),
+                    math.exp(log_ratio - error - nodes.moment_rel_error),
+                )
                 turned = step.wild.modulus_from(c, reach)
                 growth += step.times * math.log1p(ratio)
                 jumps += step.times * turned * ratio
-                decay = (decay + turned * ratio) / (1 + ratio)
+                decay = (decay + turned * ratio) / (1 + least_ratio)
             log_decay = math.log(min(max(decay, FASTEST_DECAY), 1.0))
             slack += step.times * log_decay
             least = min(least, log_decay)
             # decay, ratio and logarithms lose some roundings, and C(c) is not quite e^log_moment
             charge += step.times * (2 * nodes.moment_rel_error + 32 * UNIT_ROUNDOFF)
         log_jumps = math.log(jumps) if jumps > 0 else -math.inf
-        return growth + log_jumps + slack - least - math.log(math.pi * reach) + charge + LOG_ROOM * (2 + growth)
+        log_cut = growth + log_jumps + slack - least - math.log(math.pi * reach)
+        return log_cut + charge + LOG_ROOM * (2 + growth)
 
     def _line(self, spot: Placement, step: float, count: int, most_evaluations: int) -> "JumpLine":
         c = spot.tilt
@@ -287,8 +299,11 @@ class JumpContourEngine:
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> SplitRuns:
         """Contours placed for `epsilon`, the best of a few attempts."""
-        if self.schedule.gaussian_square or not self._rare:
-            raise EngineDeclines("only sampled steps are split")
+        schedule = self.schedule
+        if not self._rare or len(schedule.parts) > MOST_KINDS:
+            raise EngineDeclines("no jumps are known, or of too many kinds")
+        if schedule.gaussian_square or schedule.has_infinite_losses:
+            raise EngineDeclines("full batches and infinite losses are not told apart")
         log_delta = hint.log_delta if hint.log_delta is not None else self._guess(epsilon)
         best: tuple[float, SplitRuns] | None = None
         for _ in range(MOST_ATTEMPTS):

@@ -161,7 +161,7 @@ class LatticeStep:
         parts = []
         for chosen, shift in ((is_calm, log_scale), (~is_calm, log_scale + rarity)):
             placed = _place(self.labels[chosen], exponents[chosen], abs_errors[chosen], shift, size, towards)
-            parts.append(_spectrum(np.bincount(placed.places, weights=placed.weights, minlength=size)))
+            parts.append(_spectrum(placed.add_up(placed.weights, size)))
         return parts[0], parts[1] if not is_calm.all() else None, log_scale
 
     def rest_spectra(self, tilt: float, size: int) -> tuple[Spectrum, Spectrum]:
@@ -176,13 +176,13 @@ class LatticeStep:
     def _rest_spectra(self, tilt: float, size: int) -> tuple[Spectrum, Spectrum]:
         exponents, abs_errors = self.exponents(tilt, self.origin(tilt))
         placed = _place(self.labels, exponents, abs_errors, log_sum(exponents), size, -1)
-        both = np.bincount(placed.places, weights=placed.weights, minlength=size)
+        both = placed.add_up(placed.weights, size)
         # of the rest, its function and two products, and of the sums in a bin, that of `both` among them
         room = 1 - gamma(2 * placed.most + 32)
         excess = placed.weights * -np.expm1(-self.rest) * room - UNDERFLOW_ABS_ERROR
-        more = np.bincount(placed.places, weights=np.maximum(excess, 0.0), minlength=size)
-        calm = _spectrum(both - more)
-        return replace(calm, abs_error=calm.abs_error + UNIT_ROUNDOFF * float(both.sum()) * 2), _spectrum(more)
+        more = placed.add_up(np.maximum(excess, 0.0), size)
+        calm, rounding = _spectrum(both - more), 2 * UNIT_ROUNDOFF * float(both.sum())
+        return replace(calm, abs_error=calm.abs_error + rounding), _spectrum(more)
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,10 @@ class _Placed:
     places: NDArray[np.int64]
     weights: Floats
     most: int
+
+    def add_up(self, weights: Floats, size: int) -> Floats:
+        """Such weights, bin by bin."""
+        return np.asarray(np.bincount(self.places, weights=weights, minlength=size), dtype=float)
 
 
 def _place(

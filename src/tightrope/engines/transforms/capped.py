@@ -196,7 +196,7 @@ class CappedEnvelope(EnvelopeTransform):
         return round(self.reach / width)
 
     def _miss(self, c: float, width: float, panels: int, log_missed: float) -> Missed:
-        """Of P's masses the nodes miss those beyond the cap, and of the mirrored ones as many as Q has there."""
+        """Of P's masses the nodes miss those beyond the cap, and mirrored ones, as many as Q has there."""
         beyond, log_unknown = _split_mass_beyond(self.pair.remove, self.middle + self.reach)
         mirrored = self.log_missed_beyond(0.0, self.middle + self.reach)
         rare = np.array([self._log_panel_errors(0.0, 0.0, width, panels), mirrored, log_unknown])
