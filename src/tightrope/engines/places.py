@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tightrope.engines.face import LocalBounds
+from tightrope.engines.face import EngineDeclines, LocalBounds
 from tightrope.pairs.schedule import Schedule
 
 Recount = Callable[[Schedule], LocalBounds]
@@ -44,7 +44,10 @@ class Place:
     recount: Recount
 
     def guess(self, schedule: Schedule, log_delta: float) -> tuple[float, float]:
-        """About the epsilon of the same steps with other counts, and the slope of ln delta there."""
+        """About the epsilon of the same steps with other counts, and the slope of ln delta there.
+
+        Declined where no loss is so large.
+        """
         level, slope, bend = self.shape.level - log_delta, self.shape.slope, self.shape.bend
         for (_, now), (_, then), gain in zip(schedule, self.schedule, self.gains, strict=True):
             level += (now - then) * gain.level
@@ -53,4 +56,6 @@ class Place:
         moved = -level / slope
         for _ in range(3):  # towards the root of a quadratic
             moved -= (level + moved * (slope + moved * bend / 2)) / (slope + moved * bend)
+        if not 0 < self.epsilon + moved < schedule.loss_ceiling[1]:
+            raise EngineDeclines("the place is too far away")
         return self.epsilon + moved, slope + moved * bend
