@@ -384,9 +384,10 @@ def test_the_lower_end_is_the_same_with_and_without_the_excess(
 ) -> None:
     """Where losses are large enough for the difference of P's masses and Q's to keep its digits."""
     laws = LatticeEngine(Schedule([(pair, times)])).near(epsilon, 1e-3)
-    assert laws.below_dual is None
-    dual = LatticeSide.of(laws.steps[1], laws.spot.tilt, laws.size, dual=True)
+    steps, tilt = laws.steps[1], laws.spot.tilt
+    dual = LatticeSide.of(steps, tilt, laws.size, dual=True)
     apart = replace(laws, below_dual=dual, below_excess=None)
+    laws = replace(laws, below_dual=None, below_excess=laws.below.excess(steps, tilt))
     for at in (epsilon, 0.9 * epsilon):
         ours, theirs = laws.bounds(at), apart.bounds(at)
         assert ours.lower == pytest.approx(theirs.lower, abs=1e-8)

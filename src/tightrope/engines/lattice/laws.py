@@ -23,6 +23,7 @@ from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
 from tightrope.pairs.schedule import Schedule
 
 NEAR_LABELS = 0.5  # so much more than its label says a run may lose for its excess to be composed
+STEEP = 30.0  # the tilt from which on that pays: P's masses and Q's agree to all but its inverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class LatticeLaws:
     above: LatticeSide
     below: LatticeSide
     below_dual: LatticeSide | None
-    below_excess: LatticeSide | None  # instead, where runs lose about what their labels say
+    below_excess: LatticeSide | None  # instead, where all losses are tiny
     log_infinite: float  # ln of the probability of an infinite loss, ABOVE
     below_infinite: float  # the same BELOW
     log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
@@ -57,7 +58,8 @@ class LatticeLaws:
     ) -> "LatticeLaws":
         """Both sides from their steps."""
         side = LatticeSide.of(below, spot.tilt, size)
-        is_near = all(step.jump is None for step in below) and side.offset * spacing < NEAR_LABELS
+        is_near = spot.tilt > STEEP and side.offset * spacing < NEAR_LABELS
+        is_near = is_near and all(step.jump is None for step in below)
         return LatticeLaws(
             spot=spot,
             spacing=spacing,
