@@ -21,7 +21,7 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 NEGLIGIBLE = -7.0  # ln of the share of delta that losses too rare to plan for may have
 # Where a tilted run has so many steps that lose a quarter of epsilon or more, an estimate without runs rarer
 # than about delta is better if it is so much smaller.
-SOME_JUMPS, LARGE_JUMP, AS_RARE_AS_DELTA, MUCH_SMALLER = 0.25, 0.25, 2.0, 0.6
+SOME_JUMPS, LARGE_JUMP, AS_RARE_AS_DELTA, MUCH_SMALLER = 0.05, 0.25, 2.0, 0.6
 BISECTIONS = 20
 
 
