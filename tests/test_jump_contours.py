@@ -14,7 +14,7 @@ from tightrope.engines.contour.jumps import FewCalmRuns, JumpContourEngine
 from tightrope.engines.face import EngineDeclines, LogBounds
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.engines.planning import Plan, estimate_epsilon
-from tightrope.engines.saddle import epsilon_estimate, geometric_tail
+from tightrope.engines.saddle import Placement, epsilon_estimate, geometric_tail
 from tightrope.engines.split import SplitRuns
 from tightrope.engines.transforms.capped import CappedEnvelope, CappedNormal, capped_transform
 from tightrope.engines.transforms.jumps import JumpNormal
@@ -214,6 +214,24 @@ def test_what_jumps_add_from_other_periods_is_charged_below() -> None:
     assert found.lower < exact.lower
     assert found.upper > exact.upper
     assert geometric_tail(-1.0, 0.0) == pytest.approx(1 / (math.e - 1), rel=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
+def test_what_is_cut_off_from_the_integral_of_jumps_is_charged(share: float) -> None:
+    """However soon it ends, the truth stays inside; and the charge is worth something."""
+    schedule = schedule_of(0.732, 2.64e-6, 4_670_000, tr.REMOVE)
+    _, jumps = JumpContourEngine(schedule)._tell_apart(0.03, -60.0)
+    close = jumps.near(0.075, -50.0, 10**8)
+    spot = Placement(close.tilt, close.tilt_beyond, 2 * math.pi / float(close.kernel.heights[1]))
+    count = round(share * len(close.kernel.heights))
+    loose = jumps._line(spot, float(close.kernel.heights[1]), count, 10**8)
+    exact, found = close.bounds(0.075), loose.bounds(0.075)
+    assert overlap(exact, found)
+    assert loose.cut_off > 1.5 * close.cut_off
+    missed = max(abs(exact.upper - found.upper), abs(exact.lower - found.lower))
+    assert 0 < missed < 0.5
+    assert found.lower <= exact.lower
+    assert exact.upper <= found.upper
 
 
 @pytest.mark.parametrize(
