@@ -44,6 +44,12 @@ FOUND = (
     ("slow", "Gaussian", 2.1, 2.5e-6, 3_900_000, "SUBSTITUTE", "delta", 6.7e-11),
     ("slow", "Gaussian", 0.51, 6e-6, 12_795, "ADD_OR_REMOVE", "delta", 5e-14),
     ("wide", "Gaussian", 4.9, 5.9e-6, 63, "SUBSTITUTE", "delta", 6.8e-6),
+    ("slow", "Gaussian", 0.732, 2.64e-6, 4_670_000, "REMOVE", "delta", 4.46e-11),
+    ("slow", "Gaussian", 1.75, (20, 10**6), 955_000, "SUBSTITUTE", "epsilon", 0.224),
+    ("slow", "Gaussian", 1.76, (1, 60_000), 6_170_000, "REMOVE", "delta", 9.3e-15),
+    ("slow", "Laplace", 0.36, 1.6e-6, 2, "ADD", "epsilon", 3e-6),
+    ("refused", "Gaussian", 0.437, (2, 10**6), 32, "ADD", "epsilon", 6.4e-5),
+    ("wide", "Gaussian", 0.452, (2_424, 60_000), 9_600, "ADD", "delta", 4.09e-9),
 )
 
 

@@ -7,6 +7,7 @@ them: cells and cuts, spectra and their powers, wrapping.
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -364,6 +365,66 @@ def test_finite_pairs_against_fractions(pair: FinitePair, engine: AnEngine) -> N
         )
         assert found.lower <= log_of(exact_delta(schedule, least))
         assert log_of(exact_delta(schedule, most)) <= found.upper
+
+
+def normal_pair(noise: float, rate: float) -> ShiftPair:
+    return remove(Noise.NORMAL, Fraction(rate), 1 / Fraction(noise))
+
+
+@pytest.mark.parametrize(
+    ("pair", "times", "epsilon"),
+    [
+        (remove(Noise.LAPLACE, Fraction(1, 10), Fraction(1)).reverse, 5, 0.2),
+        (normal_pair(1.0, 0.01), 20, 0.3),
+        (normal_pair(1.0, 0.01).reverse, 20, 0.1),
+    ],
+)
+def test_the_lower_end_is_the_same_with_and_without_the_excess(
+    pair: ShiftPair, times: int, epsilon: float
+) -> None:
+    """Where losses are large enough for the difference of P's masses and Q's to keep its digits."""
+    laws = LatticeEngine(Schedule([(pair, times)])).near(epsilon, 1e-3)
+    steps, tilt = laws.steps[1], laws.spot.tilt
+    dual = LatticeSide.of(steps, tilt, laws.size, dual=True)
+    apart = replace(laws, below_dual=dual, below_excess=None)
+    laws = replace(laws, below_dual=None, below_excess=laws.below.excess(steps, tilt))
+    for at in (epsilon, 0.9 * epsilon):
+        ours, theirs = laws.bounds(at), apart.bounds(at)
+        assert ours.lower == pytest.approx(theirs.lower, abs=1e-8)
+        assert ours.upper == theirs.upper
+        # and what is left of the error is no more than what it takes
+        assert ours.errors.rounding <= theirs.errors.rounding * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("share", [0.2, 0.95, 0.9999])
+def test_tiny_losses_keep_their_digits(apart: float, share: float) -> None:
+    """P's masses and Q's agree to nearly all digits; delta is what is left, or less next to the top."""
+    p, middle = Fraction(1, 3) + Fraction(apart), Fraction(1, 5)
+    observed, other = (
+        FiniteSupport((p, middle, 1 - p - middle)),
+        FiniteSupport((Fraction(1, 3), middle, Fraction(7, 15))),
+    )
+    pair = FinitePair(observed, other)
+    schedule = Schedule([(pair, 6)])
+    epsilon = share * 6 * pair.largest_finite_loss
+    found = LatticeEngine(schedule).near(epsilon, 1e-3).bounds(epsilon)
+    with ctx.workprec(BITS):
+        order = ball(epsilon).exp()
+    least, most = (Fraction(int(end.fmpq().p), int(end.fmpq().q)) for end in (order.lower(), order.upper()))
+    assert found.lower <= log_of(exact_delta(schedule, least))
+    assert log_of(exact_delta(schedule, most)) <= found.upper
+    assert found.width < 2e-3
+
+
+def test_a_quotient_that_rounds_up_to_a_label_is_no_gain() -> None:
+    """A loss just below a label has the one before: what lies above a label is never negative."""
+    spacing = few_bits(0.1)
+    losses = np.nextafter(np.arange(1, 2000) * spacing, -np.inf)
+    atoms = LossAtoms(losses, np.full(len(losses), -8.0), -math.inf, BELOW)
+    step = LatticeStep.below(atoms, 3, spacing, 1.0)
+    assert (step.rest >= 0).all()
+    assert (step.labels == np.arange(1, 2000) - 1).all()
 
 
 def log_of(delta: Fraction) -> mpf:

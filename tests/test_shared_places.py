@@ -1,5 +1,6 @@
 """What runs and deltas that are close share: no answer may depend on who asked before, nor lose its side."""
 
+import math
 import sys
 from fractions import Fraction
 
@@ -11,7 +12,9 @@ from tightrope.engines import neighbours
 from tightrope.engines.choose import TABLE
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
+from tightrope.engines.crossing import gallop
 from tightrope.engines.lattice.engine import LatticeEngine
+from tightrope.engines.places import LocalShape, Place
 from tightrope.engines.transforms.make import make_transform
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
@@ -235,3 +238,57 @@ def test_scattered_kinds_are_planned_by_few_that_stand_for_all() -> None:
         each = sum(n * make_transform(pair).cumulants(c)[0] for pair, n in schedule)
         planned = sum(n * make_transform(pair).cumulants(c)[0] for pair, n in about)
         assert planned == pytest.approx(each, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("noise", "batch", "population", "steps", "delta"),
+    [(0.539, 21, 1000, 28, 9.92e-4), (0.385, 146_000, 10**9, 9, 1.25e-13)],
+)
+def test_next_to_the_largest_loss_both_ends_are_found(
+    noise: float, batch: int, population: int, steps: int, delta: float
+) -> None:
+    """A place of other counts leads beyond every loss, and its bounds say nothing far to the left."""
+    sampling = tr.WithoutReplacement(batch=batch, population=population)
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), sampling) * steps
+    found = tr.epsilon(run, delta=delta, relation=tr.ADD)
+    assert 0 < found.upper - found.lower < 1e-5 * found.upper
+    assert tr.delta(run, epsilon=found.lower, relation=tr.ADD).upper >= delta
+    assert tr.delta(run, epsilon=found.upper, relation=tr.ADD).lower <= delta
+
+
+def test_a_place_beyond_every_loss_is_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = ShiftPair(Mixture(Noise.NORMAL), Mixture(Noise.NORMAL, Fraction(1, 10), Fraction(-1)))
+    schedule = Schedule([(pair, 10)])
+    top = schedule.loss_ceiling[1]
+    shape, flat = LocalShape(-5.0, -10.0, 0.0), LocalShape(0.0, 0.0, 0.0)
+    local = ContourEngine(Schedule([(pair, 100)])).near(0.5, 1e-6)
+    place = Place(schedule, 0.9 * top, shape, [flat], local, local.recount)
+    guess, slope = place.guess(schedule, -5.0 - 10 * 0.05 * top)
+    assert guess == pytest.approx(0.95 * top)
+    assert slope == -10.0
+    followed = Composition(schedule, [])
+    for far in (-5.0 - 10 * 0.2 * top, -5.0 + 10 * top):
+        assert not 0 < place.guess(schedule, far)[0] < top
+        monkeypatch.setattr(followed, "_find_place", lambda delta, accuracy: (place, local))
+        assert followed._follow(min(math.exp(far), 0.5), 1e-3) is None
+
+
+@pytest.mark.parametrize(
+    ("crossing", "resolution"), [(0.97, 1e-9), (0.999999, 1e-12), (0.3, 1e-3), (0.97, 0.5)]
+)
+def test_bounds_that_are_good_on_the_right_only_are_solved_from_there(
+    crossing: float, resolution: float
+) -> None:
+    def excess(x: float) -> float:
+        return crossing - x if x > crossing - 0.1 else -math.inf
+
+    found = gallop(excess, 1.0, resolution)
+    if 1 - resolution > crossing - 0.1:
+        assert crossing - max(resolution, (1 - crossing) / 64) <= found < crossing
+    else:
+        assert found == 0
+
+
+def test_what_is_nowhere_positive_has_no_lower_end() -> None:
+    assert gallop(lambda x: -x, 1.0, 1e-6) == 0
+    assert gallop(lambda x: -math.inf, 1.0, 1e-6) == 0

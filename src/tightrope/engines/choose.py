@@ -53,6 +53,12 @@ def _capped_contour(schedule: Schedule) -> Engine:
     return CappedContourEngine(schedule)
 
 
+def _jump_contour(schedule: Schedule) -> Engine:
+    from tightrope.engines.contour.jumps import JumpContourEngine
+
+    return JumpContourEngine(schedule)
+
+
 def _lattice(schedule: Schedule, longest: int) -> Engine:
     from tightrope.engines.lattice.engine import LatticeEngine  # and SciPy's FFT: most questions need neither
 
@@ -94,6 +100,7 @@ TABLE = (
         applies=lambda schedule: schedule.steps >= MANY_STEPS and schedule.has_ever_rarer_losses,
         tolerances=lambda accuracy: (accuracy / 100, accuracy),
     ),
+    EngineRow(make=_jump_contour, applies=lambda schedule: schedule.has_ever_rarer_losses),
     EngineRow(
         make=partial(_lattice, longest=1 << 17),
         applies=_are_uncountable,

@@ -21,7 +21,7 @@ from tightrope.engines.face import (
 )
 from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
 from tightrope.engines.places import MOST_FOLLOWED, Place
-from tightrope.engines.planning import NEGLIGIBLE, Plan
+from tightrope.engines.planning import estimate_epsilon
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import log_ends, next_up
@@ -254,6 +254,8 @@ class Composition:
             placed, local = self._find_place(delta, accuracy)
             with _raising():
                 guess, slope = placed.guess(self.schedule, math.log(delta))
+            if not 0 < guess < self._highest:
+                raise EngineDeclines("the place is too far away")
             found = self._solve(local, guess, delta, accuracy, None, slope)
             return found if found.is_enough(accuracy) else None
         return None
@@ -342,11 +344,11 @@ class Composition:
 
     def _estimate(self, log_delta: float, accuracy: float) -> tuple[float, float]:
         """About epsilon(delta) and its saddle's tilt; 1 and 1 where there is no telling."""
-        try:
-            rare = log_delta + math.log(accuracy) + NEGLIGIBLE
-            return epsilon_estimate(self._cumulants or Plan(self.schedule, rare), log_delta)
-        except EngineDeclines:
-            return 1.0, 1.0
+        with suppress(EngineDeclines):
+            if self._cumulants is not None:
+                return epsilon_estimate(self._cumulants, log_delta)
+            return estimate_epsilon(self.schedule, log_delta, accuracy)
+        return 1.0, 1.0
 
     def _meets_at_zero(self, delta: float, accuracy: float) -> bool:
         """Whether delta(0) is certainly at most delta: a rough bracket may tell as well."""

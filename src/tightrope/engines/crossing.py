@@ -11,6 +11,7 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF
 MOST_SECANTS = 8
 FINEST, SMALLEST_STEP = 1e-9, 1e-300  # width in delta, and step in epsilon, that are worth a closer look
 MOST_ROUNDS, NEWTON_ROUNDS = 200, 12  # of a search; after so many Newton steps it bisects
+HALVINGS = 40  # of the last step of a search that gallops
 # Times the accuracy, and in all: a bracket that is so wide is certain, too, and says how wide it is.
 MOST_TIMES_WIDER, WIDEST = 100, 0.1
 
@@ -108,6 +109,8 @@ class Solver:
         # where nothing is known below the largest loss, bounds are good near the guess only
         start = high if high < highest else guess
         low, _ = find_crossing(lower, start=start, slope=slope, resolution=resolution, highest=highest)
+        if low == 0 and 0 < high < highest:  # which it is, or far to the left these bounds lost their way
+            low = gallop(lower, high, resolution)
         # beyond the largest loss the upper end is certain, and says nothing about how close it is
         if not math.isfinite(high) or self.settle(high) is not None:
             return Crossing(low, high, math.inf)
@@ -120,6 +123,28 @@ class Solver:
         """How closely to solve: as finely as the bounds themselves are certain, within reason."""
         fine = min(max(here.width, FINEST), self.accuracy / 10) / 5 / -slope
         return max(fine, 8 * UNIT_ROUNDOFF * epsilon, SMALLEST_STEP)
+
+
+def gallop(excess: Callable[[float], float], start: float, resolution: float) -> float:
+    """A place before `start` with excess > 0, by ever longer steps and then shorter ones; 0 if there is none.
+
+    Bounds may be good near `start` only, and say nothing, -inf, further to the left: this comes from there.
+    """
+    right, step = start, resolution
+    while step < start and -math.inf < (value := excess(start - step)) <= 0:
+        right, step = start - step, 2 * step
+    left = max(start - step, 0.0)
+    found = left if left > 0 and value > 0 else 0.0
+    for _ in range(HALVINGS):
+        if right - left <= max(resolution, (start - found) / 64 if found else 0.0):
+            break
+        middle = (left + right) / 2
+        value = excess(middle)
+        if -math.inf < value <= 0:
+            right = middle
+        else:  # or nothing is known there
+            left, found = middle, middle if value > 0 else found
+    return found
 
 
 def find_crossing(

@@ -10,7 +10,7 @@ from tightrope.engines.face import ABOVE, EngineDeclines
 from tightrope.engines.neighbours import represent
 from tightrope.engines.one_step.cells import cut
 from tightrope.engines.resolve import resolve
-from tightrope.engines.saddle import Cumulants, log_delta_estimate, tilt_for_epsilon
+from tightrope.engines.saddle import Cumulants, epsilon_estimate, log_delta_estimate, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.transform import KEPT_PAIRS
 from tightrope.numerics.floats import Floats
@@ -19,6 +19,10 @@ from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 NEGLIGIBLE = -7.0  # ln of the share of delta that losses too rare to plan for may have
+# Where a tilted run has so many steps that lose a quarter of epsilon or more, an estimate without runs rarer
+# than about delta is better if it is so much smaller.
+SOME_JUMPS, LARGE_JUMP, AS_RARE_AS_DELTA, MUCH_SMALLER = 0.05, 0.25, 2.0, 0.6
+BISECTIONS = 20
 
 
 class Plan:
@@ -45,6 +49,28 @@ class Plan:
             mean += times * one[1]
             variance += times * one[2]
         return log_moment, mean, variance
+
+    def count_losses(self, c: float, least: float) -> float:
+        """How many steps of a run tilted by c lose more than `least`, on average."""
+        tilted = [(times, *outline.tilted(c)[:2]) for outline, times in self._guide]
+        return sum(times * float(weights[losses > least].sum()) for times, losses, weights in tilted)
+
+    def one_loss(self, c: float, log_delta: float, most: float) -> float:
+        """The epsilon up to `most` of which the steps' own deltas sum to delta, by the losses at tilt c."""
+        parts = []
+        for outline, times in self._guide:
+            losses, weights, log_moment = outline.tilted(c)
+            with np.errstate(divide="ignore"):
+                parts.append((losses, np.log(weights) + log_moment - c * losses + math.log(times)))
+        losses = np.concatenate([losses for losses, _ in parts])
+        masses = np.exp(np.concatenate([logs for _, logs in parts]) - log_delta)
+        low, high = 0.0, most
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            beyond = losses > middle
+            is_below = float(masses[beyond] @ -np.expm1(middle - losses[beyond])) > 1
+            low, high = (middle, high) if is_below else (low, middle)
+        return low
 
 
 class Outline:
@@ -133,6 +159,22 @@ _outline = lru_cache(maxsize=KEPT_PAIRS)(Outline)
 def outline(pair: Pair, log_cap: float) -> Outline:
     """The outline of a pair, kept; the cap is rounded so that runs of similar length share it."""
     return _outline(pair, math.floor(log_cap) if math.isfinite(log_cap) else log_cap)
+
+
+def estimate_epsilon(schedule: Schedule, log_delta: float, accuracy: float) -> tuple[float, float]:
+    """About epsilon(delta), by the saddle point, and its tilt.
+
+    Where one rare, large loss makes delta, no tilt makes it typical, and the saddle says far too much. It
+    says less without runs that are rarer than delta, which by themselves tell an epsilon from below.
+    """
+    plan = Plan(schedule, log_delta + math.log(accuracy) + NEGLIGIBLE)
+    epsilon, tilt = epsilon_estimate(plan, log_delta)
+    if plan.count_losses(tilt, LARGE_JUMP * epsilon) > SOME_JUMPS and schedule.has_ever_rarer_losses:
+        other, other_tilt = epsilon_estimate(Plan(schedule, log_delta + AS_RARE_AS_DELTA), log_delta)
+        other = max(other, plan.one_loss(tilt, log_delta, epsilon))
+        if other < MUCH_SMALLER * epsilon:
+            return other, other_tilt
+    return epsilon, tilt
 
 
 def log_delta_guess(schedule: Schedule, epsilon: float, log_delta: float) -> float:

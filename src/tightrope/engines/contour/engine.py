@@ -127,7 +127,7 @@ class ContourEngine:
         count = math.ceil(reach / step) + 1  # the quotient is rounded; the last height is beyond `reach`
         if LEAST_NODES * count > min(self.most_evaluations, LEAST_NODES * 2**23):
             raise EngineDeclines("the integrand decays too slowly")
-        kernel = (_kept_kernel if count <= LONGEST_KEPT else _kernel)(c, step, count)
+        kernel = kernel_on(c, step, count)
         t = kernel.heights
         log_moments = [self.gaussian_square * c * (1 + c) / 2]
         log_moment_error = missed = 0.0
@@ -163,7 +163,7 @@ class ContourEngine:
             # relative to e^log_moment, not to the moment itself
             log_cut=log_cut * (1 - LOG_ROOM) - math.log(math.pi * float(t[-1])) + missed + LOG_ROOM,
             tilt_beyond=spot.tilt_beyond,
-            log_moment_beyond=self._log_moment_above(spot.tilt_beyond),
+            log_moment_beyond=self.log_moment_above(spot.tilt_beyond),
             log_infinite=self.log_infinite,
             log_beyond=self.log_beyond,
             recount=recount,
@@ -182,7 +182,7 @@ class ContourEngine:
             columns[SIZES] += np.abs(log_modulus) + np.abs(angle)
         return columns
 
-    def _log_moment_above(self, c: float) -> float:
+    def log_moment_above(self, c: float) -> float:
         """A certified upper bound of ln of the composed moment; of many kinds, those of larger neighbours."""
         logs = [self.gaussian_square * c * (1 + c) / 2]
         parts = self.capped or _transforms(dominate(self.schedule))
@@ -209,7 +209,7 @@ class LineKernel:
     blocks: NDArray[np.intp]
 
 
-def _kernel(c: float, step: float, count: int) -> LineKernel:
+def _make_kernel(c: float, step: float, count: int) -> LineKernel:
     t = np.arange(count + 1, dtype=float) * step
     z = c + 1j * t
     log_modulus = -np.log(np.abs(z) * np.abs(z + 1))
@@ -222,7 +222,12 @@ def _kernel(c: float, step: float, count: int) -> LineKernel:
     return LineKernel(*columns, blocks)
 
 
-_kept_kernel = lru_cache(maxsize=KEPT_LINES)(_kernel)
+_kept_kernel = lru_cache(maxsize=KEPT_LINES)(_make_kernel)
+
+
+def kernel_on(c: float, step: float, count: int) -> LineKernel:
+    """The kernel at the heights 0 to count * step, kept unless it is long."""
+    return (_kept_kernel if count <= LONGEST_KEPT else _make_kernel)(c, step, count)
 
 
 def on_grid(x: float, ratio: float) -> float:

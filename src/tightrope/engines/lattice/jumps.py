@@ -12,15 +12,13 @@ from functools import singledispatch
 
 import numpy as np
 
-from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
+from tightrope.engines.face import NO_HINT, EngineDeclines, Hint
 from tightrope.engines.lattice.engine import Runs, find_laws, relevance
-from tightrope.engines.lattice.laws import LatticeLaws
 from tightrope.engines.one_step.cells import Cells, cut, enclosing_nodes
-from tightrope.engines.one_step.enclosures import log_sum_above
 from tightrope.engines.planning import outline
+from tightrope.engines.split import SplitRuns
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, next_up
-from tightrope.numerics.ulps import logaddexp_abs_error
 from tightrope.pairs.counted import CountedPair
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.labelled import LabelledPair
@@ -277,42 +275,15 @@ class _JumpRuns(Runs):
 
 
 @dataclass(frozen=True)
-class SplitLaws:
-    """Runs with a jump and runs without: their bounds add up.
-
-    `valid_from` is the epsilon from which on runs that were left out lose nothing.
-    """
-
-    parts: tuple[LatticeLaws, ...]
-    valid_from: float
-
-    def bounds(self, epsilon: float) -> LogBounds:
-        """Bounds on ln delta(epsilon)."""
-        if epsilon < self.valid_from:
-            return LogBounds(-math.inf, 0.0)
-        each = [part.bounds(epsilon) for part in self.parts]
-        upper = min(log_sum_above(np.array([b.upper for b in each])), 0.0)  # delta is at most 1
-        lower = float(np.logaddexp.reduce([b.lower for b in each]))
-        if lower > -math.inf:
-            lower -= 2 * float(logaddexp_abs_error(lower))
-        shares = [math.exp(b.upper - upper) if upper > -math.inf else 0.0 for b in each]
-        errors = {
-            term: sum(share * getattr(b.errors, term) for share, b in zip(shares, each, strict=True))
-            for term in Errors._fields
-        }
-        return LogBounds(lower, upper, Errors(**errors))
-
-
-@dataclass(frozen=True)
 class BigJumpEngine:
     """Certified bounds where one rare loss makes delta."""
 
     schedule: Schedule
     longest: int
 
-    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> SplitLaws:
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> SplitRuns:
         """Laws placed for `epsilon`, split where that certifies most."""
-        best: tuple[float, SplitLaws] | None = None
+        best: tuple[float, SplitRuns] | None = None
         spent = 0
         for threshold in self._thresholds(epsilon):
             try:
@@ -339,7 +310,7 @@ class BigJumpEngine:
             rare += [largest] if largest > 0 else []
         return rare + shares if rare and epsilon / 2 < rare[0] else shares + rare
 
-    def _split(self, epsilon: float, tolerance: float, threshold: float) -> tuple[SplitLaws, int]:
+    def _split(self, epsilon: float, tolerance: float, threshold: float) -> tuple[SplitRuns, int]:
         """Laws split at this threshold, and how many lattice points were worked on."""
         split = _Split.at(self.schedule, threshold)
         kinds: list[Runs] = [_JumpRuns(split, epsilon, tolerance)]
@@ -362,4 +333,4 @@ class BigJumpEngine:
                 parts[i], points = find_laws(kinds[i], epsilon, wanted, self.longest, known)
                 bounds[i] = parts[i].bounds(epsilon)
                 spent += points
-        return SplitLaws(tuple(parts), -math.inf if len(kinds) == 2 else most_calm), spent
+        return SplitRuns(tuple(parts), -math.inf if len(kinds) == 2 else most_calm), spent

@@ -1,12 +1,12 @@
 """A composition on a lattice of losses: tilted, wrapped, raised to powers by FFT, and read off.
 
 Places are label * spacing exactly, for a spacing of few bits. Weights are rounded to the side of their law
-before the FFT, whose own errors `power.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
+before the FFT, whose own errors `powers.py` bounds. docs/certificates.md has the proofs (lemmas 10 to 14).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from tightrope.engines.face import BELOW, Side
-from tightrope.engines.lattice.power import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.engines.one_step.atoms import LossAtoms
 from tightrope.engines.one_step.enclosures import log_sum_above
+from tightrope.engines.powers import MOST_GROWTH, VERY_RARE, JumpPower, Power, Spectrum
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_sum
 from tightrope.numerics.fourier import fft_rel_error
@@ -84,6 +84,7 @@ class LatticeStep:
         enough; half an interval would be wrong where almost every step loses almost nothing.
         """
         labels = np.floor(atoms.losses / spacing)
+        labels -= labels * spacing > atoms.losses  # the quotient may be rounded up to a label
         exponents = atoms.log_masses + tilt * atoms.losses
         weights = np.exp(exponents - exponents.max(initial=-np.inf))
         offset = float(weights @ (atoms.losses / spacing - labels) / weights.sum()) if len(labels) else 0.5
@@ -159,26 +160,62 @@ class LatticeStep:
         towards = -1 if self.side is BELOW and not dual else 1
         parts = []
         for chosen, shift in ((is_calm, log_scale), (~is_calm, log_scale + rarity)):
-            log_weights = exponents[chosen] - shift
-            errors = abs_errors[chosen] + UNIT_ROUNDOFF * (10 + 3 * np.abs(log_weights) + abs(shift))
-            parts.append(_spectrum(self.labels[chosen], log_weights, errors, size, towards))
+            placed = _place(self.labels[chosen], exponents[chosen], abs_errors[chosen], shift, size, towards)
+            parts.append(_spectrum(placed.add_up(placed.weights, size)))
         return parts[0], parts[1] if not is_calm.all() else None, log_scale
 
+    def rest_spectra(self, tilt: float, size: int) -> tuple[Spectrum, Spectrum]:
+        """The transforms of Q's masses times e^label and of what P's exceed them by, BELOW, without jumps.
 
-def _spectrum(
-    labels: NDArray[np.int64], log_weights: Floats, abs_errors: Floats, size: int, towards: int
-) -> Spectrum:
-    """The FFT of e^log_weights at labels, each weight moved by its error `towards` a side.
+        Both are those of P' and Q', where P' has the masses whose transform `spectra` gives, at most P's, and
+        Q' is P' times e^-loss or more: with the losses of a bin, P' (1 - e^-rest) is rounded down, and what
+        is left of P' is rounded once.
+        """
+        return self._keep(("rests", tilt, size), lambda: self._rest_spectra(tilt, size))
+
+    def _rest_spectra(self, tilt: float, size: int) -> tuple[Spectrum, Spectrum]:
+        exponents, abs_errors = self.exponents(tilt, self.origin(tilt))
+        placed = _place(self.labels, exponents, abs_errors, log_sum(exponents), size, -1)
+        both = placed.add_up(placed.weights, size)
+        # of the rest, its function and two products, and of the sums in a bin, that of `both` among them
+        room = 1 - gamma(2 * placed.most + 32)
+        excess = placed.weights * -np.expm1(-self.rest) * room - UNDERFLOW_ABS_ERROR
+        more = placed.add_up(np.maximum(excess, 0.0), size)
+        calm, rounding = _spectrum(both - more), 2 * UNIT_ROUNDOFF * float(both.sum())
+        return replace(calm, abs_error=calm.abs_error + rounding), _spectrum(more)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Weights on a period, and how many share a bin at most."""
+
+    places: NDArray[np.int64]
+    weights: Floats
+    most: int
+
+    def add_up(self, weights: Floats, size: int) -> Floats:
+        """Such weights, bin by bin."""
+        return np.asarray(np.bincount(self.places, weights=weights, minlength=size), dtype=float)
+
+
+def _place(
+    labels: NDArray[np.int64], exponents: Floats, abs_errors: Floats, shift: float, size: int, towards: int
+) -> _Placed:
+    """e^(exponents - shift) at labels, each moved by its error `towards` a side.
 
     A bin's weights are added up one by one: one rounding for each.
     """
-    places = labels % size
+    places, log_weights = labels % size, exponents - shift
     most = int(np.bincount(places).max(initial=0))
-    weights = np.exp(log_weights + towards * (abs_errors + gamma(most + 2)))
-    weights = np.maximum(weights + towards * UNDERFLOW_ABS_ERROR, 0.0)
-    masses = np.bincount(places, weights=weights, minlength=size)
+    errors = abs_errors + UNIT_ROUNDOFF * (10 + 3 * np.abs(log_weights) + abs(shift))
+    weights = np.exp(log_weights + towards * (errors + gamma(most + 2)))
+    return _Placed(places, np.maximum(weights + towards * UNDERFLOW_ABS_ERROR, 0.0), most)
+
+
+def _spectrum(masses: Floats) -> Spectrum:
+    """The FFT of masses."""
     total = float(masses.sum()) * (1 + gamma(SUMMED))
-    return Spectrum(np.asarray(fft.rfft(masses)), fft_rel_error(size) * total)
+    return Spectrum(np.asarray(fft.rfft(masses)), fft_rel_error(len(masses)) * total)
 
 
 def log_moment_above(steps: list[LatticeStep], tilt: float) -> float:
@@ -247,18 +284,27 @@ class LatticeSide:
             power.multiply(calm, wild, step.times)
             log_scale += step.times * log_calm
             scale_size += step.times * abs(log_calm)
-        product, errors = power.result()
-        # both halves of the spectrum; the inverse transform also divides by the size
-        inverse_rel_error = fft_rel_error(size) + 2 * UNIT_ROUNDOFF
-        total = float((errors + inverse_rel_error * np.abs(product)).sum())
+        masses, mass_abs_error = _invert(power, size)
         return LatticeSide(
-            masses=np.asarray(fft.irfft(product, size)),
+            masses=masses,
             origin=sum(step.times * step.origin(tilt) for step in steps),
             log_scale=log_scale,
             scale_abs_error=gamma(len(steps) + 2) * scale_size,
-            mass_abs_error=2 / size * total * (1 + gamma(SUMMED)),
+            mass_abs_error=mass_abs_error,
             offset=sum(step.times * step.offset for step in steps),
         )
+
+    def excess(self, steps: list[LatticeStep], tilt: float) -> "LatticeSide":
+        """What these masses of P' exceed Q' times e^label by, relative to how little that is.
+
+        It is the transform of runs with at least one "jump", the excess of one step.
+        """
+        size = len(self.masses)
+        power = JumpPower(size // 2 + 1, 0.0)
+        for step in steps:
+            power.multiply(*step.rest_spectra(tilt, size), step.times)
+        masses, mass_abs_error = _invert(power, size)
+        return replace(self, masses=masses, mass_abs_error=mass_abs_error)
 
     def window(self, start: int) -> Floats:
         """The masses at `start`, `start` + 1, ... for one whole period."""
@@ -301,6 +347,15 @@ class LatticeSide:
         rounding = self.scale_abs_error + UNIT_ROUNDOFF * (4 + 4 * sizes)
         total = log_scale + log_or_inf(value) * (1 + math.copysign(12 * UNIT_ROUNDOFF, value - 1))
         return total + rounding, log_scale + log_or_inf(error)
+
+
+def _invert(power: Power, size: int) -> tuple[Floats, float]:
+    """The masses of a spectrum of this size, and how far each is off."""
+    product, errors = power.result()
+    # both halves of the spectrum; the inverse transform also divides by the size
+    inverse_rel_error = fft_rel_error(size) + 2 * UNIT_ROUNDOFF
+    total = float((errors + inverse_rel_error * np.abs(product)).sum())
+    return np.asarray(fft.irfft(product, size)), 2 / size * total * (1 + gamma(SUMMED))
 
 
 def _rarity(steps: list[LatticeStep], tilt: float) -> float:

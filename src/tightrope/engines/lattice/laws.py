@@ -22,6 +22,9 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, log_compleme
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR, logaddexp_abs_error
 from tightrope.pairs.schedule import Schedule
 
+NEAR_LABELS = 0.5  # so much more than its label says a run may lose for its excess to be composed
+STEEP = 30.0  # the tilt from which on that pays: P's masses and Q's agree to all but its inverse
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatticeLaws:
@@ -32,7 +35,8 @@ class LatticeLaws:
     size: int
     above: LatticeSide
     below: LatticeSide
-    below_dual: LatticeSide
+    below_dual: LatticeSide | None
+    below_excess: LatticeSide | None  # instead, where all losses are tiny
     log_infinite: float  # ln of the probability of an infinite loss, ABOVE
     below_infinite: float  # the same BELOW
     log_mass: float  # ln of a bound on the probability, BELOW, of all runs that are counted
@@ -53,13 +57,17 @@ class LatticeLaws:
         cells_rel_error: float,
     ) -> "LatticeLaws":
         """Both sides from their steps."""
+        side = LatticeSide.of(below, spot.tilt, size)
+        is_near = spot.tilt > STEEP and side.offset * spacing < NEAR_LABELS
+        is_near = is_near and all(step.jump is None for step in below)
         return LatticeLaws(
             spot=spot,
             spacing=spacing,
             size=size,
             above=LatticeSide.of(above, spot.tilt, size),
-            below=LatticeSide.of(below, spot.tilt, size),
-            below_dual=LatticeSide.of(below, spot.tilt, size, dual=True),
+            below=side,
+            below_dual=None if is_near else LatticeSide.of(below, spot.tilt, size, dual=True),
+            below_excess=side.excess(below, spot.tilt) if is_near else None,
             log_infinite=_compose_infinite([(step.log_infinite, step.times) for step in above]),
             below_infinite=below_infinite,
             log_mass=log_moment_above(below, 0.0),
@@ -104,24 +112,17 @@ class LatticeLaws:
 
     def _below(self, epsilon: float) -> tuple[float, float, float]:
         """ln of the best test's advantage BELOW, of the aliasing and of the rounding charged in it."""
-        c, p, q = self.spot.tilt, self.below, self.below_dual
+        c, p = self.spot.tilt, self.below
         lead = min(self.size // 8, math.ceil(0.5 / ((1 + c) * self.spacing)))
         start = math.floor(epsilon / self.spacing - p.offset) - lead
         if abs(start) + self.size > FARTHEST:
             return -math.inf, -math.inf, -math.inf
-        first, length = start * self.spacing, self.size * self.spacing
-        decay, dual = self._decays
-        terms = q.log_scale, -p.log_scale, epsilon, -first
-        log_factor = math.fsum(terms)
-        factor = math.exp(log_factor)
-        # of e^exponents: functions, exponents on the places, and one rounding of the sum of exact terms
-        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 2 * abs(log_factor)) + gamma(SUMMED)
-        rel_error += p.scale_abs_error + q.scale_abs_error
-        gains, costs = p.window(start) * decay, factor * q.window(start) * dual
-        errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
+        first = start * self.spacing
+        weigh = self._weigh_apart if self.below_dual is not None else self._weigh_excess
+        worth, sizes, errors, rel_error = weigh(epsilon, start)
         # "reject above a threshold": any threshold will do, and this is about the best
-        chosen = self.size - 1 - int(np.argmax(np.cumsum((gains - costs - errors)[::-1])))
-        gain, cost, error = (float(x[chosen:].sum()) for x in (gains, costs, errors))
+        chosen = self.size - 1 - int(np.argmax(np.cumsum((worth - errors)[::-1])))
+        gain, sized, error = (float(x[chosen:].sum()) for x in (worth, sizes, errors))
         beyond, period = self.spot.tilt_beyond, self.spot.period
         tilted = c * ((start - p.origin) * self.spacing)
         log_scale = p.log_scale - tilted
@@ -132,14 +133,48 @@ class LatticeLaws:
         log_chernoff = self.log_moment_beyond - beyond * first
         aliasing = GeometricTail(-c * period).times(self.log_mass - log_scale + rounding)
         aliasing += GeometricTail(-(beyond - c) * period).times(log_chernoff - log_scale + rounding)
-        # sizes of computed masses sum to at most their sum and twice the error
-        error += rel_error * (abs(gain) + abs(cost) + 8 * error)
-        value = gain - cost - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)
-        value -= UNIT_ROUNDOFF * 4 * (abs(gain) + abs(cost))
+        # an exact mass is at most a computed one and its error
+        error += rel_error * (sized + 8 * error)
+        value = gain - error - aliasing * (1 + 64 * UNIT_ROUNDOFF)
+        value -= UNIT_ROUNDOFF * 4 * sized
         total = log_scale + log_or_inf(value)
         if math.isfinite(total):
             total -= rounding + UNIT_ROUNDOFF * (8 * abs(log_or_inf(value)) + 2 * abs(total))
         return total, log_scale + log_or_inf(aliasing), log_scale + log_or_inf(error)
+
+    def _weigh_excess(self, epsilon: float, start: int) -> tuple[Floats, Floats, Floats, float]:
+        """What P' exceeds e^epsilon Q' by at each place, its size, its error, and what it loses relatively.
+
+        At a place x above epsilon that is P' - e^-x (P' - excess) = P' (1 - e^-x) + e^-x excess: what is
+        subtracted, where x < 0, is no larger than how far runs lie above their labels.
+        """
+        assert self.below_excess is not None
+        c, p, more = self.spot.tilt, self.below, self.below_excess
+        decay, _ = self._decays
+        # places are exact, and so x loses one rounding of itself
+        x = (start + np.arange(self.size)) * self.spacing - epsilon
+        share, rest = -np.expm1(-x), np.exp(-x) + UNDERFLOW_ABS_ERROR
+        own, excess = p.window(start) * decay * share, more.window(start) * decay * rest
+        errors = decay * (p.mass_abs_error * np.abs(share) + more.mass_abs_error * rest)
+        # functions, exponents on the places, and the sum
+        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * self.size * self.spacing) + gamma(SUMMED)
+        return own + excess, np.abs(own) + np.abs(excess), errors, rel_error
+
+    def _weigh_apart(self, epsilon: float, start: int) -> tuple[Floats, Floats, Floats, float]:
+        """The same from P's masses and Q's."""
+        assert self.below_dual is not None
+        c, p, q = self.spot.tilt, self.below, self.below_dual
+        first, length = start * self.spacing, self.size * self.spacing
+        decay, dual = self._decays
+        terms = q.log_scale, -p.log_scale, epsilon, -first
+        log_factor = math.fsum(terms)
+        factor = math.exp(log_factor)
+        # of e^exponents: functions, exponents on the places, and one rounding of the sum of exact terms
+        rel_error = UNIT_ROUNDOFF * (40 + 4 * (1 + c) * length + 2 * abs(log_factor)) + gamma(SUMMED)
+        rel_error += p.scale_abs_error + q.scale_abs_error
+        gains, costs = p.window(start) * decay, factor * q.window(start) * dual
+        errors = p.mass_abs_error * decay + factor * q.mass_abs_error * dual
+        return gains - costs, np.abs(gains) + np.abs(costs), errors, rel_error
 
 
 def _compose_infinite(parts: list[tuple[float, int]]) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.one_step.enclosures import compare_masses, enclose_masses
+from tightrope.engines.one_step.enclosures import Enclosed, compare_masses, enclose_masses
 from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.engines.transforms.normal import NormalTransform, TrapezoidGrid
 from tightrope.engines.transforms.panels import PANEL_NODES, ellipse_of, log_panel_error, panel_nodes
@@ -38,7 +38,7 @@ from tightrope.engines.transforms.transform import (
     plan,
     weigh,
 )
-from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import HALF_LOG_2PI, SMALLEST, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import Envelope, ShiftPair
@@ -61,7 +61,7 @@ class CappedNormal(NormalTransform):
     @property
     def log_mass_beyond(self) -> float:
         """ln of an upper bound on P's mass beyond the cap."""
-        return _log_mass_beyond(self.pair, self.cap)
+        return log_mass_beyond(self.pair, self.cap)
 
     def _start(self, c: float) -> float:
         """Where the outputs begin that are looked at; a multiple of 1."""
@@ -87,11 +87,13 @@ class CappedNormal(NormalTransform):
             log_missed = self._log_panel_errors(c, height, start, panels)
             if log_missed - log_moment <= math.log(target):
                 left = float(special.log_ndtr(start)) + self._room(c, 0.0, start, self.cap)
-                rare = np.array([self._log_panel_errors(0.0, 0.0, start, panels), left, self.log_mass_beyond])
+                beyond, log_unknown = _split_mass_beyond(self.pair, self.cap)
+                rare = np.array([self._log_panel_errors(0.0, 0.0, start, panels), left, log_unknown])
                 missed = Missed(
                     log_quadrature=log_missed,
                     log_tails=left + c * self.log_room,
                     log_mass=float(np.logaddexp.reduce(rare)) + LOG_ROOM,
+                    beyond=beyond,
                 )
                 return weigh(c, self._panel_terms(c, start, panels), missed)
             panels *= 2
@@ -150,7 +152,7 @@ class CappedNormal(NormalTransform):
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:  # type: ignore[override]
         """By how far the losses are apart, and by parts (lemmas 7 and 7b)."""
         nodes, start = self.nodes(c), self._start(c)
-        count = _count_cells(self.cap - start, self.steepest)
+        count = count_cells(self.cap - start, self.steepest)
         edges = np.linspace(start, self.cap, count + 1)
         cells = TiltedCells.of(self.pair, edges, c, self.log_moment_above(c))
         room = self._room(c, 0.0, start, self.cap) + nodes.moment_rel_error
@@ -188,10 +190,22 @@ class CappedEnvelope(EnvelopeTransform):
     @property
     def log_mass_beyond(self) -> float:
         """ln of an upper bound on P's mass beyond the cap."""
-        return _log_mass_beyond(self.pair.remove, self.middle + self.reach)
+        return log_mass_beyond(self.pair.remove, self.middle + self.reach)
 
     def _panels(self, c: float, width: float, ceiling: float = math.inf) -> int:
         return round(self.reach / width)
+
+    def _miss(self, c: float, width: float, panels: int, log_missed: float) -> Missed:
+        """Of P's masses the nodes miss those beyond the cap, and mirrored ones, as many as Q has there."""
+        beyond, log_unknown = _split_mass_beyond(self.pair.remove, self.middle + self.reach)
+        mirrored = self.log_missed_beyond(0.0, self.middle + self.reach)
+        rare = np.array([self._log_panel_errors(0.0, 0.0, width, panels), mirrored, log_unknown])
+        return Missed(
+            log_quadrature=log_missed,
+            log_tails=self.log_missed_beyond(c, self.middle + self.reach),
+            log_mass=float(np.logaddexp.reduce(rare)) + LOG_ROOM,
+            beyond=beyond,
+        )
 
     def log_missed_beyond(self, c: float, high: float) -> float:
         """ln of what is left beyond the cap: the integral of density R^{-c}, R >= 1."""
@@ -199,7 +213,7 @@ class CappedEnvelope(EnvelopeTransform):
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:
         nodes = self.nodes(c)
-        count = _count_cells(self.reach, self.steep) // 2
+        count = count_cells(self.reach, self.steep) // 2
         distances = np.linspace(0.0, self.reach, count + 1)
         # a little before the cap, however the sum is rounded
         outputs = self.middle + distances * (1 - 8 * UNIT_ROUNDOFF)
@@ -218,17 +232,30 @@ class CappedEnvelope(EnvelopeTransform):
         return SpreadModulus(cells, tuple(parts))
 
 
-def _count_cells(length: float, steepest: float) -> int:
+def count_cells(length: float, steepest: float) -> int:
     """How many cells to cut a stretch of outputs into, to bound how far losses are apart."""
     return min(max(math.ceil(length / min(0.1, 0.3 / steepest)), FEWEST_CELLS), MOST_CELLS)
 
 
-def _log_mass_beyond(pair: ShiftPair, output: float) -> float:
+def log_mass_beyond(pair: ShiftPair, output: float) -> float:
     """ln of an upper bound on P's mass beyond an output that may be off by a few roundings."""
+    return float(_enclose_mass_beyond(pair, output).high[0])
+
+
+def _split_mass_beyond(pair: ShiftPair, output: float) -> tuple[float, float]:
+    """P's mass beyond an output, from above, and ln of a bound on how much that is too large."""
+    log_mass = _enclose_mass_beyond(pair, output)
+    beyond = math.exp(float(log_mass.high[0]))
+    # math.exp is off by one float at most, and what underflows by less than the smallest one
+    error = float(log_mass.high[0] - log_mass.low[0]) + 4 * UNIT_ROUNDOFF
+    return beyond, math.log(beyond * error + SMALLEST) + LOG_ROOM
+
+
+def _enclose_mass_beyond(pair: ShiftPair, output: float) -> Enclosed:
     points = np.array([output, math.inf])
     abs_errors = np.array([8 * UNIT_ROUNDOFF * output, 0.0])
     plain = enclose_masses(pair.noise, points, abs_errors)
-    return float(compare_masses(pair.observed, plain, points, abs_errors)[0].high[0])
+    return compare_masses(pair.observed, plain, points, abs_errors)[0]
 
 
 def _log_ratio_abs_errors(law: Mixture, u: Floats, log_ratio: Floats, node_abs_error: float) -> Floats:

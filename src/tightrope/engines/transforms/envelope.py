@@ -200,17 +200,19 @@ class EnvelopeTransform(Transform):
             loss_abs_errors=grid.loss_abs_errors,
             log_abs_errors=grid.log_mass_abs_errors + c * grid.loss_abs_errors + UNIT_ROUNDOFF * sizes,
         )
+        return weigh(c, terms, self._miss(c, width, panels, log_missed))
+
+    def _miss(self, c: float, width: float, panels: int, log_missed: float) -> Missed:
         end = self.middle + width * panels
         # P's mass beyond the nodes, and Q's, which is less
         log_mass = np.logaddexp(
             self._log_panel_errors(0.0, 0.0, width, panels), math.log(2) + self.log_tail(0.0, end)
         )
-        missed = Missed(
+        return Missed(
             log_quadrature=log_missed,
             log_tails=self.log_missed_beyond(c, end),
             log_mass=float(log_mass) + LOG_ROOM,
         )
-        return weigh(c, terms, missed)
 
     def _log_panel_errors(self, c: float, t: float, width: float, panels: int) -> float:
         """ln of a bound on the sum of the panels' errors, both halves (lemma 8).

@@ -196,13 +196,15 @@ class Missed:
     """What a quadrature misses of M(c + it), from logarithms of bounds.
 
     `log_quadrature` and `log_tails` are absolute, `quadrature_share` is relative to M(c) itself. `log_mass`
-    bounds what the same nodes miss of the sum of all P-masses, which is 1; it is None where that is unknown.
+    bounds what the same nodes miss of the sum of all P-masses, which is 1 less `beyond`; it is None where
+    that is unknown.
     """
 
     log_quadrature: float = -math.inf
     quadrature_share: float = 0.0
     log_tails: float = -math.inf
     log_mass: float | None = None
+    beyond: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,8 +233,8 @@ def weigh(c: float, terms: Terms, missed: Missed, kept: float = KEPT) -> TiltedN
     """Certified nodes: the terms over their sum, and what can be wrong with them.
 
     e^log_moment stands for the sum of the terms. Where all losses are small, M(c) - 1 is tiny, and it stands
-    for 1 + sum p (e^{c loss} - 1) instead, whose terms keep their relative accuracy: that is the same sum, up
-    to what the nodes miss of the P-masses.
+    for 1 - beyond + sum p (e^{c loss} - 1) instead, whose terms keep their relative accuracy: that is the
+    same sum, up to what the nodes miss of the P-masses.
     """
     top = float(terms.logs.max())
     live = terms.logs > top - kept
@@ -248,11 +250,12 @@ def weigh(c: float, terms: Terms, missed: Missed, kept: float = KEPT) -> TiltedN
     near = missed.log_mass is not None and c * float(np.abs(terms.losses).max()) < 1
     if near:
         gains, tilts = -np.expm1(-c * losses), c * np.abs(losses)
-        log_moment = math.log1p(math.fsum((powers * gains).tolist()) * math.exp(top))
+        log_moment = math.log1p(math.fsum((powers * gains).tolist()) * math.exp(top) - missed.beyond)
         # of a gain: its weight, two functions, two products and the sum; its exponent moves it e-fold at most
         charges = (errors + 2 * ELEMENTARY_REL_ERROR + 4 * UNIT_ROUNDOFF) * np.abs(gains)
         charges += 3 * (c * loss_errors + UNIT_ROUNDOFF * tilts)
         log_moment_abs_error = float(weights @ charges) * (1 + 16 * total_rel_error + ROOM)
+        log_moment_abs_error += 4 * UNIT_ROUNDOFF * missed.beyond  # one rounding, of what is above 1/2
         dropped *= 4  # its P-mass is at most e times as much
     else:
         log_moment = math.log(total) + top

@@ -27,7 +27,7 @@ class Spectrum:
     """The transform of a law, and how far each of its coefficients can be off."""
 
     values: Complexes
-    abs_error: float
+    abs_error: float | Floats
 
     def sizes_above(self) -> Floats:
         """Upper bounds on the moduli, computed or exact."""
