@@ -22,11 +22,17 @@ from scipy import fft
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 PASSES = {4: 16.2, 2: 13.6, 3: 20.8, 5: 30.0}  # 12.1 + b sqrt r, in units of roundoff
+WORTH_THREADS = 50_000  # points of FFTs in one call; for fewer, waking threads costs more than they save
 
 
 def fast_size(least: int) -> int:
     """A length of at least `least` whose prime factors are 2, 3 and 5: what the theorem is about."""
     return fft.next_fast_len(least, real=True)
+
+
+def threads_for(points: int) -> int:
+    """What SciPy's `workers` should be for FFTs of so many points in all: one, or -1, as many as there are."""
+    return -1 if points >= WORTH_THREADS else 1
 
 
 @lru_cache(maxsize=1000)

@@ -30,7 +30,7 @@ from tightrope.engines.one_step.atoms import LossAtoms
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_up
-from tightrope.numerics.fourier import convolution_rel_error, fast_size, two_norm
+from tightrope.numerics.fourier import convolution_rel_error, fast_size, threads_for, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
 Complexes = NDArray[np.complex128]
@@ -337,9 +337,10 @@ class _Stage:
     def _best(self, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""
         reach, best = self.game.window.reach, np.zeros(self.last + 1)
+        workers = threads_for(AT_ONCE * self.size)
         for i in range(0, len(gains), AT_ONCE):
             products = self.spectra[i : i + AT_ONCE] * spectrum
-            found = fft.irfft(products, self.size, axis=1, overwrite_x=True, workers=-1)
+            found = fft.irfft(products, self.size, axis=1, overwrite_x=True, workers=workers)
             values = found[:, reach : reach + self.last + 1]
             values += gains[i : i + AT_ONCE]
             np.maximum(best, values.max(axis=0), out=best)
