@@ -31,7 +31,7 @@ def fast_size(least: int) -> int:
 
 
 def threads_for(points: int) -> int:
-    """What SciPy's `workers` should be for FFTs of so many points in all: one, or -1, as many as there are."""
+    """SciPy's `workers` for FFTs of so many points in all: 1, or -1, which stands for every processor."""
     return -1 if points >= WORTH_THREADS else 1
 
 
