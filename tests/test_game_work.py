@@ -68,7 +68,9 @@ def test_a_curve_does_not_depend_on_the_pieces_it_is_computed_in(
 
 
 @pytest.mark.parametrize(("rate", "noise", "gains"), [(0.05, 4.0, False), (0.3, 1.5, True)])
-def test_triangles_that_are_left_out_would_have_taught_nothing(rate: float, noise: float, gains: bool) -> None:
+def test_triangles_that_are_left_out_would_have_taught_nothing(
+    rate: float, noise: float, gains: bool
+) -> None:
     pooling = _Pooling(normal(rate, noise), SKETCH.quality)
     removes = pooling.removes
     middles = [box.middle for box in pooling._cut_by_variance()]
