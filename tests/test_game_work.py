@@ -94,7 +94,7 @@ def test_triangles_that_are_left_out_would_have_taught_nothing(
 def test_threads_are_woken_for_long_transforms_and_change_no_bit() -> None:
     assert threads_for(WORTH_THREADS - 1) == 1
     assert threads_for(WORTH_THREADS) == -1
-    size = fast_size(WORTH_THREADS // 8)
+    size = fast_size(WORTH_THREADS)
     spectra = fft.rfft(np.random.default_rng(3).random((8, size)), axis=1)
     alone, shared = (fft.irfft(spectra, size, axis=1, workers=workers) for workers in (1, -1))
     assert np.array_equal(alone, shared)

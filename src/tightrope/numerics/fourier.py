@@ -22,7 +22,7 @@ from scipy import fft
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 PASSES = {4: 16.2, 2: 13.6, 3: 20.8, 5: 30.0}  # 12.1 + b sqrt r, in units of roundoff
-WORTH_THREADS = 50_000  # points of FFTs in one call; for fewer, waking threads costs more than they save
+WORTH_THREADS = 6000  # points of an FFT; for shorter ones, waking threads costs more than they save
 
 
 def fast_size(least: int) -> int:
@@ -30,9 +30,9 @@ def fast_size(least: int) -> int:
     return fft.next_fast_len(least, real=True)
 
 
-def threads_for(points: int) -> int:
-    """SciPy's `workers` for FFTs of so many points in all: 1, or -1, which stands for every processor."""
-    return -1 if points >= WORTH_THREADS else 1
+def threads_for(size: int) -> int:
+    """SciPy's `workers` for a few FFTs of this length: 1, or -1, which stands for every processor."""
+    return -1 if size >= WORTH_THREADS else 1
 
 
 @lru_cache(maxsize=1000)

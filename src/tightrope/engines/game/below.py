@@ -295,7 +295,7 @@ class GameBelow:
     def _best(self, values: Floats) -> tuple[Floats, Choices]:
         """A and B one step earlier, and the law that makes A - e^r B largest."""
         count, products = values.shape[1], self.spectra * fft.rfft(values, self.size, axis=1)[:, None, :]
-        workers = threads_for(2 * products.shape[1] * self.size)
+        workers = threads_for(self.size // 2)  # four of them, or six, are soon done
         both = fft.irfft(products, self.size, axis=2, overwrite_x=True, workers=workers)[:, :, :count]
         np.maximum(both, 0, out=both)  # [P or Q, law, r]; no probability is negative
         best, chosen = both[:, 0].copy(), np.zeros(count, dtype=np.int8)
