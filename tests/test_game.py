@@ -116,7 +116,7 @@ def test_a_boxes_dominator_lies_above_every_triangle_of_the_box(rate: float, noi
         )
         if box.is_empty or box.e1 <= box.e0:
             continue
-        gram = box.dominator()
+        gram = box.dominator
         for inside in random_triangles(count, 3, box):
             for order in (1, -1):
                 upper = conditional_curve(gram, rate, noise, np.exp(order * losses))

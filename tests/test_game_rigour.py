@@ -166,7 +166,7 @@ def test_boxes_dominate_their_triangles_exactly() -> None:
             box = Box(d0, min(d0 + size, RIGHT), e0, min(e0 + size, RIGHT - d0))
             if box.is_empty or box.e1 <= box.e0:
                 continue
-            found = box.dominator()
+            found = box.dominator
             u1, w1, c1 = ball(found.u), ball(found.w), ball(found.c)
             for d, e in [(box.d0, box.e0), (box.d0, box.e1), (box.d1, box.e0), (box.d1, box.e1)]:
                 x, y = ball(d), ball(e)

@@ -22,11 +22,17 @@ from scipy import fft
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 PASSES = {4: 16.2, 2: 13.6, 3: 20.8, 5: 30.0}  # 12.1 + b sqrt r, in units of roundoff
+WORTH_THREADS = 16_000  # points of an FFT; for 9,000 threads cost a fifth more CPU time on a busy machine
 
 
 def fast_size(least: int) -> int:
     """A length of at least `least` whose prime factors are 2, 3 and 5: what the theorem is about."""
     return fft.next_fast_len(least, real=True)
+
+
+def threads_for(size: int) -> int:
+    """SciPy's `workers` for a few FFTs of this length: 1, or -1, which stands for every processor."""
+    return -1 if size >= WORTH_THREADS else 1
 
 
 @lru_cache(maxsize=1000)

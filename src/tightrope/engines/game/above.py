@@ -30,12 +30,12 @@ from tightrope.engines.one_step.atoms import LossAtoms
 from tightrope.engines.saddle import log_chernoff_factor
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma, next_up
-from tightrope.numerics.fourier import convolution_rel_error, fast_size, two_norm
+from tightrope.numerics.fourier import convolution_rel_error, fast_size, threads_for, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 
 Complexes = NDArray[np.complex128]
 ALL = 128  # places of the lattice at which the first curve is computed; beyond, at some
-AT_ONCE = 8  # curves: their FFTs fit the processor's cache
+AT_ONCE = 72_000  # points of FFTs: they fit the processor's cache
 LARGEST = 2.0**330  # larger tilted values are scaled down
 RARE = 1e-7  # relative to its value at 0: where the envelope is below, negative losses are cut off
 FIFTEEN_ROUNDINGS = 16 * UNIT_ROUNDOFF  # relative, of sums and products of positive numbers
@@ -288,6 +288,7 @@ class _Stage:
         total = float(lattice_masses(game.envelope, w.spacing, game.left).sum()) * self.summed
         log_total = max(math.log(total * (1 + FIFTEEN_ROUNDINGS)), 0.0)
         self.log_envelope = log_norm, log_total, math.log(float(game.envelope[0, -1]))
+        self.growths = np.zeros(0)  # e^{tilt r} at r = spacing, ..., as far as they were needed
 
     def enter(self, state: _State, done: int) -> _State:
         """The state of a shorter window: its values go on as they were bounded beyond it."""
@@ -327,8 +328,10 @@ class _Stage:
         """
         spacing, c = self.game.window.spacing, self.game.window.tilt
         log_norm, log_total, log_infinite = self.log_envelope
-        last, offsets = (len(state.values) - 1) * spacing, np.arange(1, count + 1, dtype=float) * spacing
-        grow = exp_above(c * offsets, 4 * UNIT_ROUNDOFF * c * offsets)
+        if count > len(self.growths):
+            offsets = np.arange(1, count + 1, dtype=float) * spacing
+            self.growths = exp_above(c * offsets, 4 * UNIT_ROUNDOFF * c * offsets)
+        last, grow = (len(state.values) - 1) * spacing, self.growths[: max(count, 0)]
         chernoff = exp_of_sum_above(log_chernoff_factor(c), done * log_norm, -state.log_scale)
         j = done + 1
         never = exp_of_sum_above(math.log(j), log_infinite, j * log_total, c * last, -state.log_scale)
@@ -337,11 +340,12 @@ class _Stage:
     def _best(self, spectrum: Complexes, gains: Floats) -> Floats:
         """The largest value over all curves."""
         reach, best = self.game.window.reach, np.zeros(self.last + 1)
-        for i in range(0, len(gains), AT_ONCE):
-            products = self.spectra[i : i + AT_ONCE] * spectrum
-            found = fft.irfft(products, self.size, axis=1, overwrite_x=True, workers=-1)
+        workers, count = threads_for(self.size), max(AT_ONCE // self.size, 1)
+        for i in range(0, len(gains), count):
+            products = self.spectra[i : i + count] * spectrum
+            found = fft.irfft(products, self.size, axis=1, overwrite_x=True, workers=workers)
             values = found[:, reach : reach + self.last + 1]
-            values += gains[i : i + AT_ONCE]
+            values += gains[i : i + count]
             np.maximum(best, values.max(axis=0), out=best)
         return best
 

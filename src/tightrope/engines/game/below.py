@@ -28,7 +28,7 @@ from tightrope.engines.game.outward import cell_masses, mixture_masses
 from tightrope.engines.game.triangles import Gram
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
-from tightrope.numerics.fourier import convolution_rel_error, two_norm
+from tightrope.numerics.fourier import convolution_rel_error, fast_size, threads_for, two_norm
 from tightrope.numerics.ulps import UNDERFLOW_ABS_ERROR
 from tightrope.pairs.exchange import Exchange
 from tightrope.pairs.mixture import Noise
@@ -223,9 +223,12 @@ class GameBelow:
             float(side.sum(axis=1).max()) * summed + abs_error
             for side, abs_error in zip(kernels, self.kernel_abs_errors, strict=True)
         ]
-        self.spectra = np.stack([wrapped_spectra(side, w.size) for side in kernels])  # [P or Q, law, ...]
+        # Nothing lies beyond the window, so zeros on one side, as many as a label may be large, are enough:
+        # what goes round the circle from either end falls on them.
+        self.size = fast_size(w.below + w.last + 1 + w.reach)
+        self.spectra = np.stack([wrapped_spectra(side, self.size) for side in kernels])  # [P or Q, law, ...]
         # of one convolution, per unit of the kernel's sum and of the values' 2-norm
-        self.step_rel_error = convolution_rel_error(w.size) * (1 + gamma(w.size))
+        self.step_rel_error = convolution_rel_error(self.size) * (1 + gamma(self.size))
 
     def play(self, rounds: int, progress: Progress, choices: list[Choices] | None = None) -> PolicyValue:
         """The best policy's accusation probabilities.
@@ -248,7 +251,7 @@ class GameBelow:
         errors = tuple(map(self.next_error, (0, 1), state.errors, state.values))
         values, chosen = self._best(state.values)
         if choices is not None:
-            choices.append(chosen.astype(np.int8))
+            choices.append(chosen)
         top = float(values.max())
         if not math.isfinite(top + sum(errors)):
             raise NotPreciseEnough("The tilted values of the policy overflow")
@@ -289,11 +292,15 @@ class GameBelow:
         accuse = np.arange(-w.below, w.last + 1) <= 0
         return np.where(accuse, np.exp(np.multiply.outer([w.tilt, w.tilt + 1], spent)), 0.0)
 
-    def _best(self, values: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    def _best(self, values: Floats) -> tuple[Floats, Choices]:
         """A and B one step earlier, and the law that makes A - e^r B largest."""
-        size, count = self.window.size, values.shape[1]
-        spectrum = fft.rfft(values, size, axis=1)[:, None, :]
-        both = fft.irfft(self.spectra * spectrum, size, axis=2, workers=-1)
-        both = np.maximum(both[:, :, :count], 0)  # [P or Q, law, r]; no probability is negative
-        chosen = np.argmax(both[0] - both[1], axis=0)
-        return both[:, chosen, np.arange(count)], chosen
+        count, products = values.shape[1], self.spectra * fft.rfft(values, self.size, axis=1)[:, None, :]
+        workers = threads_for(self.size // 2)  # four of them, or six, are soon done
+        both = fft.irfft(products, self.size, axis=2, overwrite_x=True, workers=workers)[:, :, :count]
+        np.maximum(both, 0, out=both)  # [P or Q, law, r]; no probability is negative
+        best, chosen = both[:, 0].copy(), np.zeros(count, dtype=np.int8)
+        for law in range(1, both.shape[1]):
+            better = both[0, law] - both[1, law] > best[0] - best[1]
+            np.copyto(best, both[:, law], where=better)
+            chosen[better] = law
+        return best, chosen

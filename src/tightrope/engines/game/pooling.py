@@ -150,7 +150,7 @@ class _Pooling:
     def cover(self) -> TriangleCover:
         """Cut boxes, pool them, and pool the triangles with a and a' exchanged more roughly."""
         boxes, curves = self._boxes()
-        grams = [box.dominator() for box in boxes]
+        grams = [box.dominator for box in boxes]
         order = sorted(range(len(boxes)), key=lambda i: -(boxes[i].d0 + boxes[i].d1))
         groups = self._pool(curves, order, first_limit=1.0)
         others = self._pool(curves.exchanged, order[::-1], first_limit=self.quality.group)
@@ -185,7 +185,7 @@ class _Pooling:
         open_boxes = self._cut_by_variance()
         self._learn([box.middle for box in open_boxes])
         while open_boxes:
-            curves = self._curves([box.dominator() for box in open_boxes])
+            curves = self._curves([box.dominator for box in open_boxes])
             enough = len(done) + len(open_boxes) > MOST_BOXES
             cut: list[Box] = []
             for i, (box, more) in enumerate(zip(open_boxes, self._excess(curves), strict=True)):
@@ -201,6 +201,10 @@ class _Pooling:
 
     def _learn(self, triangles: list[Gram]) -> None:
         """Keep the largest moments seen among triangles."""
+        if self.best_between is None:  # most noises: few come near, as values from rougher nodes tell sooner
+            rough = self._moments(self._curves(triangles, coarser=6.0))
+            near = (rough > self.best).any(axis=1)
+            triangles = [gram for gram, held in zip(triangles, near, strict=True) if held]
         if not triangles:
             return
         moments = self._moments(self._curves(triangles, coarser=1.5))
@@ -214,7 +218,7 @@ class _Pooling:
         done, open_boxes = [], [HALF_OF_ALL]
         while open_boxes:
             box = open_boxes.pop()
-            if log_variance(box.dominator(), self.inverse_variance) <= limit or box.d1 - box.d0 < SMALLEST:
+            if log_variance(box.dominator, self.inverse_variance) <= limit or box.d1 - box.d0 < SMALLEST:
                 done.append(box)
             else:
                 open_boxes += self._halve(box)
@@ -225,7 +229,7 @@ class _Pooling:
         limit = log_variance(REMOVE_GRAM, self.inverse_variance) + self.quality.box / 2
 
         def left(halves: tuple[Box, Box]) -> tuple[float, float]:
-            grams = [half.dominator() for half in halves if not half.is_empty]
+            grams = [half.dominator for half in halves if not half.is_empty]
             variance = sum(max(log_variance(gram, self.inverse_variance) - limit, 0.0) for gram in grams)
             return variance, sum(gram.u + gram.w - 2 * gram.c for gram in grams) / len(grams)
 

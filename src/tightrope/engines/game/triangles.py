@@ -13,6 +13,7 @@ proofs/substitution_triangles.md.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class Box:
         d = (self.d0 + self.d1) / 2
         return triangle(d, min((self.e0 + self.e1) / 2, RIGHT - d))
 
+    @cached_property
     def dominator(self) -> Gram:
         """A Gram matrix that dominates every triangle of the box."""
         u, w = _u(self.e1, self.d1), _w(self.e1, self.d0)

@@ -49,7 +49,7 @@ class MenuBelow:
 
     def _enter(self, laws: Sequence[int], values: Floats, errors: list[float]) -> tuple[Floats, list[float]]:
         """A and B, and how far off they are, before the steps of one entry."""
-        game, size, count = self.game, self.game.window.size, values.shape[1]
+        game, size, count = self.game, self.game.size, values.shape[1]
         for law in laws:
             errors = [game.next_error(i, error, values[i]) for i, error in enumerate(errors)]
             spectrum = fft.rfft(values, size, axis=1)
