@@ -25,6 +25,7 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
         make=partial(ContourEngine, most_evaluations=most_evaluations),
         applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
         tolerances=lambda accuracy: (1e-6, accuracy / 1000, accuracy / 1e6),
+        is_slow=most_evaluations > QUICK_EVALUATIONS,
         is_shared=most_evaluations <= QUICK_EVALUATIONS,
     )
 
@@ -88,10 +89,10 @@ TABLE = (
     EngineRow(
         make=partial(_lattice, longest=1 << 17), applies=_always, rounding_is_final=True, is_shared=True
     ),
-    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_always),
+    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_always, is_slow=True),
     _contour(500_000_000, _always),
-    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True),
-    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always),
+    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_always, rounding_is_final=True, is_slow=True),
+    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_always, is_slow=True),
 )
 
 

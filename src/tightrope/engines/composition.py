@@ -19,7 +19,7 @@ from tightrope.engines.face import (
     LogBounds,
     Recountable,
 )
-from tightrope.engines.places import LocalShape, Place, Recount, look_around
+from tightrope.engines.places import LocalShape, Place, Recount, look_around, round_delta
 from tightrope.engines.planning import NEGLIGIBLE, Plan
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
@@ -53,6 +53,7 @@ class EngineRow:
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
     has_the_last_word: bool = False
+    is_slow: bool = False
     is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
 
 
@@ -183,11 +184,13 @@ class Composition:
     ) -> tuple[LocalBounds, LogBounds]:
         """Bounds that certify `epsilon` to `accuracy`, or the best there are, and what they say there.
 
-        The last few are kept.
+        Or those of quick engines, if they say that it is the wrong place. The last few are kept.
         """
         best: tuple[LocalBounds, LogBounds] | None = None
         drowned = False
         for row, engine in self._engines():
+            if best is not None and row.is_slow and hint.is_far(best[1]):
+                break
             if drowned and row.rounding_is_final:
                 continue
             for tolerance in row.tolerances(accuracy):
@@ -245,7 +248,7 @@ class Composition:
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             return None
         few = len(self.schedule.parts) <= MOST_FOLLOWED
-        about, near = self.schedule.rounded if few else self.schedule, _round_delta(delta)
+        about, near = self.schedule.rounded if few else self.schedule, round_delta(delta)
         if about is self.schedule and near == delta:
             return None
         key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2)  # wider elsewhere
@@ -296,7 +299,8 @@ class Composition:
             if self._settle(guess) is not None:
                 found = Crossing(0.0, guess, math.inf)
             else:
-                hint = Hint(tilt, None if wanted >= ROUGH else log_delta)  # a rough solution is behind it
+                # a rough solution is behind a hint of what delta is there
+                hint = Hint(tilt, None, log_delta) if wanted >= ROUGH else Hint(tilt, log_delta)
                 local, here = self._localise(guess, wanted, hint)
                 found = self._solve(local, guess, delta, wanted, here, -tilt)
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
@@ -375,11 +379,6 @@ def _kept_place(
     if not next(row.is_shared for row in table if row.applies(schedule)):
         return None
     return Composition(schedule, [row for row in table if row.is_shared])._place(delta, accuracy)
-
-
-def _round_delta(delta: float) -> float:
-    """To the nearest power of e, so that close deltas share a place."""
-    return math.exp(min(round(math.log(delta)), -1))
 
 
 def _raising() -> np.errstate:

@@ -77,6 +77,7 @@ class LogBounds:
 
 
 NOTHING = LogBounds(-math.inf, -math.inf)
+FAR = 2.0  # of ln delta, from one that is looked for
 
 
 class EngineDeclines(Exception):
@@ -85,10 +86,20 @@ class EngineDeclines(Exception):
 
 @dataclass(frozen=True)
 class Hint:
-    """What is known before an engine is asked: about the saddle's tilt, and about ln delta."""
+    """What is known before an engine is asked: about the saddle's tilt, and about ln delta.
+
+    Where only a place is guessed, `wanted` is the ln delta that it is looked for.
+    """
 
     tilt: float = 1.0
     log_delta: float | None = None
+    wanted: float | None = None
+
+    def is_far(self, found: LogBounds) -> bool:
+        """Whether these bounds are certain that the place is elsewhere: closer ones would be of no use."""
+        if self.wanted is None:
+            return False
+        return found.upper < self.wanted - FAR or found.lower > self.wanted + FAR
 
 
 NO_HINT = Hint()

@@ -36,6 +36,7 @@ FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what
 BITS = 48  # beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
 MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
+MOST_FLOAT_WORK = 200_000_000  # likewise in floats: about 1 ns each
 MOST_POINTS = 200  # of a panel: rules with more take long to make
 KEPT_PLANS = 8
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
@@ -206,7 +207,8 @@ class _Planner:
             _make_panels(law, self.shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
         )
         points = [panel.points for panel in panels]
-        if nodes * sum(points) > MOST_WORK or max(points) > MOST_POINTS:
+        most_work = MOST_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
+        if nodes * sum(points) > most_work or max(points) > MOST_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
         away = self._log_away(tilt, period) if self.most_cancelled < math.inf else math.log1p(abs(self.k))
         cancelled = float(self._cancelled(np.array(max(log_size, away))))
