@@ -294,7 +294,8 @@ class _Planner:
         log_sizes = sizes[: saddle + 1] - np.log(tilts[: saddle + 1])
         work = shortest * (20 + np.maximum(log_sizes - self.log_error, 0.0))
         if self.most_cancelled < math.inf:
-            away = np.array([self._log_away(*each) for each in zip(tilts[: saddle + 1], shortest, strict=True)])
+            lines = zip(tilts[: saddle + 1].tolist(), shortest.tolist(), strict=True)
+            away = np.array([self._log_away(tilt, period) for tilt, period in lines])
             cancelled = self._cancelled(np.maximum(log_sizes, away))
             # if it is more everywhere, the saddle has least
             work = np.where(cancelled <= max(self.most_cancelled, cancelled[-1]), work, np.inf)

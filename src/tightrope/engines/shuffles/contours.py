@@ -57,10 +57,11 @@ LEAST_TOP = 1e-100
 class Contour:
     """Transforms of all levels at the nodes of one tilt that count.
 
-    `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them. `weights`
-    are the sizes of the payoff's terms, and of their angles every summand has its share: `angles` are those
-    of logarithms and that, `decays` their real parts, `slowest` the largest of these. `rel_errors` of terms; `left_out` is what all other nodes can have, and
-    `scale_rel_error` how far the common factor can be off, all for `count` summands.
+    `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them, `decays`
+    their real parts, and `slowest` the largest of these. `weights` are the sizes of the payoff's factors; of
+    a factor's angle every summand has its share, and `angles` are those of logarithms with that. `rel_errors`
+    of terms; `left_out` is what all other nodes can have, and `scale_rel_error` how far the common factor can
+    be off, all for `count` summands.
     """
 
     tilt: float
@@ -110,15 +111,12 @@ def plan_contour(laws: Laws, tilt: float, count: int, precision: float) -> Conto
 def transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     """The contour at the nodes that count."""
     size, tilt, tops, rel_error = plan.size, plan.tilt, plan.tops, plan.rel_error
-    masses = np.array(
-        [np.bincount(at % size, part / top, size) for (at, part), top in zip(plan.tilted, tops, strict=True)]
-    )
     # No payoff is more than twice the first one, so that no node further down is kept. Those of all nodes
     # together are coth(size tilt / 2) / (2 sinh(tilt)).
     depth = precision + 1
     left_out = math.exp(-depth) / (2 * math.sinh(tilt) * math.tanh(size * tilt / 2))
     # a real transform has e^{-iwk}; the contour has e^{+iwk}
-    ratio = fft.rfft(masses)
+    ratio = fft.rfft(_wrap(plan))
     near = _find_near(ratio, math.exp(-depth / count) - 2 * rel_error)
     ratio = np.conj(ratio[:, near])
     squares = ratio.real**2 + ratio.imag**2
@@ -159,11 +157,22 @@ def transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     )
 
 
+def _wrap(plan: ContourPlan) -> Floats:
+    """Tilted masses of every level, relative to all that it has. One by one: memory is what takes long."""
+    found = np.empty((len(plan.tilted), plan.size))
+    for row, (places, masses), top in zip(found, plan.tilted, plan.tops, strict=True):
+        row[:] = np.bincount(places % plan.size, masses / top, plan.size)
+    return found
+
+
 def _find_near(ratios: Complexes, least: float) -> NDArray[np.intp]:
     """Nodes at which one is larger than that; at all others it is smaller by more than what roundings do."""
-    squares = np.square(ratios.real)
-    squares += np.square(ratios.imag)
-    return np.flatnonzero((squares > (max(least, 0.0) * LESS) ** 2).any(axis=0))
+    is_near = np.zeros(ratios.shape[1], dtype=bool)
+    for row in ratios:
+        squares = np.square(row.real)
+        squares += np.square(row.imag)
+        is_near |= squares > (max(least, 0.0) * LESS) ** 2
+    return np.flatnonzero(is_near)
 
 
 def half_sinh(tilt: float, frequencies: Floats) -> Complexes:

@@ -28,7 +28,7 @@ MARGIN_REL_ERROR = 64 * UNIT_ROUNDOFF
 FIRST_BOXES = 64  # larger ones are never settled
 MOST_ROUNDS = 20
 NEW_CUTS = 24
-NEARLY = 0.003  # so much more than those of a program coefficients may be that are not checked everywhere anew
+NEARLY = 0.003  # of a program's bound: so much more may be had without checking every box anew
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
 EVERYWHERE = 0.005  # of the mean, that every count may have
 FRACTIONS = tuple(np.geomspace(1e-5, 0.5, 32).tolist())  # of a level beside another
@@ -81,9 +81,8 @@ class CountsProblem:
                 break
             tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
             last, coefficients = coefficients, _solve(tried, values, shares)
-            raised = None if coefficients is None else np.maximum(last, coefficients)
-            if raised is not None and raised @ shares <= (1 + NEARLY) * (coefficients @ shares):
-                coefficients = raised  # what was below stays below
+            if coefficients is not None and _is_nearly(np.maximum(last, coefficients), coefficients, shares):
+                coefficients = np.maximum(last, coefficients)  # what was below stays below
             else:
                 boxes, left = self._all_boxes, slacks
         return math.inf
@@ -108,7 +107,8 @@ class CountsProblem:
         are left: what was below stays below.
         """
         for at, slack in enumerate(slacks):
-            boxes, cuts = self._settle(boxes, coefficients * (1 + slack), most_boxes // 4 if at else most_boxes)
+            most = most_boxes // 4 if at else most_boxes
+            boxes, cuts = self._settle(boxes, coefficients * (1 + slack), most)
             if not boxes.size or len(cuts):
                 return boxes, slacks[at:], cuts
         return boxes, slacks[-1:], np.zeros((0, len(coefficients)))
@@ -262,6 +262,10 @@ class Boxes:
         fits = (found.lowest.sum(axis=1) <= self.total) & (found.highest.sum(axis=1) >= self.total)
         fits &= (found.lowest <= found.highest).all(axis=1)
         return found.keep(fits), np.concatenate([rows, rows])[fits]
+
+
+def _is_nearly(raised: Floats, coefficients: Floats, shares: Floats) -> bool:
+    return bool(raised @ shares <= (1 + NEARLY) * (coefficients @ shares))
 
 
 def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:

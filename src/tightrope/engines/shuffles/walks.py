@@ -32,7 +32,7 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
 TILTS = 12
 FINE = 0.15  # the lattice's step, in deviations of one difference
-ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
+ROWS_AT_ONCE = 64  # similar ones, which need the same nodes
 # Of a place on the lattice, in units: at most two for a quotient and a product, and one for the sum that
 # raises it. Places are raised by four.
 PLACE_REL_ERROR = 4 * UNIT_ROUNDOFF
