@@ -409,14 +409,12 @@ def test_boxes_say_of_every_count_what_convolution_says() -> None:
     for shares in ((0.3, 0.5, 0.2), (0.1, 0.3, 0.6)):
         mean = np.linalg.lstsq(rows, values, rcond=None)[0]
         enough = mean * (values / (rows @ mean)).max() * 1.02
-        certified, cuts = problem._check(enough, (0.0,), 60_000)
-        assert certified is not None
-        assert np.array_equal(certified, enough)
-        assert not len(cuts)
-        assert problem._check(enough * 0.9, (0.0,), 60_000)[0] is None
+        boxes, slacks, cuts = problem._check(problem._all_boxes, enough, (0.0,), 60_000)
+        assert (boxes.size, tuple(slacks), len(cuts)) == (0, (0.0,), 0)
+        assert problem._check(problem._all_boxes, enough * 0.9, (0.0,), 60_000)[0].size
         # boxes that are left are settled by larger coefficients, and by no smaller ones
-        larger, _ = problem._check(enough * 0.9, (0.0, 0.05, 0.3), 64)
-        assert larger is None or (rows @ larger >= values).all()
+        boxes, slacks, _ = problem._check(problem._all_boxes, enough * 0.9, (0.0, 0.05, 0.3), 64)
+        assert boxes.size or (rows @ (enough * 0.9 * (1 + slacks[0])) >= values).all()
         found = problem.bound(np.array(shares), (0.03, 0.05, 0.08, 0.12, 0.2, 0.4), 60_000)
         drawn = np.random.default_rng(5).multinomial(count, shares, size=400)
         index = {k: i for i, k in enumerate(all_counts)}

@@ -25,6 +25,7 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
         make=partial(ContourEngine, most_evaluations=most_evaluations),
         applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
         tolerances=lambda accuracy: (1e-6, accuracy / 1000, accuracy / 1e6),
+        is_slow=most_evaluations > QUICK_EVALUATIONS,
         is_shared=most_evaluations <= QUICK_EVALUATIONS,
     )
 
@@ -107,10 +108,15 @@ TABLE = (
         rounding_is_final=True,
         is_shared=True,
     ),
-    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_are_uncountable),
+    EngineRow(make=partial(_jumps, longest=1 << 20), applies=_are_uncountable, is_slow=True),
     _contour(500_000_000, _always),
-    EngineRow(make=partial(_lattice, longest=1 << 22), applies=_are_uncountable, rounding_is_final=True),
-    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_are_uncountable),
+    EngineRow(
+        make=partial(_lattice, longest=1 << 22),
+        applies=_are_uncountable,
+        rounding_is_final=True,
+        is_slow=True,
+    ),
+    EngineRow(make=partial(_jumps, longest=1 << 22), applies=_are_uncountable, is_slow=True),
 )
 
 

@@ -18,9 +18,10 @@ from tightrope.engines.face import (
     LocalBounds,
     LogBounds,
     Recountable,
+    raising,
 )
 from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
-from tightrope.engines.places import MOST_FOLLOWED, Place
+from tightrope.engines.places import MOST_FOLLOWED, Place, round_delta
 from tightrope.engines.planning import estimate_epsilon
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
@@ -93,7 +94,7 @@ class Composition:
     def _bound(self, epsilon: float, accuracy: float) -> LogBounds:
         for local in self._locals:
             # bounds made for another epsilon may lose their way here: then they certify nothing
-            with suppress(ArithmeticError), _raising():
+            with suppress(ArithmeticError), raising():
                 found = local.bounds(epsilon)
                 if found.width <= accuracy:
                     return found
@@ -141,7 +142,7 @@ class Composition:
             return
         places: dict[float, list[float]] = {}
         for delta in deltas:
-            near = _round_delta(delta)
+            near = round_delta(delta)
             if (delta, asked, widest) not in self._epsilons and near != delta < self._union_bound:
                 places.setdefault(near, []).append(delta)
         for group in places.values():
@@ -186,22 +187,17 @@ class Composition:
     ) -> tuple[LocalBounds, LogBounds]:
         """Bounds that certify `epsilon` to `accuracy`, or the best there are, and what they say there.
 
-        The last few are kept.
+        Or those of quick engines, if they say that it is the wrong place. The last few are kept.
         """
         best: tuple[LocalBounds, LogBounds] | None = None
         drowned = False
         for row, engine in self._engines():
+            if best is not None and row.is_slow and hint.is_far(best[1]):
+                break
             if drowned and row.rounding_is_final:
                 continue
-            for tolerance in row.tolerances(accuracy):
-                try:
-                    # An engine whose arithmetic overflows certifies nothing here: on to the next.
-                    with _raising():
-                        local = engine.near(epsilon, tolerance, hint)
-                        found = local.bounds(epsilon)
-                except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
-                    break
-                drowned = drowned or (row.rounding_is_final and found.errors.rounding > accuracy / 4)
+            for local, found in row.attempts(engine, epsilon, accuracy, hint):
+                drowned |= row.drowns(found, accuracy)
                 if best is None or found.width < best[1].width:
                     best = (local, found)
                 if found.width <= accuracy:
@@ -252,7 +248,7 @@ class Composition:
         """The crossing, by bounds placed for a delta and a run that are close; None if that is not enough."""
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
             placed, local = self._find_place(delta, accuracy)
-            with _raising():
+            with raising():
                 guess, slope = placed.guess(self.schedule, math.log(delta))
             if not 0 < guess < self._highest:
                 raise EngineDeclines("the place is too far away")
@@ -265,7 +261,7 @@ class Composition:
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
             placed, local = self._find_place(deltas[0], accuracy)
             if isinstance(local, BoundsOfMany):
-                with _raising():
+                with raising():
                     guesses, slopes = placed.guess(self.schedule, np.array(list(map(math.log, deltas))))
                     least, most = np.array(list(map(log_ends, deltas))).T
                     return cross_all(local, guesses, slopes, (least, most), accuracy)
@@ -276,14 +272,14 @@ class Composition:
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             raise EngineDeclines("nothing is close")
         few = len(self.schedule.parts) <= MOST_FOLLOWED
-        about, near = self.schedule.rounded if few else self.schedule, _round_delta(delta)
+        about, near = self.schedule.rounded if few else self.schedule, round_delta(delta)
         if about is self.schedule and near == delta:
             raise EngineDeclines("this is the place itself")
         key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2)  # wider elsewhere
         if placed is None:
             raise EngineDeclines("no quick engine does it")
         if key not in self._followed:
-            with _raising():
+            with raising():
                 is_same = about is self.schedule
                 self._followed[key] = placed.local if is_same else placed.recount(self.schedule)
         return placed, self._followed[key]
@@ -294,7 +290,7 @@ class Composition:
             found, local = self._close_in(delta, accuracy)
             if not isinstance(local, Recountable) or local.recount is None or not found.is_enough(accuracy):
                 return None
-            with _raising():
+            with raising():
                 return Place.of(self.schedule, found.upper, local, local.recount)
         return None
 
@@ -311,7 +307,8 @@ class Composition:
             if self._settle(guess) is not None:
                 found = Crossing(0.0, guess, math.inf)
             else:
-                hint = Hint(tilt, None if wanted >= ROUGH else log_delta)  # a rough solution is behind it
+                # a rough solution is behind a hint of what delta is there
+                hint = Hint(tilt, None, log_delta) if wanted >= ROUGH else Hint(tilt, log_delta)
                 local, here = self._localise(guess, wanted, hint)
                 found = self._solve(local, guess, delta, wanted, here, -tilt)
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
@@ -378,7 +375,7 @@ class Composition:
                 known[epsilon] = local.bounds(epsilon)
             return known[epsilon]
 
-        with _raising():
+        with raising():
             return Solver(bounds, self._settle, self._highest, log_ends(delta), accuracy).solve(guess, slope)
 
 
@@ -390,13 +387,3 @@ def _kept_place(
     if not next(row.is_shared for row in table if row.applies(schedule)):
         return None
     return Composition(schedule, [row for row in table if row.is_shared])._place(delta, accuracy)
-
-
-def _round_delta(delta: float) -> float:
-    """To the nearest even power of e, so that close deltas share a place."""
-    return math.exp(min(2 * round(math.log(delta) / 2), -1))
-
-
-def _raising() -> np.errstate:
-    """What overflows or is no number raises, instead of looking like a bound."""
-    return np.errstate(over="raise", invalid="raise")

@@ -1,10 +1,12 @@
 """What engines show: `Engine` is a row of the table, `ComposedCurve` the curve of a composed schedule."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
 
 if TYPE_CHECKING:  # which takes long to load
     from flint import arb
@@ -32,6 +34,11 @@ class Errors(NamedTuple):
     def total(self) -> float:
         """The sum of all errors."""
         return self.discretisation + self.tails + self.aliasing + self.cut_off + self.rounding
+
+
+def raising() -> np.errstate:
+    """What overflows or is no number raises, instead of looking like a bound."""
+    return np.errstate(over="raise", invalid="raise")
 
 
 class Side(Enum):
@@ -76,6 +83,7 @@ class LogBounds:
 
 
 NOTHING = LogBounds(-math.inf, -math.inf)
+FAR = 2.0  # of ln delta, from one that is looked for
 
 
 class EngineDeclines(Exception):
@@ -84,10 +92,20 @@ class EngineDeclines(Exception):
 
 @dataclass(frozen=True)
 class Hint:
-    """What is known before an engine is asked: about the saddle's tilt, and about ln delta."""
+    """What is known before an engine is asked: about the saddle's tilt, and about ln delta.
+
+    Where only a place is guessed, `wanted` is the ln delta that it is looked for.
+    """
 
     tilt: float = 1.0
     log_delta: float | None = None
+    wanted: float | None = None
+
+    def is_far(self, found: LogBounds) -> bool:
+        """Whether these bounds are certain that the place is elsewhere: closer ones would be of no use."""
+        if self.wanted is None:
+            return False
+        return found.upper < self.wanted - FAR or found.lower > self.wanted + FAR
 
 
 NO_HINT = Hint()
@@ -130,7 +148,26 @@ class EngineRow:
     tolerances: Callable[[float], tuple[float, ...]] = lambda accuracy: (accuracy,)
     rounding_is_final: bool = False
     has_the_last_word: bool = False
+    is_slow: bool = False
     is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
+
+    def drowns(self, found: LogBounds, accuracy: float) -> bool:
+        """Whether rounding keeps these bounds so far apart that no patience helps."""
+        return self.rounding_is_final and found.errors.rounding > accuracy / 4
+
+    def attempts(
+        self, engine: Engine, epsilon: float, accuracy: float, hint: Hint
+    ) -> Iterator[tuple[LocalBounds, LogBounds]]:
+        """Bounds by that engine, ever closer, and what they say at epsilon, until it declines."""
+        for tolerance in self.tolerances(accuracy):
+            try:
+                # an engine whose arithmetic overflows certifies nothing here
+                with raising():
+                    local = engine.near(epsilon, tolerance, hint)
+                    found = local.bounds(epsilon)
+            except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
+                return
+            yield local, found
 
 
 @runtime_checkable

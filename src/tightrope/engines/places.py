@@ -1,5 +1,6 @@
 """Where a question was solved, and what that says about questions that are close."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,6 +28,11 @@ class LocalShape:
         """The difference of two, divided by a number."""
         level, slope, bend = self.level - other.level, self.slope - other.slope, self.bend - other.bend
         return LocalShape(level / over, slope / over, bend / over)
+
+
+def round_delta(delta: float) -> float:
+    """To the nearest even power of e, so that close deltas share a place."""
+    return math.exp(min(2 * round(math.log(delta) / 2), -1))
 
 
 def look_around(local: LocalBounds, epsilon: float) -> LocalShape:

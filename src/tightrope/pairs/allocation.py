@@ -25,6 +25,8 @@ class Allocation(PassPair):
 
     If the record is exchanged for its opposite, Q is the mirror image: where the record is, the noise is
     moved the other way. `step` moves it one way only.
+
+    Where it `is_rough` a coarse finite pair will do: what it is compared with is far away.
     """
 
     step: Pair
@@ -33,11 +35,12 @@ class Allocation(PassPair):
     is_reversed: bool = False
     is_exchanged: bool = False
     chosen: int = 1
+    is_rough: bool = False
 
     @property
     def sort_key(self) -> tuple[object, ...]:
         """Orders pairs of all kinds."""
-        which = self.is_reversed, self.is_exchanged, self.chosen
+        which = self.is_reversed, self.is_exchanged, self.chosen, self.is_rough
         return "allocation", self.step.sort_key, self.batches, self.released, *which
 
     @property

@@ -118,8 +118,8 @@ def _bound_exchanged(
     visit = ShiftPair.of_normals(epoch.separation)
     revealed: Steps = ((visit, whole), (visit, int(started.released > 0)))
     reached: Steps = (
-        (_allocate(epoch, from_above=False), whole),
-        (_allocate(started, from_above=False), 1),
+        (_allocate(epoch, from_above=False, is_rough=not is_thorough), whole),
+        (_allocate(started, from_above=False, is_rough=not is_thorough), 1),
     )
     return StepBounds(revealed if epoch.separation > MOST_SHUFFLED else above, revealed, reached)
 
@@ -144,7 +144,7 @@ def _last_batch(epoch: ShuffledEpoch) -> Pair:
     return pair.reverse if epoch.is_reversed else pair
 
 
-def _allocate(epoch: ShuffledEpoch, *, from_above: bool) -> Pair:
+def _allocate(epoch: ShuffledEpoch, *, from_above: bool, is_rough: bool = False) -> Pair:
     """The batches that are seen, the record's sum moving by 2 C, each as likely as can be, or no more likely.
 
     A smaller last batch is raised from above, and not looked at from below.
@@ -159,7 +159,7 @@ def _allocate(epoch: ShuffledEpoch, *, from_above: bool) -> Pair:
     visit = ShiftPair.of_normals(epoch.separation)
     found: Pair = visit
     if batches > 1 or not seen:
-        found = Allocation(visit, batches, seen)
+        found = Allocation(visit, batches, seen, is_rough=is_rough)
         # with less noise no lattice holds the likelihood ratios; more noise tells less
         found = found if from_above else found.soften(MOST_SEPARATION)
     return found.reverse if epoch.is_reversed else found

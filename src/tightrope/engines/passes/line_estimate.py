@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
+from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
 from tightrope.numerics.floats import Floats
@@ -24,6 +25,9 @@ def _rule(points: int) -> tuple[Floats, Floats]:
 def guess_curve(of: PassOrder, log_error: float) -> float:
     """About the curve of the pass there, to about e^log_error; or EngineDeclines."""
     plan = plan_line(of, log_error)
+    if plan.cancelled > MOST_CANCELLED and not of.is_put:
+        with suppress(EngineDeclines):  # a longer line, on which less cancels: floats are quick
+            plan = plan_line(of, log_error, MOST_CANCELLED)
     if plan.cancelled <= MOST_CANCELLED:
         with suppress(ArithmeticError), np.errstate(over="raise", invalid="raise"):
             return _estimate(of, plan)

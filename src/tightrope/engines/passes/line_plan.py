@@ -26,6 +26,7 @@ LEAST_TILT, MOST_TILT = 1e-5, 100.0  # in units of one over the deviation of a s
 LARGER = 1.02  # the least that a tilt is above another whose line it bounds
 SPARE = 2.0  # natural logarithms, below what may be wrong, of each of the parts that are
 TINY = 1e-300
+MOST_AWAY = 500.0  # an exponent of what lies a period away: more is less than nothing
 FIRST_HEIGHT, HIGHER, MOST_HEIGHTS = 0.5, 1.2, 200  # in units of one over the deviation, and their growth
 LEAST_NODES = 8
 QUARTER_TURN = 0.78  # less than pi / 4: paths turn numbers by so much at most, circles around them by twice
@@ -35,6 +36,7 @@ FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what
 BITS = 48  # beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
 MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
+MOST_FLOAT_WORK = 200_000_000  # likewise in floats: about 1 ns each
 MOST_POINTS = 200  # of a panel: rules with more take long to make
 KEPT_PLANS = 8
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
@@ -163,19 +165,23 @@ def _log_sums(logs: Floats) -> Floats:
 
 
 @lru_cache(maxsize=KEPT_PLANS)
-def plan_line(of: PassOrder, log_error: float) -> LinePlan:
-    """For an error of about e^log_error in the curve; declines where that takes too long."""
+def plan_line(of: PassOrder, log_error: float, most_cancelled: float = math.inf) -> LinePlan:
+    """For an error of about e^log_error in the curve; declines where that takes too long.
+
+    Where the sum is a call, not more than so many bits cancel, if there is such a line.
+    """
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return _Planner(of, log_error).plan()
+            return _Planner(of, log_error, most_cancelled).plan()
     except (ArithmeticError, ValueError) as reason:
         raise EngineDeclines("a sum whose line integral is out of the reach of floats") from reason
 
 
 class _Planner:
-    def __init__(self, of: PassOrder, log_error: float) -> None:
+    def __init__(self, of: PassOrder, log_error: float, most_cancelled: float) -> None:
         self.t, self.k, scale = of.at_order(math.exp(of.epsilon))
         self.of, self.log_error = of, log_error - math.log(scale) - SPARE
+        self.most_cancelled, self.shift = most_cancelled, min(QUARTER_TURN / float(of.separation), MOST_SHIFT)
         self.a, self.n = float(of.separation), of.count
         a, t = self.a, self.t
         variance = (1 + t * t) * math.expm1(a * a) - 2 * t * math.expm1(-a * a)
@@ -196,16 +202,16 @@ class _Planner:
         height = nodes * 2 * math.pi / period
         log_moment, log_size = law.log_moment(tilt), self._log_size(law, tilt)
         wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, SPARE)
-        shift = min(QUARTER_TURN / self.a, MOST_SHIFT)
         others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
         panels = tuple(
-            _make_panels(law, shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
+            _make_panels(law, self.shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
         )
         points = [panel.points for panel in panels]
-        if nodes * sum(points) > MOST_WORK or max(points) > MOST_POINTS:
+        most_work = MOST_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
+        if nodes * sum(points) > most_work or max(points) > MOST_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
-        cancels = (max(log_size, math.log1p(abs(self.k))) - self.log_error + shift * shift / 2) / math.log(2)
-        cancelled = max(cancels, 0.0) + math.log2(self.n)
+        away = self._log_away(tilt, period) if self.most_cancelled < math.inf else math.log1p(abs(self.k))
+        cancelled = float(self._cancelled(np.array(max(log_size, away))))
         bits = SHARED_BITS * math.ceil((BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
         return LinePlan(
             left=law.left,
@@ -217,7 +223,7 @@ class _Planner:
             period=period,
             turn=turn,
             nodes=nodes,
-            shift=shift,
+            shift=self.shift,
             panels=panels,
             cancelled=cancelled,
             bits=bits,
@@ -226,6 +232,16 @@ class _Planner:
     def _log_size(self, law: _Law, tilt: float) -> float:
         """ln of what an integral of absolute values would be, about."""
         return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
+
+    def _log_away(self, tilt: float, period: float) -> float:
+        """ln of what lies a period away, about, which is told and taken off."""
+        times = 1 / math.expm1(min(abs(tilt) * period, MOST_AWAY))
+        return math.log((abs(self.k) + period * (1 + times)) * times)
+
+    def _cancelled(self, log_sizes: Floats) -> Floats:
+        """Bits of terms as large as that, down to the error that is wanted."""
+        cancels = (log_sizes - self.log_error + self.shift * self.shift / 2) / math.log(2)
+        return np.maximum(cancels, 0.0) + math.log2(self.n)
 
     def _find_left(self, log_size: float) -> float:
         """The least z: what lies below counts as 0, and what that changes, times e^log_size, is charged."""
@@ -275,8 +291,15 @@ class _Planner:
             others = below[None, :] / (tilts[None, :] + tilts[: saddle + 1, None])
             shortest = np.maximum(shortest, others.min(axis=1))
         # smaller tilts cancel more, which takes more bits and points
-        cancel = sizes[: saddle + 1] - np.log(tilts[: saddle + 1]) - self.log_error
-        best = int(np.argmin(shortest * (20 + np.maximum(cancel, 0.0))))
+        log_sizes = sizes[: saddle + 1] - np.log(tilts[: saddle + 1])
+        work = shortest * (20 + np.maximum(log_sizes - self.log_error, 0.0))
+        if self.most_cancelled < math.inf:
+            lines = zip(tilts[: saddle + 1].tolist(), shortest.tolist(), strict=True)
+            away = np.array([self._log_away(tilt, period) for tilt, period in lines])
+            cancelled = self._cancelled(np.maximum(log_sizes, away))
+            # if it is more everywhere, the saddle has least
+            work = np.where(cancelled <= max(self.most_cancelled, cancelled[-1]), work, np.inf)
+        best = int(np.argmin(work))
         # of those that bound the alias the smallest: for larger ones the path needs more points
         call, put = (int(np.argmax(each[best] <= shortest[best])) for each in (periods, others))
         return float(tilts[best]), float(tilts[call]), float(tilts[put]), float(shortest[best])

@@ -23,7 +23,7 @@ from tightrope.pairs.shift_pair import ShiftPair
 
 KEPT_PASSES = 32
 SPACING = 0.006  # of the losses that are kept, in mean deviations of the loss of a pass
-COARSER = 4  # the lattices of a batch that is shared
+COARSER = 4  # the lattices of a batch that is shared, and of a pass that is told roughly
 FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
 
 
@@ -36,7 +36,8 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         assert side is BELOW  # from above it is split
         found = reach_several(pair, _ratio_of(pair.step))
         return found.reverse if pair.is_reversed else found
-    if isinstance(pair.step, SharedBatch):  # what blocks lose is far more than a coarser lattice does
+    # what blocks lose is far more than a coarser lattice does
+    if pair.is_rough or isinstance(pair.step, SharedBatch):
         mesh = Mesh(mesh.fineness / COARSER)
     keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released, mesh)
     laws = _sum_laws(pair.step, pair.released, keeps_small, mesh)

@@ -29,6 +29,7 @@ MOST_REL_ERROR = 1e-3  # of a term that is kept
 # 2^-40 is 8,192 units, more than gamma(8000): what 8,000 roundings in a row can do. It stands for chains of
 # sums and products of numbers that are not negative, of which none here has more than 200.
 ROUNDED_UP = 1 + 2.0**-40
+LESS = 1 - 2.0**-20  # of a ratio, where it is compared before it is rounded up: far more than ROUNDED_UP
 MOST_OFFSET = 1 << 24  # in steps of the lattice: products with a frequency are rounded
 # A frequency is at most pi and off by 2.4 units, its product with an offset and the sum of an exponent by one
 # each, relative to themselves: 4.4 pi < 16.
@@ -36,11 +37,13 @@ OFFSET_REL_ERROR = 16 * UNIT_ROUNDOFF * MOST_OFFSET
 FROM_LOG = 1.01  # e^x - 1 is at most so many times x for x <= 0.019, and errors are below that
 # Of a payoff times an exponential, in units: 5 for the rounding of a node. 28 for a part of sinh(z/2): 20 for
 # the real sinh or cosh (8 of expm1, which the quotient e^x - 1 over e^x has twice, and 4 roundings), 8 for a
-# sine or cosine. Its square has twice that and 3, the quotient 10 more, the division by the size 1. And the
-# exponential has 8, twice, and 1. That is 5 + 59 + 11 + 17 = 92.
-PAYOFF_REL_ERROR = 96 * UNIT_ROUNDOFF
+# sine or cosine. Its square has twice that and 3, the quotient 10 more, the division by the size 1. Its
+# modulus has 8, its angle, which is at most pi, 8 as well, and 2 where each summand takes its share of it.
+# The exponential and the cosine have 8 each, their products 2. That is 5 + 59 + 11 + 8 + 10 pi + 18 < 133.
+PAYOFF_REL_ERROR = 144 * UNIT_ROUNDOFF
 # Of a sum of multiples of logarithms, in units, for each unit of count * (|log| + 1): 8 for a modulus, 8 for
-# its logarithm and the angle, 12 for products and sums over at most five levels.
+# its logarithm and the angle, 1 for a share of the payoff's angle, 12 for products and sums over at most five
+# levels.
 LOGS_REL_ERROR = 32 * UNIT_ROUNDOFF
 # Of the exponent of the common factor, likewise: 8 for a logarithm, 6 for multiples and their sum over at
 # most five levels, one for an offset times the tilt, one for the last sum; and 8 for the exponential.
@@ -54,16 +57,22 @@ LEAST_TOP = 1e-100
 class Contour:
     """Transforms of all levels at the nodes of one tilt that count.
 
-    `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them, and
-    `weights` those of the payoff. `rel_errors` of terms; `left_out` is what all other nodes can have, and
-    `scale_rel_error` how far the common factor can be off, all for `count` summands.
+    `tops` are ln of the transforms at the tilt itself, `logs` those at the nodes relative to them, `decays`
+    their real parts, and `slowest` the largest of these. `weights` are the sizes of the payoff's factors; of
+    a factor's angle every summand has its share, and `angles` are those of logarithms with that. `rel_errors`
+    of terms; `left_out` is what all other nodes can have, and `scale_rel_error` how far the common factor can
+    be off, all for `count` summands.
     """
 
     tilt: float
     tops: Floats
     logs: Complexes
+    decays: Floats
+    slowest: Floats
+    angles: Floats
     frequencies: Floats
-    weights: Complexes
+    weights: Floats
+    log_weights: Floats
     rel_errors: Floats
     left_out: float
     scale_rel_error: float
@@ -102,17 +111,16 @@ def plan_contour(laws: Laws, tilt: float, count: int, precision: float) -> Conto
 def transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     """The contour at the nodes that count."""
     size, tilt, tops, rel_error = plan.size, plan.tilt, plan.tops, plan.rel_error
-    masses = np.array([np.bincount(places % size, tilted, size) for places, tilted in plan.tilted])
-    # a real transform has e^{-iwk}; the contour has e^{+iwk}
-    ratio = np.conj(fft.rfft(masses)) / tops[:, None]
-    squares = ratio.real**2 + ratio.imag**2
-    largest = np.sqrt(squares.max(axis=0)) * ROUNDED_UP + rel_error
     # No payoff is more than twice the first one, so that no node further down is kept. Those of all nodes
     # together are coth(size tilt / 2) / (2 sinh(tilt)).
     depth = precision + 1
-    near = np.flatnonzero(largest > math.exp(-depth / count))
     left_out = math.exp(-depth) / (2 * math.sinh(tilt) * math.tanh(size * tilt / 2))
-    ratio, squares, largest = ratio[:, near], squares[:, near], largest[near]
+    # a real transform has e^{-iwk}; the contour has e^{+iwk}
+    ratio = fft.rfft(_wrap(plan))
+    near = _find_near(ratio, math.exp(-depth / count) - 2 * rel_error)
+    ratio = np.conj(ratio[:, near])
+    squares = ratio.real**2 + ratio.imag**2
+    largest = np.sqrt(squares.max(axis=0)) * ROUNDED_UP + rel_error
     frequencies = 2 * math.pi / size * near
     # every node but the first and, if even, the last has a twin
     twins = np.where((near == 0) | (2 * near == size), 1.0, 2.0)
@@ -131,17 +139,40 @@ def transform(plan: ContourPlan, count: int, precision: float) -> Contour:
     log_tops = np.log(tops)
     largest_exponent = count * (float(np.abs(log_tops).max()) + 1) + MOST_OFFSET * tilt + 8
     scale_rel_error = math.expm1(FROM_LOG * count * rel_error + SCALE_REL_ERROR * largest_exponent)
+    # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2)
+    weights = twins[kept] * 0.25 / half_sinh(tilt, frequencies) ** 2 / size
     return Contour(
         tilt=tilt,
         tops=log_tops,
         logs=logs,
+        decays=logs.real.copy(),
+        slowest=logs.real.max(axis=0),
+        angles=logs.imag + np.angle(weights) / count,
         frequencies=frequencies,
-        # sum_{r >= 1} r e^{-zr} = 1 / (4 sinh(z/2)^2)
-        weights=twins[kept] * 0.25 / half_sinh(tilt, frequencies) ** 2 / size,
+        weights=np.abs(weights),
+        log_weights=np.log(np.abs(weights)),
         rel_errors=rel_errors,
         left_out=FROM_LOG * left_out,
         scale_rel_error=scale_rel_error,
     )
+
+
+def _wrap(plan: ContourPlan) -> Floats:
+    """Tilted masses of every level, relative to all that it has. One by one: memory is what takes long."""
+    found = np.empty((len(plan.tilted), plan.size))
+    for row, (places, masses), top in zip(found, plan.tilted, plan.tops, strict=True):
+        row[:] = np.bincount(places % plan.size, masses / top, plan.size)
+    return found
+
+
+def _find_near(ratios: Complexes, least: float) -> NDArray[np.intp]:
+    """Nodes at which one is larger than that; at all others it is smaller by more than what roundings do."""
+    is_near = np.zeros(ratios.shape[1], dtype=bool)
+    for row in ratios:
+        squares = np.square(row.real)
+        squares += np.square(row.imag)
+        is_near |= squares > (max(least, 0.0) * LESS) ** 2
+    return np.flatnonzero(is_near)
 
 
 def half_sinh(tilt: float, frequencies: Floats) -> Complexes:

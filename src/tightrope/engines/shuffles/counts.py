@@ -28,6 +28,7 @@ MARGIN_REL_ERROR = 64 * UNIT_ROUNDOFF
 FIRST_BOXES = 64  # larger ones are never settled
 MOST_ROUNDS = 20
 NEW_CUTS = 24
+NEARLY = 0.003  # of a program's bound: so much more may be had without checking every box anew
 LEAST_VALUE = 1e-4  # of the mean: smaller ones do not matter
 EVERYWHERE = 0.005  # of the mean, that every count may have
 FRACTIONS = tuple(np.geomspace(1e-5, 0.5, 32).tolist())  # of a level beside another
@@ -68,40 +69,49 @@ class CountsProblem:
         Shares may be too large, since no coefficient is negative.
         """
         tried, values = self._listed
+        coefficients, boxes, left = _solve(tried, values, shares), self._all_boxes, slacks
         for _ in range(MOST_ROUNDS):
-            coefficients = _solve(tried, values, shares)
             if coefficients is None:
                 break
-            enough, cuts = self._check(coefficients, slacks, most_boxes)
-            if enough is not None:
-                return float(enough @ shares) * self.walks.count * (1 + gamma(len(shares) + 4))
+            boxes, left, cuts = self._check(boxes, coefficients, left, most_boxes)
+            if not boxes.size:
+                found = float((coefficients * (1 + left[0])) @ shares)
+                return found * self.walks.count * (1 + gamma(len(shares) + 4))
             if not len(cuts):
                 break
             tried, values = np.concatenate([tried, cuts]), np.concatenate([values, self._evaluate(cuts)])
+            last, coefficients = coefficients, _solve(tried, values, shares)
+            if coefficients is not None and _is_nearly(np.maximum(last, coefficients), coefficients, shares):
+                coefficients = np.maximum(last, coefficients)  # what was below stays below
+            else:
+                boxes, left = self._all_boxes, slacks
         return math.inf
 
     def _evaluate(self, counts: Floats) -> Floats:
         return self.walks.evaluate(counts, np.full(len(counts), self.first))
 
-    def _check(
-        self, coefficients: Floats, slacks: Sequence[float], most_boxes: int
-    ) -> tuple[Floats | None, Floats]:
-        """Coefficients that are enough, enlarged by one of the slacks, or counts at which they are not.
-
-        If so many boxes do not tell, the next slack is for those that are left: what was below stays below.
-        """
-        count, levels = self.walks.count, len(coefficients)
+    @cached_property
+    def _all_boxes(self) -> "Boxes":
+        count, levels = self.walks.count, len(self.walks.levels)
         boxes = Boxes(np.zeros((1, levels)), np.full((1, levels), float(count)), count)
         while boxes.size < FIRST_BOXES and not boxes.is_single.any():
             boxes = boxes.split(np.ones(levels))
-        for slack in slacks:
-            enlarged = coefficients * (1 + slack)
-            boxes, cuts = self._settle(boxes, enlarged, most_boxes if slack == slacks[0] else most_boxes // 4)
-            if not boxes.size:
-                return enlarged, cuts
-            if len(cuts):
-                return None, cuts
-        return None, np.zeros((0, levels))
+        return boxes
+
+    def _check(
+        self, boxes: "Boxes", coefficients: Floats, slacks: Sequence[float], most_boxes: int
+    ) -> tuple["Boxes", Sequence[float], Floats]:
+        """Which boxes are left, coefficients being larger by the first of the slacks that are left.
+
+        And counts at which they are too small. If so many boxes do not tell, the next slack is for those that
+        are left: what was below stays below.
+        """
+        for at, slack in enumerate(slacks):
+            most = most_boxes // 4 if at else most_boxes
+            boxes, cuts = self._settle(boxes, coefficients * (1 + slack), most)
+            if not boxes.size or len(cuts):
+                return boxes, slacks[at:], cuts
+        return boxes, slacks[-1:], np.zeros((0, len(coefficients)))
 
     def _settle(self, boxes: "Boxes", coefficients: Floats, most_boxes: int) -> tuple["Boxes", Floats]:
         """What is left of boxes after looking at about so many, and counts at which it is too small."""
@@ -252,6 +262,10 @@ class Boxes:
         fits = (found.lowest.sum(axis=1) <= self.total) & (found.highest.sum(axis=1) >= self.total)
         fits &= (found.lowest <= found.highest).all(axis=1)
         return found.keep(fits), np.concatenate([rows, rows])[fits]
+
+
+def _is_nearly(raised: Floats, coefficients: Floats, shares: Floats) -> bool:
+    return bool(raised @ shares <= (1 + NEARLY) * (coefficients @ shares))
 
 
 def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 # place would give. Twice as much, or half as much, tells about the same.
 LEAST_SHARE, SHARE_GROWS, MOST_SHARE, AS_GOOD = 0.01, 0.012, 0.05, 2.0
 ROUNDS = 6
-FROM_ABOVE = 30.0  # how many times larger a cut is made that fits no lattice
+FROM_ABOVE = 2.0  # how many times larger a cut is made that fits no lattice
 
 
 def search_cut(
@@ -26,12 +26,10 @@ def search_cut(
     allowed = _choose_cut(guess, spare)
     for _ in range(ROUNDS):
         found = _try(attempt, allowed)
-        if found is None:
-            if best is not None or allowed >= known:
-                break
+        while found is None and best is None and allowed < known:
             allowed *= FROM_ABOVE
-            continue
-        if best is not None and found[0] >= best[0]:
+            found = _try(attempt, allowed)
+        if found is None or (best is not None and found[0] >= best[0]):
             break
         best = found
         wanted = _choose_cut(found[0], spare)

@@ -6,6 +6,7 @@ By the contours on which their terms are smallest: theorems/proofs/shuffles.md, 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
 TILTS = 12
 FINE = 0.15  # the lattice's step, in deviations of one difference
-ROWS_AT_ONCE = 128  # similar ones, which need the same nodes
+ROWS_AT_ONCE = 64  # similar ones, which need the same nodes
 # Of a place on the lattice, in units: at most two for a quotient and a product, and one for the sum that
 # raises it. Places are raised by four.
 PLACE_REL_ERROR = 4 * UNIT_ROUNDOFF
@@ -70,8 +71,8 @@ class Walks:
         """Upper bounds on E(offset + sum)_+, each for a row of counts and an offset in lattice steps."""
         found = np.full(len(counts), math.inf)
         for block in self._share_out(counts, offsets, np.zeros(counts.shape)):
-            sizes = np.abs(block.terms) @ (np.abs(block.weights) * block.rel_errors)
-            sums = block.scale * ((block.terms @ block.weights).real + sizes + block.left_out)
+            parts = block.sizes * (np.cos(block.angles) + block.rel_errors)
+            sums = block.scale * (parts.sum(axis=1) + block.left_out)
             found[block.rows] = np.where(block.is_held, sums, math.inf)
         return found * self.spacing
 
@@ -83,10 +84,10 @@ class Walks:
         values, slopes = np.full(len(counts), math.inf), np.zeros(counts.shape)
         remainders = np.full(len(counts), math.inf)
         for block in self._share_out(counts, offsets, radii):
-            rows, weighted = block.rows, block.terms * block.weights
-            values[rows] = block.scale * weighted.sum(axis=1).real
-            slopes[rows] = block.scale[:, None] * (weighted @ block.centred_logs.T).real
-            remainders[rows] = block.scale * block.bound_rest(weighted, radii[rows])
+            terms = block.split_terms()
+            values[block.rows] = block.scale * terms[0].sum(axis=1)
+            slopes[block.rows] = block.scale[:, None] * _real_sums(terms, block.centred_logs)
+            remainders[block.rows] = block.scale * block.bound_rest(terms, radii[block.rows])
         return values * self.spacing, slopes * self.spacing, remainders * self.spacing
 
     def guess_slopes(self, counts: Floats, offset: float) -> Floats:
@@ -123,46 +124,77 @@ class Walks:
 class Block:
     """Terms of some rows at the nodes that count for them; `left_out` is what the others can have.
 
-    `scale` are common factors, rounded up, where floats hold them: `is_held`. `largest` is what the weighted
-    terms can be at most where counts move by their radii, and all of the rest is for such counts too.
-    `log_abs_errors` are what logarithms lose that are centred.
+    A term is told by its size and its angle. `scale` are common factors, rounded up, where floats hold them:
+    `is_held`. `largest` is what the terms can be at most where counts move by their radii, and all of the
+    rest is for such counts too. Most of them move in the `widest` level.
     """
 
     rows: NDArray[np.intp]
+    contour: Contour
+    kept: NDArray[np.intp] | slice
     scale: Floats
     is_held: NDArray[np.bool_]
-    terms: Complexes
-    weights: Complexes
-    rel_errors: Floats
+    sizes: Floats
+    angles: Floats
     largest: Floats
-    centred_logs: Complexes
-    log_abs_errors: Floats
+    widest: int
     left_out: float
     count: int
 
-    def bound_rest(self, weighted: Complexes, radii: Floats) -> Floats:
+    def split_terms(self) -> tuple[Floats, Floats]:
+        """Their real and their imaginary parts."""
+        return self.sizes * np.cos(self.angles), self.sizes * np.sin(self.angles)
+
+    @property
+    def rel_errors(self) -> Floats:
+        """Of each node's terms."""
+        return self.contour.rel_errors[self.kept]
+
+    @cached_property
+    def _logs(self) -> Complexes:
+        return self.contour.logs[:, self.kept]
+
+    @cached_property
+    def centred_logs(self) -> Complexes:
+        """Any common number will do, as counts keep their sum: the one of the level that moves most."""
+        logs = self._logs + self.contour.tops[:, None]
+        return np.asarray(logs - logs[self.widest])
+
+    @property
+    def _log_abs_errors(self) -> Floats:
+        """What logarithms lose that are centred."""
+        highest = np.abs(self._logs).max(axis=0) + float(np.abs(self.contour.tops).max())
+        return np.asarray(2 * gamma(len(self._logs) + 4) * highest)
+
+    def bound_rest(self, terms: tuple[Floats, Floats], radii: Floats) -> Floats:
         """What is left beyond value and slopes, relative to the common factors; infinite if that is far.
 
         Of the next order it is known how the nodes cancel, and of what is beyond how large it is. The errors
         of terms and logarithms are charged for all orders.
         """
-        logs = self.centred_logs
+        logs, sizes = self.centred_logs, self.sizes
         # |x| and Re x of e^x, at most
         moved, grown = radii @ np.abs(logs), radii @ np.abs(logs.real)
-        sizes = np.abs(weighted)
         largest = np.minimum(sizes * np.exp(np.minimum(grown, FARTHEST)), self.largest)
         largest = np.where(grown <= FARTHEST, largest, self.largest)
         # |e^x - 1 - x - x^2 / 2| <= |x|^3 e^(Re x)_+ / 6, and at most the sum of all that it consists of
-        beyond = np.minimum(moved**3 / 6 * largest, self.largest + sizes * (1 + moved * (1 + moved / 2)))
+        cubes, more = moved * moved * moved, 1 + moved
+        beyond = np.minimum(cubes / 6 * largest, self.largest + sizes * (1 + moved * (1 + moved / 2)))
         total = radii.sum(axis=1)
-        errors = np.outer(1 + 4 * total / self.count, self.rel_errors) + np.outer(total, self.log_abs_errors)
-        beyond += 2 * errors * (1 + moved) ** 3 * largest
+        errors = np.outer(1 + 4 * total / self.count, self.rel_errors) + np.outer(total, self._log_abs_errors)
+        beyond += 2 * errors * (more * more * more) * largest
         one, other = np.triu_indices(len(logs))
-        bends = (weighted @ (logs[one] * logs[other]).T).real
+        bends = _real_sums(terms, logs[one] * logs[other])
         bends = np.where(one == other, np.maximum(bends, 0.0) / 2, np.abs(bends))
         found = beyond.sum(axis=1) + (bends * radii[:, one] * radii[:, other]).sum(axis=1)
         is_near = self.is_held & (grown[:, 0] <= FARTHEST)
         return np.where(is_near, found * ROUNDED_UP + self.left_out, math.inf)
+
+
+def _real_sums(terms: tuple[Floats, Floats], factors: Complexes) -> Floats:
+    """Real parts of the sums over all nodes of terms times each row of factors."""
+    real, imaginary = terms
+    return np.asarray(real @ factors.real.T - imaginary @ factors.imag.T)
 
 
 def _compute(
@@ -175,35 +207,36 @@ def _compute(
     count: int,
     precision: float,
 ) -> Block:
-    sizes, widest = contour.logs.real, radii.sum(axis=0).argmax()
+    widest = int(radii.sum(axis=0).argmax())
     # Every row has at least `least` of each level, and the rest decays no slower than the slowest level.
     # Common factors move too.
     least = np.maximum(counts - radii, 0.0).min(axis=0)
     moves = min(float((radii @ np.abs(contour.tops - contour.tops[widest])).max()), FARTHEST)
-    log_weights = np.log(np.abs(contour.weights))
-    most = least @ sizes + (count - least.sum()) * sizes.max(axis=0) + log_weights + moves
-    kept = most > log_weights[0] - precision
-    kept[0] = True
+    most = least @ contour.decays + (count - least.sum()) * contour.slowest + contour.log_weights + moves
+    is_kept = most > contour.log_weights[0] - precision
+    is_kept[0] = True
+    kept = _narrow(np.flatnonzero(is_kept))
     largest = FROM_LOG * np.exp(most) * (1 + contour.rel_errors)
-    nodes = contour.logs[:, kept]
-    # any common number will do, as counts keep their sum: the one of the level that moves most
-    logs = nodes + contour.tops[:, None]
     exponents = counts @ contour.tops + offsets * contour.tilt
     scale = np.exp(np.minimum(exponents, LARGEST_EXPONENT)) * (1 + contour.scale_rel_error) + UNDERFLOW
-    highest = np.abs(nodes).max(axis=0) + float(np.abs(contour.tops).max())
     return Block(
         rows=rows,
+        contour=contour,
+        kept=kept,
         scale=scale,
         is_held=exponents < LARGEST_EXPONENT,
-        terms=np.exp(counts @ nodes + 1j * np.outer(offsets, contour.frequencies[kept])),
-        weights=contour.weights[kept],
-        rel_errors=contour.rel_errors[kept],
+        sizes=np.exp(counts @ contour.decays[:, kept]) * contour.weights[kept],
+        angles=counts @ contour.angles[:, kept] + np.outer(offsets, contour.frequencies[kept]),
         largest=largest[kept],
-        centred_logs=logs - logs[widest],
-        log_abs_errors=2 * gamma(len(least) + 4) * highest,
-        left_out=float(largest[~kept].sum()) + contour.left_out * math.exp(moves),
+        widest=widest,
+        left_out=float(largest[~is_kept].sum()) + contour.left_out * math.exp(moves),
         count=count,
     )
+
+
+def _narrow(nodes: NDArray[np.intp]) -> NDArray[np.intp] | slice:
+    """The same nodes; most often they are the first ones, of which nothing need be copied."""
+    return slice(len(nodes)) if nodes[-1] == len(nodes) - 1 else nodes
 
 
 def expect(
