@@ -72,7 +72,7 @@ def test_a_cut_that_fits_no_lattice_is_not_made_much_larger_than_needed() -> Non
         asked.append(allowed)
         return 1e-5 + allowed, allowed
 
-    found = search_cut(attempt, guess=1e-7, spare=1e-5, known=1.0)
+    found = search_cut(attempt, guess=1e-7, spare=1e-5, known=1.0, larger=2.0)
     assert found is not None
     assert 1e-7 <= found[1] <= 2e-7
     assert len(asked) == 1

@@ -28,6 +28,7 @@ from tightrope.numerics.floats import Floats
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
 FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, times that power of the order
 DEEP = 1e-8  # bounds that matter little: larger coefficients will do
+LARGER = 2.0  # how many times a cut is made that fits no lattice
 SMALL = 2  # how many slacks are tried where there are other levels
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
@@ -95,7 +96,7 @@ def _draft(
         draft = LevelsDraft.of(batches, worst, places, allowed)
         return draft.estimate, draft
 
-    return search_cut(attempt, guess=guess, spare=spare, known=known)
+    return search_cut(attempt, guess=guess, spare=spare, known=known, larger=LARGER)
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,23 @@ T = TypeVar("T")
 # place would give. Twice as much, or half as much, tells about the same.
 LEAST_SHARE, SHARE_GROWS, MOST_SHARE, AS_GOOD = 0.01, 0.012, 0.05, 2.0
 ROUNDS = 6
-FROM_ABOVE = 2.0  # how many times larger a cut is made that fits no lattice
 
 
 def search_cut(
-    attempt: Callable[[float], tuple[float, T]], *, guess: float, spare: float, known: float
+    attempt: Callable[[float], tuple[float, T]], *, guess: float, spare: float, known: float, larger: float
 ) -> tuple[float, T] | None:
     """The least bound of some attempts, if it is below what is known, and what came with it.
 
     An attempt is told what each part that is cut off may cost; the first one goes by a guess of the bound,
-    and the others by what was found. `spare` is about what a spare place would give.
+    and the others by what was found. `spare` is about what a spare place would give. A cut that fits no
+    lattice is made so many times `larger`.
     """
     best: tuple[float, T] | None = None
     allowed = _choose_cut(guess, spare)
     for _ in range(ROUNDS):
         found = _try(attempt, allowed)
         while found is None and best is None and allowed < known:
-            allowed *= FROM_ABOVE
+            allowed *= larger
             found = _try(attempt, allowed)
         if found is None or (best is not None and found[0] >= best[0]):
             break

@@ -39,6 +39,7 @@ THOROUGH_WORK = Work(
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
 MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
+LARGER = 30.0  # times a cut is made that fits no lattice: next to the longest ones averages tell little
 GUESS = 2  # times what a spare place would give: about what large batches give
 KEPT = 4096
 
@@ -99,6 +100,7 @@ def bound_by_size(epoch: ShuffledEpoch, order: Fraction, guess: float, known: fl
         guess=guess or min(GUESS * spare, told),
         spare=spare,
         known=known,
+        larger=LARGER,
     )
     return known if found is None else found[0]
 
