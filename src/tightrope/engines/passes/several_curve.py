@@ -13,7 +13,7 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 LEAST_VARIANCE = 0.03  # of the normal part of all losses: where it is less, integrands decay too slowly
-LEAST_TURNED_VARIANCE = 0.0005  # the same of exchanged passes with little noise, whose curve is told at many points
+LEAST_TURNED_VARIANCE = 0.0005  # the same of exchanged passes with little noise
 MOST_EVALUATIONS = 1_000_000
 CLOSE = 1e-3  # the accuracy that is asked for even in a rough search, so that its tables serve again
 SHARE, SLOW_SHARE = 1000, 10  # of the accuracy that each error may take; of an exchanged record it costs time

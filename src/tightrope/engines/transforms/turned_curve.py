@@ -24,7 +24,8 @@ COARSE = 0.35  # the most between points of z, times the separation, for product
 ROUNDINGS = 32  # of each term of a sum of floats
 LOWEST = 600.0  # natural logarithms: rules in x do not begin below
 PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
-MOST_TERMS = 3_000_000  # of all sums together: about 6 microseconds each
+MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
+MOST_TERMS = 900_000  # of all sums together: about 8 microseconds each
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,15 @@ class TurnedCurve:
     """Balls around the curve at epsilon = 0, spacing, 2 spacing, ..."""
 
     def __init__(self, law: PairLaw, plan: TurnedPlan) -> None:
-        if law.seen < law.batches:
-            raise EngineDeclines("a pass that is only begun")
+        if law.seen < law.batches or law.batches > MOST_BATCHES:
+            raise EngineDeclines("a pass that is only begun, or has too many batches")
         self.law, self.plan = law, plan
         self.a, self.n = float(law.separation), law.batches
         self.theta = math.pi / (2 * self.a)
         self.most = max(plan.spacing * i - each for i, each in enumerate(plan.log_errors))
         self.far = math.sqrt(2 * (self.most + math.log(self.n))) + 2
-        lowest = min(first * plan.step + each for (first, _), each in zip(self._ends, plan.log_errors, strict=True))
+        starts = zip(self._ends, plan.log_errors, strict=True)
+        lowest = min(first * plan.step + each for (first, _), each in starts)
         self.bits = SPARE_BITS + math.ceil((math.log(self.n) - lowest) / math.log(2))
         with ctx.workprec(self.bits):
             self.values = self._tabulate()
@@ -139,24 +141,27 @@ class TurnedCurve:
     # What one batch adds: tables over the lattice.
 
     @cached_property
-    def _normal(self) -> tuple[int, int, int]:
-        """Points of z in a step of the lattice, the first and the last of them."""
-        per = math.ceil(self.plan.base * (self.most + math.log(self.n) + SPARE) / math.pi**2)
-        unit = self.plan.base / per / self.a
-        return per, -math.ceil(self.far / unit), math.ceil((self.far + self.a) / unit)
+    def _normal(self) -> tuple[int, int, int, int]:
+        """Points of z in a step of the lattice, or steps between two, the first and the last of them."""
+        widest = math.pi**2 / (self.most + math.log(self.n) + SPARE) / self.plan.base
+        per, apart = max(math.ceil(1 / widest), 1), max(math.floor(widest), 1)
+        unit = self.plan.base / per * apart / self.a
+        return per, apart, -math.ceil(self.far / unit), math.ceil((self.far + self.a) / unit)
 
     def _list_losses(self, first: int, last: int) -> list[acb]:
         """E[1 - e^{i r X}] at all points of the lattice between two, with what the rule in z misses."""
-        per, low, high = self._normal
+        per, apart, low, high = self._normal
         base, a = arb(self.plan.spacing) / self.plan.finer, ball(self.law.separation)
-        theta, unit = arb.pi() / (2 * a), base / per / a
+        theta, unit = arb.pi() / (2 * a), base / per * apart / a
         places = [unit * j for j in range(low, high + 1)]
         scale = unit * (theta * theta / 2).exp() / (2 * arb.pi()).sqrt()
         masses = [scale * (-z * z / 2).exp() for z in places]
-        weights = [[mass * part for part in (z * theta).sin_cos()] for mass, z in zip(masses, places, strict=True)]
-        steps = range(first * per + low, last * per + high + 1)
+        turns = [(z * theta).sin_cos() for z in places]
+        weights = [[mass * part for part in turn] for mass, turn in zip(masses, turns, strict=True)]
+        steps = range(first * per + low * apart, last * per + high * apart + 1)
         kernel = [-(-(base / per * i).exp()).expm1() for i in steps]
-        rows = [kernel[i * per : i * per + high - low + 1] for i in range(last - first + 1)]
+        size = apart * (high - low) + 1
+        rows = [kernel[i * per : i * per + size : apart] for i in range(last - first + 1)]
         sums = (arb_mat(rows) * arb_mat(weights)).tolist()
         root = arb(2).sqrt()
         ends = (places[-1] - a) / root, (a - places[0]) / root
@@ -170,7 +175,7 @@ class TurnedCurve:
 
     @cached_property
     def _products(self) -> tuple[int, Floats, Floats, int, float]:
-        """For products of two small numbers: steps between points of z, their weights, 1 - e^-e^x, the error."""
+        """For products of two small numbers: steps between points of z, weights, 1 - e^-e^x, the error."""
         base, theta, a = self.plan.base, self.theta, self.a
         apart = max(math.floor(COARSE / base), 1)
         unit = apart * base / a
@@ -185,7 +190,9 @@ class TurnedCurve:
         kernel = -np.expm1(-np.exp(base * np.arange(first, last + 1)))
         missed = (math.exp(2 * theta**2) + 1) / math.expm1(2 * math.pi * theta / unit)
         missed += math.exp(theta**2 / 2) * math.erfc(self.far / math.sqrt(2))
-        missed += (len(z) + ROUNDINGS) * 2 * UNIT_ROUNDOFF * math.exp(theta**2 / 2) * (1 + unit)
+        # exponents are rounded as well, relative to their size
+        roundings = len(z) + ROUNDINGS + 4 * max(abs(first), abs(last)) * base + self.far**2
+        missed += roundings * 2 * UNIT_ROUNDOFF * math.exp(theta**2 / 2) * (1 + unit)
         return apart, weights, kernel, first, missed * (1 + 1e-9)
 
     def _list_products(self, k: int, start: int, count: int) -> tuple[Floats, Floats]:

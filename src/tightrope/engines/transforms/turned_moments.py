@@ -77,8 +77,8 @@ def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -
 def plan_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> TurnedLattice:
     """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
     log_error = max(log_error, math.log(ENOUGH / _guess_passes(law, height)))
-    spacing = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
-    epsilons = spacing * np.arange(MOST_POINTS + 1)
+    spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
+    epsilons = spacing * np.arange(MOST_POINTS + 1, dtype=np.float64)
     logs = guess_log_curve(law, epsilons)
     tilted = [logs + tilt * epsilons for tilt in tilts]
     tops = [float(each.max()) for each in tilted]
@@ -113,7 +113,7 @@ def _bound_curve(law: PairLaw, tilt: int) -> arb:
 
 def _bound_inverse(law: PairLaw, power: int) -> arb:
     """Not below E B^-power with power + 1 batches less, by E e^{-s B} on cells of s, which falls with s."""
-    rate, count = math.exp(-float(law.separation) ** 2 / 2) / law.batches, law.batches - power - 1
+    rate, count = math.exp(-(float(law.separation) ** 2) / 2) / law.batches, law.batches - power - 1
     total = arb(GROWS) ** (-CELLS * power)
     for i in range(-CELLS, CELLS):
         low = arb(GROWS) ** i

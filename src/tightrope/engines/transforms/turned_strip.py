@@ -50,32 +50,33 @@ def bound_laplace(law: PairLaw, rate: float) -> float:
 class Strip:
     """Bounds on the integral of the integrand along both lines, at multiples of a spacing of epsilon."""
 
-    def __init__(
-        self, law: PairLaw, width: float, spacing: float, count: int, cells: float = CELLS
-    ) -> None:
+    def __init__(self, law: PairLaw, width: float, spacing: float, count: int, cells: float = CELLS) -> None:
         self.law, self.width, self.spacing = law, width, spacing
         self.a, self.n = float(law.separation), law.batches
         self.per = math.ceil(spacing / cells)
         self.cell = spacing / self.per
         self.enlarged = math.exp((math.pi / (2 * self.a)) ** 2 / 2)
-        highest = max(self._find_end(spacing * i) + spacing * i for i in (0, count))
+        if not math.cos(width) >= math.exp(-1) + 1e-9:
+            raise EngineDeclines("a strip that is too wide")
+        self.end = self._find_end()
         self.first = math.floor(min(self._start(spacing * i) for i in (0, count)) / self.cell)
-        self.x = self.cell * np.arange(self.first, math.ceil(highest / self.cell) + 2)
+        self.x = self.cell * np.arange(self.first, math.ceil(self.end / self.cell) + 4)
 
     def _start(self, epsilon: float) -> float:
         """From where on cells are looked at."""
         a = self.a
         return min(-1.5 * a * a - epsilon, -a * a / 2 - math.log(2 * self.n) - epsilon)
 
-    def _find_end(self, epsilon: float) -> float:
-        """From where on no power exceeds 1."""
+    def _find_end(self) -> float:
+        """From which x + epsilon on no power exceeds 1."""
         a, d = self.a, self.width
         turns = [d + (math.pi / 2 - d) * part / 8 for part in range(1, 8)]
-        x = -epsilon - a * a / 2
+        x = -a * a / 2
         while x < HIGHEST:
-            rate = math.exp(x + epsilon)
+            rate = math.exp(x)
             for psi in turns:
-                if psi**2 / (2 * a * a) + math.log(bound_laplace(self.law, rate * math.sin(psi - d))) <= -1e-9:
+                laplace = bound_laplace(self.law, rate * math.sin(psi - d))
+                if psi**2 / (2 * a * a) + math.log(laplace) <= -1e-9:
                     return x
             x += 0.1
         raise EngineDeclines("a strip without an end")
@@ -120,12 +121,13 @@ class Strip:
         """At epsilon = i spacing: of both lines together."""
         epsilon, n = self.spacing * i, self.n
         t, a = math.exp(epsilon), self.a
-        begin = math.floor(self._start(epsilon) / self.cell) - self.first
-        end = math.ceil(self._find_end(epsilon) / self.cell) - self.first + 1
         shift = i * self.per
+        begin = math.floor(self._start(epsilon) / self.cell) - self.first
+        end = math.ceil(self.end / self.cell) - shift - self.first + 1
         own, others = slice(begin, end + 1), slice(begin + shift, end + shift + 1)
         x, means = self.x[own], self._means[own] + self._means[others]
-        products = np.minimum(np.exp(2 * x + self.cell + epsilon) * (1 + 1e-9), np.minimum(self._means[own], self._means[others]))
+        least = np.minimum(self._means[own], self._means[others])
+        products = np.minimum(np.exp(2 * x + self.cell + epsilon) * (1 + 1e-9), least)
         error = self.enlarged * (self.cell / 2 * means + 4 * products) + 2 * self._losses_abs_error
         weights = self.cell * np.exp(-(x - self.cell / 2) - a * a / 2)
         most = n * 2 * self.enlarged * means  # of 1 - power, where that does not exceed 1
