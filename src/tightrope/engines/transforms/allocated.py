@@ -50,6 +50,11 @@ class AllocationTransform(Transform):
         self.law = RatioLaw(separation, pair.batches, pair.released)
         self.sign = -1 if pair.is_reversed else 1
 
+    @property
+    def most_height(self) -> float:
+        """Of lines."""
+        return MOST_HEIGHT
+
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """One that serves all tilts between two whole numbers."""
         if c > MOST_TILT or height > MOST_HEIGHT:
@@ -93,7 +98,7 @@ class AllocationTransform(Transform):
 
     def line(self, c: float, spacing: float, count: int, target: float, most_evaluations: int) -> StepLine:
         """m at the heights 0 to count * spacing."""
-        if count * spacing > MOST_HEIGHT or 100 * count > most_evaluations:
+        if count * spacing > self.most_height or 100 * count > most_evaluations:
             raise EngineDeclines("the integrand decays too slowly")
         return self._kept_line(c, spacing, count, target)
 

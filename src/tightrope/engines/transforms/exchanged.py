@@ -1,19 +1,32 @@
 """The transform of a pass with normal noise in which a record is exchanged, by moments of its two ratios."""
 
 import math
+from contextlib import suppress
 
 from flint import acb, arb
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.allocated import AllocationTransform, MomentTable
+from tightrope.engines.transforms.allocated import MOST_HEIGHT, AllocationTransform, MomentTable
 from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
 from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.turned_moments import tabulate_turned
 from tightrope.pairs.allocation import Allocation
 
 LEAST_TILT, MOST_TILT = 0.05, 40.0  # beyond, lattices are long, or powers of ratios high
 OCTAVES = 3  # tables for tilts between two powers of 2
 SPARE, MORE = 3, 4  # by how much the power of the ratio is above the tilt, and one more for so many
 CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a thousand of them, about
+
+LEAST_TURNED = 2  # normals from the middle: from there on the curve at many points takes less time
+QUICK = 2.0  # seconds, about: moments of ratios that take longer are left to it
+MOST_TURNED_HEIGHT = 400.0
+
+
+def turns(pair: Allocation) -> bool:
+    """Whether a pass has so little noise that its curve at many points tells more than moments of ratios."""
+    separation = pair.step.exact_gaussian_separation
+    is_little = separation is not None and separation >= LEAST_TURNED
+    return pair.is_exchanged and is_little and pair.chosen == 1 and pair.released == pair.batches
 
 
 class ExchangedTransform(AllocationTransform):
@@ -23,9 +36,20 @@ class ExchangedTransform(AllocationTransform):
 
     def __init__(self, pair: Allocation) -> None:
         super().__init__(pair)
+        self.pair = pair
         self.pair_law = PairLaw(self.law.separation, self.law.batches, self.law.seen)
 
     rough = -9.0
+
+    @property
+    def _is_turned(self) -> bool:
+        """Whether noise is so little that ratios spread over many octaves."""
+        return turns(self.pair)
+
+    @property
+    def most_height(self) -> float:
+        """A curve at many points serves lines of any length."""
+        return MOST_TURNED_HEIGHT if self._is_turned else MOST_HEIGHT
 
     def _moments(self, table: MomentTable, c: float, spacing: float, count: int) -> list[acb]:
         """M at c and at so many heights, at the working precision."""
@@ -42,10 +66,10 @@ class ExchangedTransform(AllocationTransform):
         tilts = min(2.0 ** ((above - 1) / OCTAVES), c), max(2.0 ** (above / OCTAVES), c)
         whole = math.ceil(tilts[1])
         power = whole + 1 + SPARE + whole // MORE
-        return tabulate_exchanged(
-            self.pair_law,
-            power,
-            tilts,
-            2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0,
-            max(log_error, CLOSEST),
-        )
+        height = 2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0
+        log_error = max(log_error, CLOSEST)
+        if not (height and self._is_turned):
+            return tabulate_exchanged(self.pair_law, power, tilts, height, log_error)
+        with suppress(EngineDeclines):
+            return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, QUICK)
+        return tabulate_turned(self.pair_law, tilts, height, log_error)

@@ -1,0 +1,267 @@
+"""The curve of a pass with little noise in which a record is exchanged, at the points of a lattice: in balls.
+
+With S = sum (X_i - t X'_i), T delta = E S_+ = (E S + E|S|) / 2, and E|S| is an integral over frequencies r of
+(1 - Re E e^{i r S}) / r^2. Ratios of little noise spread over many octaves, so the rule has its points at
+equal steps of ln r. Normals that are turned by a quarter make all exponentials decay.
+theorems/proofs/turned_curve.md derives every term of the error.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import acb, arb, arb_mat, ctx
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.turned_strip import Strip, bound_laplace, choose_strip
+from tightrope.numerics.balls import ball
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+
+SPARE_BITS, SPARE = 48, 2.0  # beyond what cancels; natural logarithms, of each part of the error
+COARSE = 0.35  # the most between points of z, times the separation, for products of two small numbers
+ROUNDINGS = 32  # of each term of a sum of floats
+LOWEST = 600.0  # natural logarithms: rules in x do not begin below
+PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
+MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
+MOST_TERMS = 900_000  # of all sums together: about 8 microseconds each
+
+
+@dataclass(frozen=True)
+class TurnedPlan:
+    """`count` points of epsilon, `spacing` apart, and where the rules in x = ln r and in z have theirs.
+
+    The lattice of all has `finer` points from one epsilon to the next; those of x are `coarser` of its steps
+    apart. `log_errors` are ln of what the curve may be off by at each epsilon, about.
+    """
+
+    spacing: float
+    count: int
+    finer: int
+    coarser: int
+    strip: float
+    log_errors: tuple[float, ...]
+
+    @property
+    def base(self) -> float:
+        """The step of the lattice."""
+        return self.spacing / self.finer
+
+    @property
+    def step(self) -> float:
+        """That of x."""
+        return self.base * self.coarser
+
+
+def plan_curve(law: PairLaw, spacing: float, log_errors: tuple[float, ...]) -> TurnedPlan:
+    """The widest steps that should do."""
+    count = len(log_errors) - 1
+    strip, widest = choose_strip(law, [spacing * i for i in range(count + 1)], log_errors)
+    finer = max(math.ceil(spacing / widest), 1)
+    coarser = max(math.floor(widest / spacing), 1)
+    return TurnedPlan(spacing, count, finer, coarser, strip, log_errors)
+
+
+class TurnedCurve:
+    """Balls around the curve at epsilon = 0, spacing, 2 spacing, ..."""
+
+    def __init__(self, law: PairLaw, plan: TurnedPlan) -> None:
+        if law.seen < law.batches or law.batches > MOST_BATCHES:
+            raise EngineDeclines("a pass that is only begun, or has too many batches")
+        self.law, self.plan = law, plan
+        self.a, self.n = float(law.separation), law.batches
+        self.theta = math.pi / (2 * self.a)
+        self.most = max(plan.spacing * i - each for i, each in enumerate(plan.log_errors))
+        self.far = math.sqrt(2 * (self.most + math.log(self.n))) + 2
+        starts = zip(self._ends, plan.log_errors, strict=True)
+        lowest = min(first * plan.step + each for (first, _), each in starts)
+        self.bits = SPARE_BITS + math.ceil((math.log(self.n) - lowest) / math.log(2))
+        with ctx.workprec(self.bits):
+            self.values = self._tabulate()
+
+    # Where the rule in x begins and ends, for each epsilon.
+
+    def _epsilon(self, i: int) -> float:
+        return self.plan.spacing * i
+
+    @cached_property
+    def _ends(self) -> list[tuple[int, int]]:
+        """Points of x: below the first and above the last all is charged."""
+        plan, found = self.plan, []
+        last = self._find_last(0.0, plan.log_errors[0])
+        for i, log_error in enumerate(plan.log_errors):
+            epsilon = self._epsilon(i)
+            first = math.floor(self._find_first(epsilon, log_error) / plan.step)
+            last = min(last, self._find_last(epsilon, log_error, last))
+            found.append((first, last))
+        return found
+
+    def _bound_low(self, x: float, epsilon: float) -> float:
+        """What points below x add at most, but for rounding, to the curve: 1 - cos v <= v^2 / 2 and <= 2."""
+        a, t = self.a, math.exp(epsilon)
+        r = math.exp(x + a * a / 2)
+        square = math.exp(a * a) * (1 + t * t) + self.n * (1 + t) ** 2
+        return r * square / 2 / math.pi / (1 - math.exp(-self.plan.step)) * self.plan.step * (1 + 1e-9)
+
+    def _find_first(self, epsilon: float, log_error: float) -> float:
+        log_one = math.log(self._bound_low(0.0, epsilon))
+        x = log_error - SPARE - log_one
+        if x < -LOWEST:
+            raise EngineDeclines("a curve that begins too far out")
+        return x
+
+    def _log_most(self, x: float, epsilon: float) -> float:
+        """ln of a bound on |E e^{i r S}| from x on."""
+        rate = math.exp(x + epsilon)
+        exponents = (
+            psi**2 / (2 * self.a**2) + math.log(bound_laplace(self.law, rate * math.sin(psi))) for psi in PSIS
+        )
+        return self.n * min(exponents) + 1e-6
+
+    def _find_last(self, epsilon: float, log_error: float, last: int = 0) -> int:
+        """The least point from which on all is e^log_error, about."""
+        step = self.plan.step
+        goal = log_error - SPARE
+
+        def is_enough(k: int) -> bool:
+            x = step * k
+            return self._log_most(x, epsilon) - x - self.a**2 / 2 - math.log(self.n) <= goal
+
+        low, high = last - math.ceil(60 / step), last
+        if not is_enough(high):
+            low, high = high, high + math.ceil(40 / step)
+            if not is_enough(high):
+                raise EngineDeclines("a transform that decays too slowly")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(middle) else (middle, high)
+        return high
+
+    # What one batch adds: tables over the lattice.
+
+    @cached_property
+    def _normal(self) -> tuple[int, int, int, int]:
+        """Points of z in a step of the lattice, or steps between two, the first and the last of them."""
+        widest = math.pi**2 / (self.most + math.log(self.n) + SPARE) / self.plan.base
+        per, apart = max(math.ceil(1 / widest), 1), max(math.floor(widest), 1)
+        unit = self.plan.base / per * apart / self.a
+        return per, apart, -math.ceil(self.far / unit), math.ceil((self.far + self.a) / unit)
+
+    def _list_losses(self, first: int, last: int) -> list[acb]:
+        """E[1 - e^{i r X}] at all points of the lattice between two, with what the rule in z misses."""
+        per, apart, low, high = self._normal
+        base, a = arb(self.plan.spacing) / self.plan.finer, ball(self.law.separation)
+        theta, unit = arb.pi() / (2 * a), base / per * apart / a
+        places = [unit * j for j in range(low, high + 1)]
+        scale = unit * (theta * theta / 2).exp() / (2 * arb.pi()).sqrt()
+        masses = [scale * (-z * z / 2).exp() for z in places]
+        turns = [(z * theta).sin_cos() for z in places]
+        weights = [[mass * part for part in turn] for mass, turn in zip(masses, turns, strict=True)]
+        steps = range(first * per + low * apart, last * per + high * apart + 1)
+        kernel = [-(-(base / per * i).exp()).expm1() for i in steps]
+        size = apart * (high - low) + 1
+        rows = [kernel[i * per : i * per + size : apart] for i in range(last - first + 1)]
+        sums = (arb_mat(rows) * arb_mat(weights)).tolist()
+        root = arb(2).sqrt()
+        ends = (places[-1] - a) / root, (a - places[0]) / root
+        missed = (theta * theta / 2).exp() * sum((end.erfc() / 2 for end in ends), arb(0))
+        missed += ((2 * theta * theta).exp() + 1) / ((2 * arb.pi() * theta / unit).exp() - 1)
+        found = []
+        for i, (sine, cosine) in enumerate(sums, start=first):
+            error = arb(0, 1) * (missed * (base * i + a * a / 2).exp()).upper()
+            found.append(acb(cosine + error, error - sine))
+        return found
+
+    @cached_property
+    def _products(self) -> tuple[int, Floats, Floats, int, float]:
+        """For products of two small numbers: steps between points of z, weights, 1 - e^-e^x, the error."""
+        base, theta, a = self.plan.base, self.theta, self.a
+        apart = max(math.floor(COARSE / base), 1)
+        unit = apart * base / a
+        low, high = -math.ceil(self.far / unit), math.ceil(self.far / unit)
+        z = unit * np.arange(low, high + 1)
+        masses = unit * np.exp(theta**2 / 2 - z * z / 2) / math.sqrt(2 * math.pi)
+        weights = np.stack([masses * np.cos(z * theta), -masses * np.sin(z * theta)], axis=1)
+        first = min(first for first, _ in self._ends) * self.plan.coarser + apart * low
+        last = max(
+            last * self.plan.coarser + i * self.plan.finer for i, (_, last) in enumerate(self._ends)
+        ) + apart * (high + 1)
+        kernel = -np.expm1(-np.exp(base * np.arange(first, last + 1)))
+        missed = (math.exp(2 * theta**2) + 1) / math.expm1(2 * math.pi * theta / unit)
+        missed += math.exp(theta**2 / 2) * math.erfc(self.far / math.sqrt(2))
+        # exponents are rounded as well, relative to their size
+        roundings = len(z) + ROUNDINGS + 4 * max(abs(first), abs(last)) * base + self.far**2
+        missed += roundings * 2 * UNIT_ROUNDOFF * math.exp(theta**2 / 2) * (1 + unit)
+        return apart, weights, kernel, first, missed * (1 + 1e-9)
+
+    def _list_products(self, k: int, start: int, count: int) -> tuple[Floats, Floats]:
+        """E[(1 - e^{i r X}) (1 - e^{-i r t X'})] at one r for several t, and what they are off by."""
+        apart, weights, kernel, first, missed = self._products
+        plan = self.plan
+        points = len(weights)
+        low = -(points // 2)
+        own = k * plan.coarser
+        ones = kernel[own + apart * low - first :: apart][:points]
+        at = own + start * plan.finer - apart * low - first
+        width = kernel.itemsize
+        others = np.lib.stride_tricks.as_strided(
+            kernel[at:], (count, points), (plan.finer * width, -apart * width), writeable=False
+        )
+        found = others @ (weights * ones[:, None])
+        orders = self.plan.spacing * np.arange(start, start + count)
+        errors = missed * np.exp(2 * plan.step * k + orders) * (1 + 1e-9)
+        return found, errors
+
+    # The sums.
+
+    def _tabulate(self) -> list[arb]:
+        plan, n = self.plan, self.n
+        ends = self._ends
+        if sum(last - first + 1 for first, last in ends) > MOST_TERMS:
+            raise EngineDeclines("a curve that takes too many terms")
+        low = min(first for first, _ in ends)
+        high = max(last for _, last in ends)
+        losses = self._list_losses(
+            low * plan.coarser, max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(ends))
+        )
+        conjugates = [acb(loss.real, -loss.imag) for loss in losses]
+        a, step = ball(self.law.separation), arb(plan.spacing) / plan.finer * plan.coarser
+        totals = [arb(0)] * len(ends)
+        for k in range(low, high + 1):
+            wanted = [i for i, (first, last) in enumerate(ends) if first <= k <= last]
+            if not wanted:
+                continue
+            products, errors = self._list_products(k, wanted[0], wanted[-1] - wanted[0] + 1)
+            own = 1 - losses[(k - low) * plan.coarser]
+            weight = (-(step * k + a * a / 2)).exp()
+            parts = products.tolist()
+            radii = errors.tolist()
+            for i in wanted:
+                real, imag = parts[i - wanted[0]]
+                radius = radii[i - wanted[0]]
+                other = conjugates[(k - low) * plan.coarser + i * plan.finer]
+                one = own - other + acb(arb(real, radius), arb(imag, radius))
+                totals[i] += (1 - (one**n).real) * weight
+        return [self._finish(i, total) for i, total in enumerate(totals)]
+
+    @cached_property
+    def _strip(self) -> Strip:
+        return Strip(self.law, self.plan.strip, self.plan.spacing, self.plan.count)
+
+    def _finish(self, i: int, total: arb) -> arb:
+        """The rule with what lies beyond its ends and what it may miss."""
+        plan, n = self.plan, self.n
+        first, last = self._ends[i]
+        a, step = ball(self.law.separation), arb(plan.spacing) / plan.finer * plan.coarser
+        epsilon = arb(plan.spacing) * i
+        above = (-(step * (last + 1) + a * a / 2)).exp() / (1 - (-step).exp())
+        found = (1 - epsilon.exp()) / 2 + (total + above) * step / (arb.pi() * n)
+        at = self._epsilon(i)
+        high = math.exp(self._log_most(plan.step * last, at)) * float(above.upper()) * plan.step / n
+        low = self._bound_low(plan.step * first, at)
+        between = self._strip.bound(i) / (math.pi * n) / math.expm1(2 * math.pi * plan.strip / plan.step)
+        error = (low + high + between) * (1 + 1e-6)
+        if not error < math.inf:
+            raise EngineDeclines("a curve that its strip does not tell")
+        return found + arb(0, error)

@@ -1,0 +1,213 @@
+"""E[A^{1 + z} B^-z] of a pass with little noise in which a record is exchanged, by its curve: in balls.
+
+M(z) = z (z + 1) times the integral of e^{z epsilon} delta(epsilon) over all epsilon, and a sum over a lattice
+misses less than any power of its step. theorems/proofs/turned_curve.md derives every term of the error.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from flint import acb, arb, ctx
+from scipy.special import log_ndtr
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.transforms.pair_moments import PairLaw, list_moments
+from tightrope.engines.transforms.ratio_moments import turn_terms
+from tightrope.engines.transforms.rooms import short
+from tightrope.engines.transforms.turned_curve import TurnedCurve, plan_curve
+from tightrope.engines.transforms.turned_strip import bound_laplace
+from tightrope.numerics.balls import ball
+from tightrope.numerics.floats import Floats
+
+DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
+WIDEST, LEAST_PERIOD, WIDER = 0.5, 4.0, 1.03  # spacings of the curve that are tried
+PARTS = 16  # of a line, to see what it asks for
+FURTHER = (1, 2, 3, 4, 6, 8, 11)  # how far the whole tilts are that bound what lies beyond
+GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
+BITS, KEPT_BOUNDS = 64, 256
+MOST_POINTS = 6_000
+SPARE = 3.0  # natural logarithms
+ENOUGH = 3e-5  # what all moments of a run together may be off by, where they are planned
+KEPT_TABLES = 8
+NEARBY = 1e-2  # of a tilt, to see how moments grow
+
+Tilts = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class TurnedLattice:
+    """The points of epsilon, and ln of what the curve may be off by there."""
+
+    spacing: float
+    log_errors: tuple[float, ...]
+
+
+def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
+    """About: one batch alone decides."""
+    a = float(law.separation)
+    return np.asarray(log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a))
+
+
+def _guess_passes(law: PairLaw, height: float) -> float:
+    """Of a run whose line ends at this height."""
+    rate = 2 * float(law.separation) ** 2 / law.batches
+    return max(DECAY / (rate * height**2), 2.0) if height else 1.0
+
+
+def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -> float:
+    """2 pi over the spacing: what lies that far up the line has decayed."""
+    rate, passes = 2 * float(law.separation) ** 2 / law.batches, _guess_passes(law, height)
+    period = max(2 * math.pi / WIDEST, 1.05 * height, LEAST_PERIOD)
+    while True:
+        for part in range(PARTS + 1):
+            y = height * part / PARTS
+            decayed = DECAY * (part / PARTS) ** 2 * (1 - 1 / passes) if height else 0.0
+            gap = period - y
+            size = math.log(math.hypot(tilt, y) * math.hypot(tilt + 1, y) * 4 / gap**2) - rate * gap * gap
+            if size > log_error + decayed:
+                break
+        else:
+            return period
+        period *= WIDER
+
+
+def plan_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> TurnedLattice:
+    """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
+    log_error = max(log_error, math.log(ENOUGH / _guess_passes(law, height)))
+    spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
+    epsilons = spacing * np.arange(MOST_POINTS + 1, dtype=np.float64)
+    logs = guess_log_curve(law, epsilons)
+    tilted = [logs + tilt * epsilons for tilt in tilts]
+    tops = [float(each.max()) for each in tilted]
+    with ctx.workprec(64):
+        log_bound = min(
+            (float(_bound_curve(law, whole).upper().log()) - tops[1] - log_error + SPARE) / (whole - tilts[1])
+            for whole in _list_whole(tilts[1])
+        )
+    count = math.ceil(max(log_bound, spacing) / spacing)
+    if count > MOST_POINTS:
+        raise EngineDeclines("a curve of too many points")
+    goals = np.minimum(*(top - tilt * epsilons for top, tilt in zip(tops, tilts, strict=True)))
+    share = log_error - math.log1p(count * spacing) - 1
+    return TurnedLattice(spacing, tuple((np.maximum(goals, logs)[: count + 1] + share).tolist()))
+
+
+def _list_whole(tilt: float) -> list[int]:
+    """Tilts above this one that bound what lies beyond."""
+    return [math.floor(tilt) + further for further in FURTHER]
+
+
+@lru_cache(maxsize=KEPT_BOUNDS)
+def _bound_curve(law: PairLaw, tilt: int) -> arb:
+    """Not below delta(epsilon) e^{tilt epsilon}: Chernoff's bound."""
+    with ctx.workprec(BITS):
+        factor = arb(tilt) ** tilt / arb(1 + tilt) ** (1 + tilt)
+        if 2 * (1 + tilt) > law.batches:
+            return factor * law.bound_mean(arb(1 + tilt), arb(tilt))
+        moment = list_moments(law, 1 + tilt, BITS)[1 + tilt]
+        return factor * moment * _bound_inverse(law, tilt)
+
+
+def _bound_inverse(law: PairLaw, power: int) -> arb:
+    """Not below E B^-power with power + 1 batches less, by E e^{-s B} on cells of s, which falls with s."""
+    rate, count = math.exp(-(float(law.separation) ** 2) / 2) / law.batches, law.batches - power - 1
+    total = arb(GROWS) ** (-CELLS * power)
+    for i in range(-CELLS, CELLS):
+        low = arb(GROWS) ** i
+        size = bound_laplace(law, rate * float(low) * (1 - 1e-12)) ** count
+        total += size * (1 + 1e-6) * ((arb(GROWS) * low) ** power - low**power)
+    # beyond: v^q e^-v <= (q / e)^q, and B is not below its geometric mean
+    q, share = arb(power + HIGHER), arb(law.batches) / count
+    square = ball(law.separation) ** 2
+    mean = (share * q / arb(1).exp() * (square / 2 * (1 + q / count)).exp()) ** q
+    total += power * mean * arb(GROWS) ** (-CELLS * HIGHER) / HIGHER
+    return total / math.factorial(power)
+
+
+class TurnedTable:
+    """The curve at the points of a lattice, in balls."""
+
+    def __init__(self, law: PairLaw, lattice: TurnedLattice) -> None:
+        self.law, self.lattice, self.spacing = law, lattice, lattice.spacing
+        curve = TurnedCurve(law, plan_curve(law, lattice.spacing, lattice.log_errors))
+        self.values, self.bits = curve.values, curve.bits
+        self._points = self.spacing * np.arange(len(self.values))
+        self._heights = np.array([max(float(value.mid()), 0.0) for value in self.values])
+
+    def _guess_log(self, c: float) -> float:
+        x, delta, h = self._points[1:], self._heights[1:], self.spacing
+        total = float(delta @ (np.exp(c * x) + np.exp(-(1 + c) * x))) + float(self._heights[0])
+        total += 1 / math.expm1(c * h) - 1 / math.expm1((c + 1) * h)
+        return math.log(c * (c + 1) * h * total)
+
+    def guess_cumulants(self, c: float) -> tuple[float, float, float]:
+        """About ln E[A^{1 + c} B^-c], and its first two derivatives."""
+        step = NEARBY * c
+        low, middle, high = (self._guess_log(each) for each in (c - step, c, c + step))
+        return middle, (high - low) / (2 * step), (high - 2 * middle + low) / step**2
+
+    def _list_terms(self, rate: arb) -> list[arb]:
+        decay = (rate * self.spacing).exp()
+        factor, terms = decay, []
+        for value in self.values[1:]:
+            terms.append(value * factor)
+            factor *= decay
+        return terms
+
+    def _bound_beyond(self, c: arb) -> arb:
+        """Of points after the last: e^{c x} + e^{-(1 + c) x} <= 2 e^{c x}."""
+        end, h = arb(self.spacing) * len(self.values), arb(self.spacing)
+        found = []
+        for whole in _list_whole(float(c.upper())):
+            gap = whole - c
+            if gap > 0:
+                found.append(2 * _bound_curve(self.law, whole) * (-gap * end).exp() / (1 - (-gap * h).exp()))
+        return min(found, key=lambda each: float(each.upper().log()))
+
+    def _bound_alias(self, z: acb) -> arb:
+        """Of all periods but one, relative to M(c)."""
+        period = 2 * arb.pi() / self.spacing
+        gap = period - abs(z.imag)
+        if not gap > 0:
+            raise EngineDeclines("a height beyond the period of a curve")
+        rate = 2 * ball(self.law.separation) ** 2 / self.law.batches
+        return abs(z) * abs(z + 1) * 2 * (-rate * gap * gap).exp() * (1 / gap + 1 / period) / gap
+
+    def moments(self, exponent: arb, heights: Sequence[arb]) -> list[acb]:
+        """E[A^{1 + z} B^-z] for z = exponent + i height."""
+        c, h = exponent, arb(self.spacing)
+        if not c > 0:
+            raise EngineDeclines("a tilt at which moments are not told")
+        beyond = self._bound_beyond(c)
+        above, below = self._list_terms(c), self._list_terms(-1 - c)
+        sums = zip(
+            turn_terms(above, 1, self.spacing, [-height for height in heights]),
+            turn_terms(below, 1, self.spacing, heights),
+            strict=True,
+        )
+        largest = self._find_largest(c, sum(above, arb(0)) + sum(below, arb(0)), beyond)
+        found = []
+        for height, (up, down) in zip(heights, sums, strict=True):
+            z = acb(c, height)
+            rest = 1 / ((z * h).exp() - 1) - 1 / (((z + 1) * h).exp() - 1)
+            total = z * (z + 1) * h * (up + down + self.values[0] + rest)
+            error = arb(0, 1) * (abs(z) * abs(z + 1) * h * beyond + self._bound_alias(z) * largest).upper()
+            found.append(total + acb(error, error))
+        return found
+
+    def _find_largest(self, c: arb, total: arb, beyond: arb) -> arb:
+        """Not below M(c)."""
+        h, alias = arb(self.spacing), self._bound_alias(acb(c, 0))
+        if not alias < 1:
+            raise EngineDeclines("moments of a pass that are not told")
+        rest = 1 / ((c * h).exp() - 1) - 1 / (((c + 1) * h).exp() - 1)
+        return c * (c + 1) * h * (total + self.values[0] + rest + beyond) / (1 - alias)
+
+
+@lru_cache(maxsize=KEPT_TABLES)
+def tabulate_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> TurnedTable:
+    """A table, kept."""
+    return TurnedTable(law, plan_turned(law, tilts, height, log_error))
