@@ -559,6 +559,13 @@ def test_arrays_of_questions_are_answered_like_single_ones(entry: Entry) -> None
     assert listed.tolist() == apart
 
 
+def test_an_array_without_dimensions_is_a_number_and_a_masked_one_is_refused() -> None:
+    curve = tr.privacy_curve(GAUSSIAN[5].run, relation=tr.REMOVE)
+    assert curve.epsilon(np.array(1e-6)) == curve.epsilon(1e-6)
+    with pytest.raises(tr.InvalidSetting, match="none of them masked"):
+        curve.epsilon(np.ma.masked_less(np.array([1e-6, 1e-3]), 1e-4))
+
+
 @over((GAUSSIAN[5], GAUSSIAN[11], LAPLACE[3]))
 def test_many_deltas_that_are_solved_together_are_answered_like_single_ones(entry: Entry) -> None:
     deltas = np.geomspace(0.1, 1e-12, 41)

@@ -237,3 +237,14 @@ def test_a_ledger_gives_the_one_shot_answer_of_the_same_accountant_to_the_last_b
     assert unspecified.epsilon(1e-5) == ledgers[quick].epsilon(1e-5)
     assert ledgers[tight].epsilon(1e-5).upper < ledgers[quick].epsilon(1e-5).upper
     assert 0 < ledgers[quick].remaining(0.5, 1e-5) < ledgers[tight].remaining(0.5, 1e-5)
+
+
+@pytest.mark.parametrize("times", [-50, 1.5, 10**15, True, "3"])
+def test_a_count_that_is_none_is_refused_and_leaves_the_ledger_as_it_was(times: Any) -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.01))
+    ledger = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+    ledger.count(step, 100)
+    ledger.count(step, 0)
+    with pytest.raises(tr.TightropeError):
+        ledger.count(step, times)
+    assert ledger.run == step * 100

@@ -13,7 +13,7 @@ from tightrope.engines.choose import TABLE
 from tightrope.engines.closed_forms import OneStep, _normal_tail
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import Engine, EngineRow
+from tightrope.engines.face import Engine, EngineRow, Hint, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
@@ -117,6 +117,33 @@ def test_nobody_is_asked_after_a_closed_form() -> None:
         Composition(schedule, table).log_bounds(5.6e-12, 1e-3)
 
 
+def test_where_nearly_every_run_loses_something_infinite_no_engine_is_needed() -> None:
+    step = tr.Step(tr.Finite(observed=[0.5, 0.5, 0], alternative=[0.5, 0.25, 0.25]), tr.EveryRecord())
+    found = tr.delta(step * 10**7, epsilon=3.5e6, relation=tr.REMOVE)
+    assert 1 - 1e-14 < found.lower <= found.upper == 1
+
+
+class Vague:
+    """An engine that knows nothing from below."""
+
+    def near(self, epsilon: float, tolerance: float, hint: Hint) -> "Vague":
+        return self
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        return LogBounds(-math.inf, -epsilon)
+
+
+def test_a_much_coarser_accuracy_is_advised_only_where_it_was_not_asked_for() -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1)) * 100
+    (analysis,) = analyse(run, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    vague = EngineRow(make=lambda _: Vague(), applies=lambda _: True)
+    for accuracy, advice in ((1e-3, "Ask for a much coarser accuracy, such as 0.1"), (0.1, "No accuracy is")):
+        with pytest.raises(tr.NotPreciseEnough, match=advice):
+            Composition(schedule, [vague]).epsilon_bounds(1e-6, accuracy)
+
+
 def test_no_lattice_is_asked_where_all_outcomes_are_counted() -> None:
     """Next to the largest loss every float loses its digits: a lattice took seconds to say nothing."""
     step = tr.Step(tr.Finite(observed=[0.125, 0.875], alternative=[0.5, 0.5]), tr.EveryRecord())
@@ -154,7 +181,7 @@ def test_a_refusal_is_not_worked_out_twice() -> None:
 def test_where_no_accuracy_is_coarse_enough_the_refusal_says_so_and_its_remedies_hold() -> None:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.1), tr.Poisson(rate=1e-3)) * 10**6
     with pytest.raises(
-        tr.NotPreciseEnough, match=r"No accuracy is coarse enough here\. Ask for add-or-remove"
+        tr.NotPreciseEnough, match=r"No accuracy is coarse enough here\. Ask for delta at an epsilon, or"
     ):
         tr.epsilon(run, delta=1e-6, relation=tr.ADD, by=tr.Certified(accuracy=0.1))
     assert tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).relative_width <= 1e-3

@@ -115,7 +115,9 @@ def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked],
     except ValueError:  # ragged
         array = np.array(["ragged"])
     if array.ndim == 0:
-        return [check_one(values)]
+        return [check_one(array[()] if isinstance(values, np.ndarray) else values)]
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidSetting(name, values, "be numbers, none of them masked", "Pass values.compressed().")
     if array.size and not np.issubdtype(array.dtype, np.number):
         raise InvalidSetting(name, values, "be a number or an array of numbers", "Pass floats.")
     return [check_one(value) for value in array.ravel().tolist()]

@@ -109,7 +109,7 @@ TABLE = (
         is_shared=True,
     ),
     EngineRow(make=partial(_jumps, longest=1 << 20), applies=_are_uncountable, is_slow=True),
-    _contour(500_000_000, _always),
+    _contour(500_000_000, _are_uncountable),
     EngineRow(
         make=partial(_lattice, longest=1 << 22),
         applies=_are_uncountable,

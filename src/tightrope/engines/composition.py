@@ -42,10 +42,12 @@ NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lowe
 
 COARSER = "Ask for a coarser {accuracy}."
 # Bounds as wide as delta itself are too wide for every accuracy.
-NOT_EVEN_ROUGHLY = (
-    "No {accuracy} is coarse enough here. Ask for add-or-remove, which bounds both directions and is often "
-    "known where one alone is not, or for {delta} at an {epsilon}."
+ELSEWHERE = (
+    "for {delta} at an {epsilon}, or, if one direction was asked for, for add-or-remove, which bounds both "
+    "and is often known where one alone is not."
 )
+NOT_EVEN_ROUGHLY = f"No {{accuracy}} is coarse enough here. Ask {ELSEWHERE}"
+MUCH_COARSER = f"Ask for a much coarser {{accuracy}}, such as {ROUGH}; where that does not help, {ELSEWHERE}"
 
 
 class Composition:
@@ -88,7 +90,8 @@ class Composition:
         """
         key = (epsilon, accuracy)
         if self._last is None or self._last[0] != key:  # a cover and a witness ask the same
-            self._last = key, self._settle(epsilon) or self._bound(epsilon, self.share * accuracy)
+            settled = self._settle(epsilon) or self._settle_infinite(accuracy)
+            self._last = key, settled or self._bound(epsilon, self.share * accuracy)
         return self._last[1]
 
     def _bound(self, epsilon: float, accuracy: float) -> LogBounds:
@@ -181,6 +184,11 @@ class Composition:
             # too close to the largest loss to tell: 1 - e^{eps - loss} is at most loss - eps
             return LogBounds(-math.inf, log_ends(next_up(most - least))[1])
         return None
+
+    def _settle_infinite(self, accuracy: float) -> LogBounds | None:
+        """What needs no engine either: nearly every run loses something infinite."""
+        least, _ = self.schedule.log_infinite_mass
+        return LogBounds(least, 0.0) if -math.expm1(least) <= min(accuracy, ROUGH) else None
 
     def _localise(
         self, epsilon: float, accuracy: float, hint: Hint = NO_HINT
@@ -331,7 +339,8 @@ class Composition:
             if found.lower <= limit < math.inf and math.log(delta) <= self.schedule.log_infinite_mass[1]:
                 return found.lower, limit
             what = f"epsilon at {{delta={delta:g}}} could not be certified to {{accuracy={accuracy:g}}}"
-            raise NotPreciseEnough(what, COARSER if found.width < 1 else NOT_EVEN_ROUGHLY)
+            vague = NOT_EVEN_ROUGHLY if accuracy >= ROUGH else MUCH_COARSER
+            raise NotPreciseEnough(what, COARSER if found.width < 1 else vague)
         return found.lower, found.upper
 
     def _would_repeat(self, found: Crossing, last: float, guess: float, *, is_final: bool) -> bool:
