@@ -13,7 +13,7 @@ from tightrope.engines.choose import TABLE
 from tightrope.engines.closed_forms import OneStep, _normal_tail
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import Engine, EngineRow, Hint, LogBounds
+from tightrope.engines.face import NO_HINT, Engine, EngineRow, Hint, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
 from tightrope.pairs.schedule import Schedule
@@ -126,7 +126,7 @@ def test_where_nearly_every_run_loses_something_infinite_no_engine_is_needed() -
 class Vague:
     """An engine that knows nothing from below."""
 
-    def near(self, epsilon: float, tolerance: float, hint: Hint) -> "Vague":
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "Vague":
         return self
 
     def bounds(self, epsilon: float) -> LogBounds:
