@@ -7,7 +7,7 @@ from flint import acb, arb
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.allocated import MOST_HEIGHT, AllocationTransform, MomentTable
-from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
+from tightrope.engines.transforms.exchanged_moments import PATIENCE, PLANNING, tabulate_exchanged
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.turned_moments import tabulate_turned
 from tightrope.pairs.allocation import Allocation
@@ -68,8 +68,13 @@ class ExchangedTransform(AllocationTransform):
         power = whole + 1 + SPARE + whole // MORE
         height = 2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0
         log_error = max(log_error, CLOSEST)
-        if not (height and self._is_turned):
-            return tabulate_exchanged(self.pair_law, power, tilts, height, log_error)
+        if not self._is_turned:
+            patience = PATIENCE if height else PLANNING
+            return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, patience)
+        if not height:
+            return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, QUICK)
         with suppress(EngineDeclines):
             return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, QUICK)
-        return tabulate_turned(self.pair_law, tilts, height, log_error)
+        with suppress(EngineDeclines):
+            return tabulate_turned(self.pair_law, tilts, height, log_error)
+        return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, PATIENCE)

@@ -26,7 +26,7 @@ MOST_SHIFT = 3.0  # of z into the plane
 TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
 SPARE_BITS = 64
 PER_NODE, PER_PRODUCT = 40e-6, 16e-9  # seconds, about: of a point, and of each of its powers in each place
-PATIENCE, PLANNING = 8.0, 2.0  # seconds that a table may take, about: of a line, and for planning
+PATIENCE, PLANNING = 8.0, 1.0  # seconds that a table may take, about: of a line, and for planning
 LARGEST, NOTHING = 597.0, 2.0**-860  # e^-x of larger x lies between 0 and this
 KEPT_TABLES = 16
 PARTS = 16  # of a line, to see what it asks for
@@ -277,8 +277,7 @@ class _Charges:
 
 @lru_cache(maxsize=KEPT_TABLES)
 def tabulate_exchanged(
-    law: PairLaw, power: int, tilts: Tilts, height: float, log_error: float, patience: float = PATIENCE
+    law: PairLaw, power: int, tilts: Tilts, height: float, log_error: float, patience: float
 ) -> ExchangedTable:
     """A table, kept."""
-    patience = patience if height else PLANNING
     return ExchangedTable(law, power, plan_pair_lattice(law, power, tilts, height, log_error, patience))

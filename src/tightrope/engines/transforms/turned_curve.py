@@ -25,7 +25,7 @@ ROUNDINGS = 32  # of each term of a sum of floats
 LOWEST = 600.0  # natural logarithms: rules in x do not begin below
 PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
 MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
-MOST_TERMS = 900_000  # of all sums together: about 8 microseconds each
+MOST_TERMS = 1_400_000  # of all sums together: about 8 microseconds each
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,12 @@ def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -
     while True:
         for part in range(PARTS + 1):
             y = height * part / PARTS
-            decayed = DECAY * (part / PARTS) ** 2 * (1 - 1 / passes) if height else 0.0
+            decay = DECAY * (part / PARTS) ** 2 if height else 0.0
+            # of one pass, whose moments have decayed by so much; of the run where that is closer
+            allowed = min(log_error + decay, 0.0) - decay / passes - math.log(passes)
             gap = period - y
             size = math.log(math.hypot(tilt, y) * math.hypot(tilt + 1, y) * 4 / gap**2) - rate * gap * gap
-            if size > log_error + decayed:
+            if size > allowed:
                 break
         else:
             return period
@@ -133,9 +135,20 @@ class TurnedTable:
     def __init__(self, law: PairLaw, lattice: TurnedLattice) -> None:
         self.law, self.lattice, self.spacing = law, lattice, lattice.spacing
         curve = TurnedCurve(law, plan_curve(law, lattice.spacing, lattice.log_errors))
-        self.values, self.bits = curve.values, curve.bits
+        self.bits = curve.bits
+        with ctx.workprec(self.bits):
+            self.values = [self._cut(i, value) for i, value in enumerate(curve.values)]
         self._points = self.spacing * np.arange(len(self.values))
         self._heights = np.array([max(float(value.mid()), 0.0) for value in self.values])
+
+    def _cut(self, i: int, value: arb) -> arb:
+        """No curve is negative, or above Chernoff's bound: far out that is closer than floats."""
+        epsilon = arb(self.spacing) * i
+        bounds = (_bound_curve(self.law, whole) * (-whole * epsilon).exp() for whole in _list_whole(0.0))
+        most = min(bounds, key=lambda each: float(each.upper().log())).upper()
+        if not value.upper() >= 0:
+            raise EngineDeclines("a curve that is negative")
+        return value.lower().max(0).min(most).union(value.upper().min(most))
 
     def _guess_log(self, c: float) -> float:
         x, delta, h = self._points[1:], self._heights[1:], self.spacing
