@@ -110,7 +110,7 @@ class PrivacyCurve(Curve[Bracket]):
         return found
 
     def _prepare(self, deltas: list[float]) -> None:
-        """Have those who are asked first solve for all deltas together, where they can."""
+        """Let the first cover and the first witness solve for all deltas together, where they can."""
         for branch in self.branches:
             above = [curve for cover in branch.covers[:1] for curve in cover.curves]
             below = [curve for witness in branch.witnesses[:1] for curve in witness.curves]

@@ -77,7 +77,7 @@ def _always(schedule: Schedule) -> bool:
 
 
 def _are_countable(schedule: Schedule) -> bool:
-    """Whether all outcomes can be counted one by one, which no lattice is closer than."""
+    """Whether all outcomes can be counted one by one: no lattice comes closer than that."""
     return schedule.distinct_outcomes <= MOST_OUTCOMES
 
 

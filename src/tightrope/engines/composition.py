@@ -18,6 +18,7 @@ from tightrope.engines.face import (
     LocalBounds,
     LogBounds,
     Recountable,
+    Table,
     raising,
 )
 from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
@@ -41,7 +42,6 @@ NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lowe
 
 
 COARSER = "Ask for a coarser {accuracy}."
-# Bounds as wide as delta itself are too wide for every accuracy.
 ELSEWHERE = (
     "for {delta} at an {epsilon}, or, if one direction was asked for, for add-or-remove, which bounds both "
     "and is often known where one alone is not."
@@ -131,22 +131,27 @@ class Composition:
         """(lower, upper) around the smallest epsilon >= 0 with delta(epsilon) <= `delta`."""
         if self.share < 1:  # less than the whole width is better, not needed
             with suppress(NotPreciseEnough):
-                return self._enclose_epsilon(delta, self.share * accuracy, self.share * accuracy)
+                return self._enclose_epsilon(delta, *self._widths(accuracy))
         return self._enclose_epsilon(delta, accuracy, self._widest(accuracy))
+
+    def _widths(self, accuracy: float) -> tuple[float, float]:
+        """What is asked for first, and how wide it may be."""
+        asked = self.share * accuracy
+        return asked, asked if self.share < 1 else self._widest(accuracy)
 
     def keep_epsilons(self, deltas: Sequence[float], accuracy: float) -> None:
         """Solve for many deltas together what `epsilon_bounds` is asked next: to the last bit as each alone.
 
         Only where no epsilon is settled without an engine; the rest is left to be solved one by one.
         """
-        schedule, asked, share = self.schedule, self.share * accuracy, self.share
-        widest = asked if share < 1 else self._widest(accuracy)
+        schedule, (asked, widest) = self.schedule, self._widths(accuracy)
         if not schedule or schedule.has_infinite_losses or self._highest < math.inf:
             return
         places: dict[float, list[float]] = {}
         for delta in deltas:
             near = round_delta(delta)
-            if (delta, asked, widest) not in self._epsilons and near != delta < self._union_bound:
+            is_open = near != delta and delta < self._union_bound  # neither a place itself nor settled
+            if is_open and (delta, asked, widest) not in self._epsilons:
                 places.setdefault(near, []).append(delta)
         for group in places.values():
             if len(group) >= FEWEST:
@@ -258,10 +263,9 @@ class Composition:
             placed, local = self._find_place(delta, accuracy)
             with raising():
                 guess, slope = placed.guess(self.schedule, math.log(delta))
-            if not 0 < guess < self._highest:
-                raise EngineDeclines("the place is too far away")
-            found = self._solve(local, guess, delta, accuracy, None, slope)
-            return found if found.is_enough(accuracy) else None
+            if 0 < guess < self._highest:  # or the place is too far away
+                found = self._solve(local, guess, delta, accuracy, None, slope)
+                return found if found.is_enough(accuracy) else None
         return None
 
     def _follow_all(self, deltas: Sequence[float], accuracy: float) -> Sequence[Crossing | None]:
@@ -389,9 +393,7 @@ class Composition:
 
 
 @lru_cache(maxsize=KEPT_PLACES)
-def _kept_place(
-    schedule: Schedule, table: tuple[EngineRow, ...], delta: float, accuracy: float
-) -> Place | None:
+def _kept_place(schedule: Schedule, table: Table, delta: float, accuracy: float) -> Place | None:
     """Where a schedule is solved, if a quick engine does it whose bounds can be shared."""
     if not next(row.is_shared for row in table if row.applies(schedule)):
         return None

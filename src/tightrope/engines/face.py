@@ -94,7 +94,7 @@ class EngineDeclines(Exception):
 class Hint:
     """What is known before an engine is asked: about the saddle's tilt, and about ln delta.
 
-    Where only a place is guessed, `wanted` is the ln delta that it is looked for.
+    Where only a place is guessed, `wanted` is the ln delta that is looked for.
     """
 
     tilt: float = 1.0
@@ -168,6 +168,9 @@ class EngineRow:
             except (EngineDeclines, ArithmeticError, ValueError):  # ValueError: a plan that is no number
                 return
             yield local, found
+
+
+Table = tuple[EngineRow, ...]
 
 
 @runtime_checkable

@@ -44,9 +44,9 @@ def cross_all(
             moved = np.abs(x[rows] - last_x[rows]) > resolution
             far = rows[moved]
             slope[far] = (excess[moved] - last_excess[far]) / (x[far] - last_x[far])
-        falls = slope[rows] < 0  # what does not is left out
-        rows, lower, excess = rows[falls], lower[falls], excess[falls]
-        width, resolution = width[falls], resolution[falls]
+        usual = (slope[rows] < 0) & (lower > -math.inf)  # the others are left out
+        rows, lower, excess = rows[usual], lower[usual], excess[usual]
+        width, resolution = width[usual], resolution[usual]
         is_met = (slope[rows] * resolution <= excess) & (excess <= 0)
         met = rows[is_met]
         lows[met] = (x[rows] - (lower - most_logs[rows]) / slope[rows] - resolution / 2)[is_met]

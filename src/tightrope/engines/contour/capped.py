@@ -22,7 +22,7 @@ from tightrope.pairs.schedule import Schedule
 MOST_GUESSES, MOST_ATTEMPTS = 5, 4
 SHARE_BEYOND = -3.0  # ln of which part of the tolerance runs beyond a cap may take
 FIRST_GUESS = -12.0  # ln delta
-SETTLED = 0.5  # so much may a guess of ln delta move for another cap to be not worth it
+SETTLED = 0.5  # a guess of ln delta that moves by less is not worth another cap
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 LEAST_NODES = 20  # of a transform, to tell early that a line takes too many evaluations
+AT_ONCE = 1 << 18  # terms of rows that are added together: two megabytes
 BLOCK = 128  # terms that are added in floats, in any order; sums of blocks are added exactly
 Real = TypeVar("Real", float, Floats)
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
@@ -320,19 +321,26 @@ class ContourLine:
         """
         if self.log_infinite[1] > -math.inf:
             raise EngineDeclines("infinite losses are added one by one")
-        size, angle, _, _ = self._sums
-        terms = size * np.cos(angle - self.kernel.heights * epsilons[:, None])
-        value = np.array(list(map(math.fsum, np.add.reduceat(terms, self.kernel.blocks, axis=1).tolist())))
+        at_once = max(AT_ONCE // len(self.heights), 1)
+        pieces = range(0, len(epsilons), at_once)
+        value = np.array([each for i in pieces for each in self._add_up(epsilons[i : i + at_once])])
         _, charge = self._charge(epsilons)
         aliasing = np.array(list(map(self._aliasing, epsilons.tolist())))
         upper, lower = value + charge, value - charge - aliasing
-        if not (lower > 0).all():
-            raise ArithmeticError("a sum over the contour that is lost in its charge")
+        if not ((upper > 0) & (upper < math.inf)).all():
+            raise ArithmeticError("sums over the contour that are no bounds")
         log_scale = self.log_moment - self.tilt * epsilons
-        log_most, log_least = (np.array(list(map(math.log, ends.tolist()))) for ends in (upper, lower))
+        log_most = np.array(list(map(math.log, upper.tolist())))
+        log_least = np.array([math.log(x) if x > 0 else -math.inf for x in lower.tolist()])
         log_error = self._log_error(epsilons, np.abs(log_most))
         below = log_scale + log_least - log_error - 10 * UNIT_ROUNDOFF * np.abs(log_least)
         return below, log_scale + log_most + log_error
+
+    def _add_up(self, epsilons: Floats) -> list[float]:
+        """The sums over the contour, row by row."""
+        size, angle, _, _ = self._sums
+        terms = size * np.cos(angle - self.kernel.heights * epsilons[:, None])
+        return list(map(math.fsum, np.add.reduceat(terms, self.kernel.blocks, axis=1).tolist()))
 
     def _charge(self, epsilon: Real) -> tuple[Real, Real]:
         """What turning the angles costs, where t epsilon and their difference are rounded; and all."""

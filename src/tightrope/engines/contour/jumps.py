@@ -286,7 +286,7 @@ class FewCalmRuns:
     log_moment: float  # from above
 
     def bounds(self, epsilon: float) -> LogBounds:
-        """Nothing, and Chernoff's bound."""
+        """Zero from below, Chernoff's bound from above."""
         terms = self.log_moment, -self.tilt * epsilon, log_chernoff_factor(self.tilt)
         return LogBounds(-math.inf, sum(terms) + UNIT_ROUNDOFF * (64 + 32 * sum(map(abs, terms))))
 

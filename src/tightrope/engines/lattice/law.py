@@ -370,5 +370,7 @@ def _rarity(steps: list[LatticeStep], tilt: float) -> float:
 
 
 def log_or_inf(x: float) -> float:
-    """ln x, or -inf where x is not positive."""
+    """ln x, or -inf where x is not positive; what is no number bounds nothing."""
+    if math.isnan(x):
+        raise ArithmeticError("masses on a lattice that are no numbers")
     return math.log(x) if x > 0 else -math.inf
