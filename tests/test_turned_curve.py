@@ -10,6 +10,7 @@ from flint import arb, ctx
 
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.transforms.exchanged import turns
 from tightrope.engines.transforms.exchanged_moments import ExchangedTable, plan_pair_lattice
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.turned_curve import TurnedCurve, TurnedPlan, plan_curve
@@ -76,3 +77,14 @@ def test_laplace_is_bounded_from_above() -> None:
     for rate in (1e-4, 1e-2, 1.0):
         exact = np.exp(-z * z / 2 - rate * np.exp(2 * z)).sum() * (z[1] - z[0]) / math.sqrt(2 * math.pi)
         assert exact <= bound_laplace(law_of(0.5, 10), rate) <= exact + 0.1 * (1 - exact) + 0.01 * exact
+
+
+@pytest.mark.parametrize(
+    ("noise", "batches", "is_turned"), [(0.3, 10, False), (0.3, 1000, True), (0.6, 1000, False)]
+)
+def test_few_batches_and_more_noise_are_told_by_moments_of_ratios(
+    noise: float, batches: int, is_turned: bool
+) -> None:
+    """A table of ten batches takes five seconds, and their curve took a minute, in vain."""
+    step = ShiftPair.of_normals(1 / Fraction(noise))
+    assert turns(Allocation(step, batches, batches, is_exchanged=True)) == is_turned

@@ -17,15 +17,17 @@ OCTAVES = 3  # tables for tilts between two powers of 2
 SPARE, MORE = 3, 4  # by how much the power of the ratio is above the tilt, and one more for so many
 CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a thousand of them, about
 
-LEAST_TURNED = 2  # normals from the middle: from there on the curve at many points takes less time
+# How far normals are from the middle, and how many batches: the curve at many points takes less time then.
+LEAST_TURNED, LEAST_BATCHES = 2, 500
 QUICK = 2.0  # seconds, about: moments of ratios that take longer are left to it
+SOON = 3.0  # likewise: finite pairs do as well, if noise is more than the sensitivity
 MOST_TURNED_HEIGHT = 400.0
 
 
 def turns(pair: Allocation) -> bool:
     """Whether a pass has so little noise that its curve at many points tells more than moments of ratios."""
     separation = pair.step.exact_gaussian_separation
-    is_little = separation is not None and separation >= LEAST_TURNED
+    is_little = separation is not None and separation >= LEAST_TURNED and pair.batches >= LEAST_BATCHES
     return pair.is_exchanged and is_little and pair.chosen == 1 and pair.released == pair.batches
 
 
@@ -69,7 +71,7 @@ class ExchangedTransform(AllocationTransform):
         height = 2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0
         log_error = max(log_error, CLOSEST)
         if not self._is_turned:
-            patience = PATIENCE if height else PLANNING
+            patience = (SOON if self.law.separation < 1 else PATIENCE) if height else PLANNING
             return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, patience)
         if not height:
             return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, QUICK)
