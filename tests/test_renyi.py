@@ -386,6 +386,15 @@ def test_orders_beyond_a_published_bound_do_not_disturb_the_search(noise: float,
         assert lower <= bound.upper < math.inf
 
 
+def test_a_step_whose_outputs_tell_everything_has_delta_one_and_no_epsilon() -> None:
+    """No loss of it is finite, so that there is nothing to plan with."""
+    told = tr.Step(tr.Finite(observed=[0.0, 1.0], alternative=[1.0, 0.0]), tr.EveryRecord())
+    run = told * 13 + tr.Step(tr.RandomizedResponse(truth_probability=0.75), tr.EveryRecord()) * 2
+    curve = tr.privacy_curve(run, relation=tr.SUBSTITUTE, by=tr.Renyi())
+    assert curve.delta(0.5).upper == 1
+    assert curve.epsilon(1e-6).upper == math.inf
+
+
 def test_infinite_losses_leave_delta_finite() -> None:
     run = finite(*LOPSIDED, EVERY, 3)
     add = renyi(run, tr.REMOVE)  # the record's own output betrays it

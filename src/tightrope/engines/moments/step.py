@@ -133,6 +133,8 @@ def estimate_log_moment(pair: Pair, c: float) -> float:
     """About ln M(c), to find a good order with."""
     if pair.is_trivial:
         return 0.0
+    if pair.infinite_mass == 1:
+        return math.inf
     if pair.gaussian_separation is not None:
         return pair.gaussian_separation**2 * c * (1 + c) / 2
     try:
