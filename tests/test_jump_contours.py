@@ -268,3 +268,12 @@ def test_a_search_begins_at_the_saddle_where_that_is_near() -> None:
     log_delta = math.log(1e-6)
     plan = Plan(schedule, log_delta + math.log(1e-3) - 7.0)
     assert estimate_epsilon(schedule, log_delta, 1e-3) == epsilon_estimate(plan, log_delta)
+
+
+def test_a_threshold_that_is_off_is_charged_however_steep_the_tilt() -> None:
+    wild, _ = draw("remove", 0)
+    for c in (1.0, 1e13):
+        u = np.array([wild.threshold])
+        log_f = (1 + c) * wild.p.log_ratio(u) - c * wild.q.log_ratio(u) - u**2 / 2
+        off = 8 * UNIT_ROUNDOFF * wild.threshold
+        assert wild._log_edge(c) >= float(log_f[0]) - 1 + math.log(off) + off * c * wild.steepest

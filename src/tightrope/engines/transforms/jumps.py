@@ -68,12 +68,14 @@ class JumpNormal(CappedNormal):
     def _log_edge(self, c: float) -> float:
         """ln of a bound on the integral of |f| between the threshold and where it should be.
 
-        f changes there by much less than the factor 2.
+        On the way ln f moves by that times its slope, which is at most 2 (1 + c) max(a, b) + u in size.
         """
         u = np.array([self.threshold])
         log_f = (1 + c) * self.p.log_ratio(u) - c * self.q.log_ratio(u) - u**2 / 2 - HALF_LOG_2PI
         room = self._room(c, 0.0, self.threshold, self.threshold)
-        return float(log_f[0]) + math.log(2 * THRESHOLD_REL_ERROR * self.threshold) + room
+        off = THRESHOLD_REL_ERROR * self.threshold
+        moved = off * ((1 + c) * 2 * self.steepest + self.threshold + 1)
+        return float(log_f[0]) + math.log(2 * off) + moved + room
 
     def _make_modulus_bound(self, c: float) -> Callable[[float], float]:  # type: ignore[override]
         """By parts over all outputs at once (lemma 7): there is nothing outside."""
