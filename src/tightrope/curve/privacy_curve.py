@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter, itemgetter, methodcaller
 from typing import TypeVar
 
@@ -144,6 +144,9 @@ class PrivacyCurve(Curve[Bracket]):
 
         If the first cover and the first witness of a branch meet to within `enough`, no other is asked.
         """
+        met = self._ask_first(ask, enough, least)
+        if met is not None:
+            return met
         uppers: list[tuple[ComposedCover[ComposedCurve], float, str]] = []
         lowers: list[tuple[str, float]] = [("", least)]
         stops: list[StopWork] = []
@@ -160,6 +163,30 @@ class PrivacyCurve(Curve[Bracket]):
         datasets, lower = max(reversed(lowers), key=itemgetter(1))
         because = merge_evidence([cover.because for cover, _, _ in uppers])
         return DecidedEnds(lower, upper, Decision(because, datasets, name), interrupted=bool(stops))
+
+    @cached_property
+    def _first(self) -> tuple[ComposedCurve, Decision] | None:
+        """Of a single branch the curve that is both its first cover and its first witness, if one is."""
+        if len(self.branches) > 1 or not self.branches[0].covers or not self.branches[0].witnesses:
+            return None
+        branch = self.branches[0]
+        cover, witness = branch.covers[0], branch.witnesses[0]
+        if len(cover.curves) > 1 or cover.curves != witness.curves:
+            return None
+        return cover.curves[0], Decision(cover.because, witness.datasets, branch.name)
+
+    def _ask_first(
+        self, ask: Ask, enough: Callable[[float], float], least: float
+    ) -> DecidedEnds[float] | None:
+        """Both ends by that curve, if it tells them and they meet: mostly, and a training loop asks often."""
+        if self._first is None:
+            return None
+        curve, decision = self._first
+        try:
+            lower, upper = ask(curve)
+        except NotPreciseEnough:
+            return None
+        return DecidedEnds(lower, upper, decision) if lower >= max(enough(upper), least) else None
 
     def _exponential(self, logs: DecidedEnds[float]) -> Bracket:
         """Probabilities from their logarithms, one float outwards: math.exp is right to an ulp.

@@ -170,7 +170,7 @@ def estimate_epsilon(schedule: Schedule, log_delta: float, accuracy: float) -> t
     plan = Plan(schedule, log_delta + math.log(accuracy) + NEGLIGIBLE)
     epsilon, tilt = epsilon_estimate(plan, log_delta)
     if plan.count_losses(tilt, LARGE_JUMP * epsilon) > SOME_JUMPS and schedule.has_ever_rarer_losses:
-        other, other_tilt = epsilon_estimate(Plan(schedule, log_delta + AS_RARE_AS_DELTA), log_delta)
+        other, other_tilt = epsilon_estimate(Plan(schedule, log_delta + AS_RARE_AS_DELTA), log_delta, tilt)
         other = max(other, plan.one_loss(tilt, log_delta, epsilon))
         if other < MUCH_SMALLER * epsilon:
             return other, other_tilt

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf
+from tightrope.numerics.floats import Floats
 
 Cumulants = Callable[[float], tuple[float, float, float]]
 
@@ -66,15 +69,18 @@ def log_delta_estimate(cumulants: Cumulants, c: float, epsilon: float) -> float:
     return log_moment - c * epsilon - math.log(c) - math.log1p(c) - 0.5 * math.log(2 * math.pi * curvature)
 
 
-def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, float]:
+def epsilon_estimate(
+    cumulants: Cumulants, log_delta: float, start: float | None = None
+) -> tuple[float, float]:
     """An epsilon whose saddle-point ln delta is about `log_delta`, and its tilt: for planning only.
 
     Each tilt c is the saddle of epsilon(c) = K'(c) - 1/c - 1/(1+c), so one search over c does for both.
     """
     low, high = LOWEST_TILT, HIGHEST_TILT
-    _, _, variance = cumulants(1.0)
-    # start as if the loss were normal
-    start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
+    above = below = math.nan  # what is left of ln delta at both ends
+    if start is None:  # as if the loss were normal
+        _, _, variance = cumulants(1.0)
+        start = math.sqrt((1 - 2 * log_delta) / variance) if 0 < variance < math.inf else 1.0
     x = grid_index(start)
     while True:
         c = tilt_at(x)
@@ -83,17 +89,23 @@ def epsilon_estimate(cumulants: Cumulants, log_delta: float) -> tuple[float, flo
             epsilon, curvature = mean - 1 / c - 1 / (1 + c), variance + 1 / c**2 + 1 / (1 + c) ** 2
         except EngineDeclines:  # a tilt too large to plan with
             epsilon, curvature = math.inf, math.inf
-        value = log_delta_estimate(cumulants, c, epsilon) if math.isfinite(epsilon) else -math.inf
-        if value > log_delta:
-            low = x
+        excess = -math.inf
+        if math.isfinite(epsilon):
+            excess = log_delta_estimate(cumulants, c, epsilon) - log_delta
+        if excess > 0:
+            low, above = x, excess
         else:
-            high = x
-        step = (value - log_delta) / (c * c * curvature) if math.isfinite(value) else -math.inf
+            high, below = x, excess
+        step = excess / (c * c * curvature) if math.isfinite(excess) else -math.inf
         new = x + _whole_step(step)
         if new == x:
             return max(epsilon + step * c * curvature, 0.0), c
         if high - low <= 1:
             return max(epsilon, 0.0) if math.isfinite(epsilon) else 1.0, c
+        if math.isfinite(above - below):
+            # where moments explode Newton stays on one side, by short steps, and a chord on the other
+            chord = low + (high - low) * above / (above - below)
+            new = round((new + chord) / 2)
         x = new if low < new < high else (low + high) // 2
 
 
@@ -168,7 +180,11 @@ class GeometricTail:
         """At least e^log_scale times the sum; infinite where that is beyond floats."""
         if self._diverges:
             return math.inf
-        try:
-            return math.exp(log_scale + self._log_first - self._log_rest + ROOM)
-        except OverflowError:
-            return math.inf
+        return exp_or_inf(log_scale + self._log_first - self._log_rest + ROOM)
+
+    def times_all(self, log_scales: Floats) -> Floats:
+        """The same for each, to the last bit: exponentials are taken one by one, NumPy's may differ."""
+        if self._diverges:
+            return np.full_like(log_scales, math.inf)
+        exponents = log_scales + self._log_first - self._log_rest + ROOM
+        return np.array(list(map(exp_or_inf, exponents.tolist())))

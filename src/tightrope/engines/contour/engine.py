@@ -325,7 +325,8 @@ class ContourLine:
         pieces = range(0, len(epsilons), at_once)
         value = np.array([each for i in pieces for each in self._add_up(epsilons[i : i + at_once])])
         _, charge = self._charge(epsilons)
-        aliasing = np.array(list(map(self._aliasing, epsilons.tolist())))
+        below, above = self._log_aliases(epsilons)
+        aliasing = self._aliases[0].times_all(below) + self._aliases[1].times_all(above)
         upper, lower = value + charge, value - charge - aliasing
         if not ((upper > 0) & (upper < math.inf)).all():
             raise ArithmeticError("sums over the contour that are no bounds")
@@ -333,8 +334,8 @@ class ContourLine:
         log_most = np.array(list(map(math.log, upper.tolist())))
         log_least = np.array([math.log(x) if x > 0 else -math.inf for x in lower.tolist()])
         log_error = self._log_error(epsilons, np.abs(log_most))
-        below = log_scale + log_least - log_error - 10 * UNIT_ROUNDOFF * np.abs(log_least)
-        return below, log_scale + log_most + log_error
+        log_lower = log_scale + log_least - log_error - 10 * UNIT_ROUNDOFF * np.abs(log_least)
+        return log_lower, log_scale + log_most + log_error
 
     def _add_up(self, epsilons: Floats) -> list[float]:
         """The sums over the contour, row by row."""
@@ -367,11 +368,16 @@ class ContourLine:
 
     def _aliasing(self, epsilon: float) -> float:
         """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
-        below, above, log_chernoff, sizes, twice_beyond = self._aliases
+        below, above = self._log_aliases(epsilon)
+        return self._aliases[0].times(below) + self._aliases[1].times(above)
+
+    def _log_aliases(self, epsilon: Real) -> tuple[Real, Real]:
+        """ln of what the periods below and above are multiplied by."""
+        _, _, log_chernoff, sizes, twice_beyond = self._aliases
         log_scale = self.log_moment - self.tilt * epsilon
         log_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * (sizes + twice_beyond * abs(epsilon))
         log_factor = log_chernoff - self.tilt_beyond * epsilon
-        return below.times(log_error - log_scale) + above.times(log_factor - log_scale + log_error)
+        return log_error - log_scale, log_factor - log_scale + log_error
 
 
 def _add(log_x: float, log_y: float, side: int) -> float:
