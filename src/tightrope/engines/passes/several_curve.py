@@ -6,17 +6,17 @@ from functools import cached_property
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ComposedCurve, EngineRow, LogBounds
-from tightrope.engines.transforms.exchanged import turns
+from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 
 LEAST_VARIANCE = 0.03  # of the normal part of all losses: where it is less, integrands decay too slowly
-LEAST_TURNED_VARIANCE = 0.0005  # the same of exchanged passes with little noise
+LEAST_CURVE_VARIANCE = 0.0001  # the same of whole passes in which a record is exchanged
 MOST_EVALUATIONS = 1_000_000
 CLOSE = 1e-3  # the accuracy that is asked for even in a rough search, so that its tables serve again
-SHARE, SLOW_SHARE = 1000, 10  # of the accuracy that each error may take; of an exchanged record it costs time
+SHARE, SLOW_SHARE = 1000, 50  # of the accuracy that each error may take; of an exchanged record it costs time
 
 
 class SeveralPasses:
@@ -60,8 +60,8 @@ def passes_have_transforms(schedule: Schedule) -> bool:
     if not passes or not all(_has_transform(pair) for pair, _ in passes):
         return False
     variance = schedule.gaussian_square + sum(times * _normal_variance(pair) for pair, times in passes)
-    all_turned = all(isinstance(pair, Allocation) and turns(pair) for pair, _ in passes)
-    return variance >= (LEAST_TURNED_VARIANCE if all_turned else LEAST_VARIANCE)
+    have_curves = all(isinstance(pair, Allocation) and has_curve(pair) for pair, _ in passes)
+    return variance >= (LEAST_CURVE_VARIANCE if have_curves else LEAST_VARIANCE)
 
 
 def _has_transform(pair: Pair) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from flint import acb, arb, arb_mat, arb_poly, ctx
@@ -19,6 +19,7 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.pair_moments import Area, PairLaw, bound_beyond, choose_area
 from tightrope.engines.transforms.ratio_moments import raise_poly, turn_terms
 from tightrope.engines.transforms.rooms import short
+from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 
@@ -26,11 +27,12 @@ MOST_SHIFT = 3.0  # of z into the plane
 TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
 SPARE_BITS = 64
 PER_NODE, PER_PRODUCT = 40e-6, 16e-9  # seconds, about: of a point, and of each of its powers in each place
-PATIENCE, PLANNING = 8.0, 1.0  # seconds that a table may take, about: of a line, and for planning
+PATIENCE, PLANNING = 8.0, 1.5  # seconds that a table may take, about: of a line, and for planning
 LARGEST, NOTHING = 597.0, 2.0**-860  # e^-x of larger x lies between 0 and this
-KEPT_TABLES = 16
+KEPT_TABLES = 24
 PARTS = 16  # of a line, to see what it asks for
 DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
+CHARGED, CHARGED_POINTS = 8.0, 400  # deviations, and points in them: where products of normals are largest
 BLOCK = 12  # columns whose products are taken together
 
 Ends = tuple[int, int]
@@ -75,11 +77,12 @@ def plan_pair_lattice(
     a = float(law.separation)
     turn, rate = _choose_turn(power, wanted, height)
     shift = min(math.pi / (3 * a), MOST_SHIFT)  # of z
-    shifted = 2 * math.pi * shift * a / (wanted + shift**2 / 2 + math.log(law.seen))
     step = short(2 * math.pi / rate)
     bits = SPARE_BITS + math.ceil(wanted / math.log(2)) + 2 * law.seen.bit_length()
     with ctx.workprec(bits):
         area = choose_area(law, power, tilts, step, wanted)
+    charged = wanted + _find_charge(law, power, step * area.x_ends[0])
+    shifted = 2 * math.pi * shift * a / (charged + shift**2 / 2 + math.log(law.seen))
     finer = max(math.ceil(2 * math.pi / rate / shifted), 1)
     lattice = PairLattice(step, area, turn, shift, finer, math.sqrt(2 * wanted) + 2, bits)
     low, high = lattice.find_normal_ends(law, power)
@@ -97,6 +100,15 @@ def _find_loss(law: PairLaw, power: int, tilts: Tilts, height: float, most: floa
     passes = max(2 * DECAY / (law.normal_variance * most**2), 2.0)
     decay = DECAY * (height / most) ** 2
     return fall + decay / passes + math.log(passes) + max(-log_error - decay, 0.0) + 3
+
+
+def _find_charge(law: PairLaw, power: int, x: float) -> float:
+    """By how many natural logarithms E[V^k e^{-e^x V / T}] is below E[V^k], which bounds it in first columns."""
+    a, k = float(law.separation), np.arange(power + 1)[:, None]
+    z = np.linspace(-CHARGED, CHARGED + power * a, CHARGED_POINTS)
+    log_ratio = a * z - a * a / 2
+    logs = k * log_ratio - np.exp(np.minimum(log_ratio + x, 600.0)) / law.batches - z * z / 2
+    return max(float((a * a * k[:, 0] * (k[:, 0] - 1) / 2 - logs.max(axis=1)).max()), 0.0)
 
 
 def _choose_turn(power: int, wanted: float, height: float) -> tuple[float, float]:
@@ -169,6 +181,7 @@ class ExchangedTable:
         places, weights = self._list_weights()
         start, decays = self._list_decays()
         charges = _Charges(self, places[0], places[-1])
+        self._charge_first(charges, start, decays, weights)
         for begin in range(x0, x1 + 1, BLOCK):
             block = range(begin, min(begin + BLOCK, x1 + 1))
             rows = range(min(area.starts[i] for i in block), area.last + 1)
@@ -183,6 +196,16 @@ class ExchangedTable:
                 for j, row in zip(rows, table[:-1], strict=True):
                     if j >= area.starts[i]:
                         yield i, j, charges.add(i, j, row[own])
+
+    def _charge_first(
+        self, charges: "_Charges", start: int, decays: list[arb], weights: list[list[arb]]
+    ) -> None:
+        """Where u = 0, which bounds what first columns miss."""
+        area, fine, (low, high) = self.area, self.lattice.finer, self.normal_ends
+        rows = range(area.first, area.last + 1)
+        left = [decays[fine * j - high - start : fine * j - low - start + 1][::-1] for j in rows]
+        for j, row in zip(rows, (arb_mat(left) * arb_mat(weights).transpose()).tolist(), strict=True):
+            charges.add(None, j, row)
 
     @cached_property
     def _logs(self) -> tuple[Floats, Floats]:
@@ -243,7 +266,7 @@ class _Charges:
     def __init__(self, table: ExchangedTable, least: arb, most: arb) -> None:
         a, n = ball(table.law.separation), table.power
         step = arb(table.step)
-        self.table, self.kept = table, dict[tuple[int, int | None], list[arb]]()
+        self.table, self.kept = table, dict[tuple[int | None, int | None], list[arb]]()
         theta = arb(table.lattice.shift)
         alias = (2 * arb.pi() * theta * a * table.lattice.finer / step).exp() - 1
         self.lower = math.ceil(math.log(2) / table.step)  # points, to where u and s are at most half as large
@@ -254,28 +277,43 @@ class _Charges:
         root = arb(2).sqrt()
         self.below = [m * ((k * a - least) / root).erfc() / 2 for k, m in enumerate(self.moments)]
         self.above = [m * ((most - k * a) / root).erfc() / 2 for k, m in enumerate(self.moments)]
-        largest = (a * most - a * a / 2).exp() / table.law.batches
-        self.largest, self.step = largest, step
-        self.ends: list[arb] = []
+        # u V is at least so many u beyond the last point, and s V' so many s before the first
+        self.last, self.first = (
+            (a * size - a * a / 2).exp() / table.law.batches for size in (most, -least)
+        )
+        self.step = step
+        self._cut_before = lru_cache(maxsize=None)(partial(self._cut, self.below, self.first))
+        self._cut_after = lru_cache(maxsize=2)(partial(self._cut, self.above, self.last))
 
-    def add(self, i: int, j: int | None, values: list[arb]) -> list[arb]:
-        """The values there with their errors, those of smaller i before; j = None is s = 0, before all j."""
-        turned = self.kept.get((i - self.lower, None), self.moments)  # phi falls with s
-        if j is None:
-            cut = (-(self.step * i).exp() * self.largest).exp()
-            self.ends = [(low + high * cut).upper() for low, high in zip(self.below, self.above, strict=True)]
-        else:
-            turned = self.kept.get((i - self.lower, j - self.lower), turned)
-        unit = arb(0, 1)
+    def _cut(self, masses: list[arb], times: arb, at: int | None) -> list[arb]:
+        """Beyond an end of the points of z, at most."""
+        cut = arb(1) if at is None else (-(self.step * at).exp() * times).exp()
+        return [(mass * cut).upper() for mass in masses]
+
+    def add(self, i: int | None, j: int | None, values: list[arb]) -> list[arb]:
+        """The values there with their errors, those of smaller i before.
+
+        None is u = 0, before all others, or s = 0, before all j: phi falls with u and with s.
+        """
+        lower_i, lower_j = (None if at is None else at - self.lower for at in (i, j))
+        turned = self.kept.get((lower_i, lower_j))
+        if turned is None:
+            either = [self.kept.get(at, self.moments) for at in ((lower_i, None), (None, lower_j))]
+            turned = [min(both, key=_log) for both in zip(*either, strict=True)]
+        before, after = self._cut_before(j), self._cut_after(i)
         found = [
-            value + unit * (self.rule * most + end)
-            for value, most, end in zip(values, turned, self.ends, strict=True)
+            value + arb(0, 1) * (self.rule * most + low + high)
+            for value, most, low, high in zip(values, turned, before, after, strict=True)
         ]
         self.kept[i, j] = [value.upper() for value in found]
         return found
 
 
-@lru_cache(maxsize=KEPT_TABLES)
+def _log(value: arb) -> float:
+    return float(value.log()) if value > 0 else -math.inf
+
+
+@keep_refusals(maxsize=KEPT_TABLES)
 def tabulate_exchanged(
     law: PairLaw, power: int, tilts: Tilts, height: float, log_error: float, patience: float
 ) -> ExchangedTable:

@@ -6,9 +6,10 @@ A training loop asks after every step, and finds most of what it needs here.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,8 +26,33 @@ KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
+Given, Made = ParamSpec("Given"), TypeVar("Made")
 ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
 LARGEST_ERROR = 2.0**-12  # of weights and moments: beyond, first-order charges are not what they say
+
+
+def keep_refusals(maxsize: int) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
+    """Keeps what a function made last, as `lru_cache` does, and also that it declined: that takes time too."""
+
+    def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
+        @lru_cache(maxsize=maxsize)
+        def kept(*args: Hashable) -> Made | EngineDeclines:
+            try:
+                return make(*args)  # type: ignore[arg-type]  # the arguments that were given
+            except EngineDeclines as refusal:
+                return refusal.with_traceback(None)
+
+        @wraps(make)
+        def ask(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+            assert not kwargs
+            found = kept(*args)
+            if isinstance(found, EngineDeclines):
+                raise found
+            return found
+
+        return ask
+
+    return decorate
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ theorems/proofs/turned_curve.md derives every term of the error.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from flint import acb, arb, arb_mat, ctx
+from flint import acb, arb, arb_mat, arb_poly, ctx
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.pair_moments import PairLaw
@@ -25,7 +26,9 @@ ROUNDINGS = 32  # of each term of a sum of floats
 LOWEST = 600.0  # natural logarithms: rules in x do not begin below
 PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
 MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
-MOST_TERMS = 1_400_000  # of all sums together: about 8 microseconds each
+PER_TERM = 8e-6  # seconds, about, of a term of the sums
+PER_POINT = 0.006  # of those that a point of z takes in balls
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ def plan_curve(law: PairLaw, spacing: float, log_errors: tuple[float, ...]) -> T
 class TurnedCurve:
     """Balls around the curve at epsilon = 0, spacing, 2 spacing, ..."""
 
-    def __init__(self, law: PairLaw, plan: TurnedPlan) -> None:
+    def __init__(self, law: PairLaw, plan: TurnedPlan, patience: float = math.inf) -> None:
+        self.most_terms = patience / PER_TERM
         if law.seen < law.batches or law.batches > MOST_BATCHES:
             raise EngineDeclines("a pass that is only begun, or has too many batches")
         self.law, self.plan = law, plan
@@ -160,9 +164,11 @@ class TurnedCurve:
         weights = [[mass * part for part in turn] for mass, turn in zip(masses, turns, strict=True)]
         steps = range(first * per + low * apart, last * per + high * apart + 1)
         kernel = [-(-(base / per * i).exp()).expm1() for i in steps]
-        size = apart * (high - low) + 1
-        rows = [kernel[i * per : i * per + size : apart] for i in range(last - first + 1)]
-        sums = (arb_mat(rows) * arb_mat(weights)).tolist()
+        # sums over z for all x at once are products of polynomials
+        parts = [arb_poly([both[part] for both in reversed(weights)]) for part in (0, 1)]
+        products = [[arb_poly(kernel[i::apart]) * part for part in parts] for i in range(apart)]
+        places_of = (divmod(i * per, apart) for i in range(last - first + 1))
+        sums = [[each[at + high - low] for each in products[phase]] for at, phase in places_of]
         root = arb(2).sqrt()
         ends = (places[-1] - a) / root, (a - places[0]) / root
         missed = (theta * theta / 2).exp() * sum((end.erfc() / 2 for end in ends), arb(0))
@@ -213,35 +219,75 @@ class TurnedCurve:
         errors = missed * np.exp(2 * plan.step * k + orders) * (1 + 1e-9)
         return found, errors
 
+    @cached_property
+    def _close_products(self) -> "_CloseProducts":
+        """The same in balls, as closely as any epsilon asks for."""
+        plan = self.plan
+        tops = ((plan.step * last + self._epsilon(i), i) for i, (_, last) in enumerate(self._ends))
+        needed = max(top - plan.log_errors[i] for top, i in tops) + math.log(self.n) + 2 * SPARE
+        first = min(first for first, _ in self._ends) * plan.coarser
+        last = max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(self._ends))
+        base = arb(plan.spacing) / plan.finer
+        with ctx.workprec(SPARE_BITS + math.ceil(needed / math.log(2))):
+            return _CloseProducts(ball(self.law.separation), base, needed, first, last)
+
     # The sums.
+
+    def _find_close(self, losses: list[acb]) -> list[tuple[int, list[int], list[int]]]:
+        """At each point of x the epsilons that are summed there, and those for which floats do not do.
+
+        What floats are off by at one point counts as often as the step is below 1: it falls with x.
+        """
+        plan, n, missed = self.plan, self.n, self._products[-1]
+        low, high = min(first for first, _ in self._ends), max(last for _, last in self._ends)
+        firsts, lasts = np.array(self._ends).T
+        about = np.array([complex(loss) for loss in losses])
+        epsilons = plan.spacing * np.arange(plan.count + 1)
+        fixed = math.log(missed * plan.step / math.pi / -math.expm1(-plan.step)) - self.a**2 / 2 + SPARE
+        room = fixed + epsilons - np.array(plan.log_errors)
+        found = []
+        for k in range(low, high + 1):
+            wanted = np.flatnonzero((firsts <= k) & (k <= lasts))
+            if len(wanted):
+                own = (k - low) * plan.coarser
+                sizes = np.abs(1 - about[own] - about[own + wanted * plan.finer].conj())
+                logs = room[wanted] + plan.step * k + (n - 1) * np.log(np.minimum(sizes + TINY, 1.0))
+                found.append((k, wanted.tolist(), wanted[logs > 0].tolist()))
+        return found
 
     def _tabulate(self) -> list[arb]:
         plan, n = self.plan, self.n
         ends = self._ends
-        if sum(last - first + 1 for first, last in ends) > MOST_TERMS:
+        terms = sum(last - first + 1 for first, last in ends)
+        if terms > self.most_terms:
             raise EngineDeclines("a curve that takes too many terms")
         low = min(first for first, _ in ends)
-        high = max(last for _, last in ends)
         losses = self._list_losses(
             low * plan.coarser, max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(ends))
         )
+        places = self._find_close(losses)
+        pairs = [
+            (k * plan.coarser, k * plan.coarser + i * plan.finer) for k, _, each in places for i in each
+        ]
+        if pairs and terms + len(pairs) * self._close_products.terms > self.most_terms:
+            raise EngineDeclines("a curve that takes too many terms")
+        told = self._close_products.tell(pairs, plan.finer) if pairs else {}
         conjugates = [acb(loss.real, -loss.imag) for loss in losses]
         a, step = ball(self.law.separation), arb(plan.spacing) / plan.finer * plan.coarser
         totals = [arb(0)] * len(ends)
-        for k in range(low, high + 1):
-            wanted = [i for i, (first, last) in enumerate(ends) if first <= k <= last]
-            if not wanted:
-                continue
+        for k, wanted, _ in places:
             products, errors = self._list_products(k, wanted[0], wanted[-1] - wanted[0] + 1)
             own = 1 - losses[(k - low) * plan.coarser]
             weight = (-(step * k + a * a / 2)).exp()
             parts = products.tolist()
             radii = errors.tolist()
             for i in wanted:
-                real, imag = parts[i - wanted[0]]
-                radius = radii[i - wanted[0]]
-                other = conjugates[(k - low) * plan.coarser + i * plan.finer]
-                one = own - other + acb(arb(real, radius), arb(imag, radius))
+                product = told.get((k * plan.coarser, k * plan.coarser + i * plan.finer))
+                if product is None:
+                    real, imag = parts[i - wanted[0]]
+                    radius = radii[i - wanted[0]]
+                    product = acb(arb(real, radius), arb(imag, radius))
+                one = own - conjugates[(k - low) * plan.coarser + i * plan.finer] + product
                 totals[i] += (1 - (one**n).real) * weight
         return [self._finish(i, total) for i, total in enumerate(totals)]
 
@@ -265,3 +311,60 @@ class TurnedCurve:
         if not error < math.inf:
             raise EngineDeclines("a curve that its strip does not tell")
         return found + arb(0, error)
+
+
+class _CloseProducts:
+    """E[(1 - e^{i r X}) (1 - e^{-i r t X'})] in balls, at points of the lattice, to about t r^2 e^-needed."""
+
+    def __init__(self, a: arb, base: arb, needed: float, first: int, last: int) -> None:
+        far = math.sqrt(2 * needed) + 2
+        self.base, self.bits = base, SPARE_BITS + math.ceil(needed / math.log(2))
+        self.apart = max(math.floor(math.pi**2 / needed / float(base)), 1)
+        theta, unit = arb.pi() / (2 * a), self.apart * base / a
+        self.reach = math.ceil(far / float(unit))
+        places = [unit * j for j in range(-self.reach, self.reach + 1)]
+        scale = unit * (theta * theta / 2).exp() / (2 * arb.pi()).sqrt()
+        masses = [scale * (-z * z / 2).exp() for z in places]
+        turns = [(z * theta).sin_cos() for z in places]
+        self.weights = [(mass * cosine, -mass * sine) for mass, (sine, cosine) in zip(masses, turns, strict=True)]
+        self.first = first - self.apart * self.reach
+        indices = range(self.first, last + self.apart * self.reach + 1)
+        self.kernel = [-(-(base * i).exp()).expm1() for i in indices]
+        between = ((2 * theta * theta).exp() + 1) / ((2 * arb.pi() * theta / unit).exp() - 1)
+        beyond = (theta * theta / 2).exp() * (places[-1] / arb(2).sqrt()).erfc()
+        self.missed = (between + beyond).upper()
+
+    @property
+    def terms(self) -> float:
+        """How long one takes, in terms of a sum."""
+        return PER_POINT * len(self.weights)
+
+    def tell(self, pairs: Iterable[tuple[int, int]], period: int) -> dict[tuple[int, int], acb]:
+        """At r and t r, each so many points along the lattice; pairs whose r are alike share a product."""
+        groups: dict[int, list[tuple[int, int]]] = {}
+        for own, other in pairs:
+            groups.setdefault(own % period, []).append((own, other))
+        found = {}
+        with ctx.workprec(self.bits):
+            for group in groups.values():
+                owns, others = (sorted(set(each)) for each in zip(*group, strict=True))
+                sums = self._multiply(owns, others)
+                at, row_of = {own: 2 * i for i, own in enumerate(owns)}, dict(zip(others, sums, strict=True))
+                for own, other in group:
+                    row, column = row_of[other], at[own]
+                    error = arb(0, 1) * (self.missed * (self.base * (own + other)).exp()).upper()
+                    found[own, other] = acb(row[column] + error, row[column + 1] + error)
+        return found
+
+    def _multiply(self, owns: list[int], others: list[int]) -> list[list[arb]]:
+        """Sums over z: a row for each t r, two columns for each r."""
+        width, step = self.apart * self.reach, self.apart
+        starts = (own - self.first - width for own in owns)
+        ones = [self.kernel[start : start + 2 * width + 1 : step] for start in starts]
+        columns = [
+            [one * part for one in each for part in both]
+            for *each, both in zip(*ones, self.weights, strict=True)
+        ]
+        starts = (other - self.first - width for other in others)
+        rows = [self.kernel[start : start + 2 * width + 1 : step][::-1] for start in starts]
+        return (arb_mat(rows) * arb_mat(columns)).tolist()

@@ -1,4 +1,4 @@
-"""E[A^{1 + z} B^-z] of a pass with little noise in which a record is exchanged, by its curve: in balls.
+"""E[A^{1 + z} B^-z] of a pass in which a record is exchanged, by its curve at many points: in balls.
 
 M(z) = z (z + 1) times the integral of e^{z epsilon} delta(epsilon) over all epsilon, and a sum over a lattice
 misses less than any power of its step. theorems/proofs/turned_curve.md derives every term of the error.
@@ -7,6 +7,7 @@ misses less than any power of its step. theorems/proofs/turned_curve.md derives 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -14,31 +15,40 @@ from flint import acb, arb, ctx
 from scipy.special import log_ndtr
 
 from tightrope.engines.face import EngineDeclines
+from tightrope.engines.passes.line import enclose_curve
+from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.transforms.pair_moments import PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
 from tightrope.engines.transforms.rooms import short
+from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.engines.transforms.turned_curve import TurnedCurve, plan_curve
 from tightrope.engines.transforms.turned_strip import bound_laplace
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.shift_pair import ShiftPair
 
 DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
-WIDEST, LEAST_PERIOD, WIDER = 0.5, 4.0, 1.03  # spacings of the curve that are tried
+WIDEST, LEAST_PERIOD, WIDER = 2.0, 2.0, 1.03  # spacings of the curve that are tried
 PARTS = 16  # of a line, to see what it asks for
-FURTHER = (1, 2, 3, 4, 6, 8, 11)  # how far the whole tilts are that bound what lies beyond
+FURTHER = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # how far whole tilts are that bound what lies beyond
 GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
 BITS, KEPT_BOUNDS = 64, 256
 MOST_POINTS = 6_000
 SPARE = 3.0  # natural logarithms
 ENOUGH = 3e-5  # what all moments of a run together may be off by, where they are planned
 KEPT_TABLES = 8
+LEAST_TURNED = Fraction(4, 5)  # how far normals are from the middle: with more noise, lines take less time
+LINE_BITS = 64
+PER_LINE, PER_WORK = 0.01, 30e-9  # seconds, about: of a line, and of each node times each point of its path
+PATIENCE, PLANNING = 8.0, 2.0  # seconds that a curve may take, about: of a line, and for planning
 NEARBY = 1e-2  # of a tilt, to see how moments grow
 
 Tilts = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class TurnedLattice:
+class CurveLattice:
     """The points of epsilon, and ln of what the curve may be off by there."""
 
     spacing: float
@@ -46,9 +56,11 @@ class TurnedLattice:
 
 
 def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
-    """About: one batch alone decides."""
+    """About: one batch alone decides, or all of them together make a normal loss."""
     a = float(law.separation)
-    return np.asarray(log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a))
+    mean = math.sqrt(4 * math.sinh(min(a * a, 1.0)) / law.batches)
+    alone = log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a)
+    return np.asarray(np.maximum(alone, log_ndtr(mean / 2 - epsilons / mean)))
 
 
 def _guess_passes(law: PairLaw, height: float) -> float:
@@ -76,7 +88,7 @@ def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -
         period *= WIDER
 
 
-def plan_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> TurnedLattice:
+def plan_moments(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> CurveLattice:
     """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
     log_error = max(log_error, math.log(ENOUGH / _guess_passes(law, height)))
     spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
@@ -94,7 +106,7 @@ def plan_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> 
         raise EngineDeclines("a curve of too many points")
     goals = np.minimum(*(top - tilt * epsilons for top, tilt in zip(tops, tilts, strict=True)))
     share = log_error - math.log1p(count * spacing) - 1
-    return TurnedLattice(spacing, tuple((np.maximum(goals, logs)[: count + 1] + share).tolist()))
+    return CurveLattice(spacing, tuple((np.maximum(goals, logs)[: count + 1] + share).tolist()))
 
 
 def _list_whole(tilt: float) -> list[int]:
@@ -107,10 +119,10 @@ def _bound_curve(law: PairLaw, tilt: int) -> arb:
     """Not below delta(epsilon) e^{tilt epsilon}: Chernoff's bound."""
     with ctx.workprec(BITS):
         factor = arb(tilt) ** tilt / arb(1 + tilt) ** (1 + tilt)
-        if 2 * (1 + tilt) > law.batches:
-            return factor * law.bound_mean(arb(1 + tilt), arb(tilt))
-        moment = list_moments(law, 1 + tilt, BITS)[1 + tilt]
-        return factor * moment * _bound_inverse(law, tilt)
+        bounds = [law.bound_mean(arb(1 + tilt), arb(tilt))]
+        if 2 * (1 + tilt) <= law.batches:
+            bounds.append(list_moments(law, 1 + tilt, BITS)[1 + tilt] * _bound_inverse(law, tilt))
+        return factor * min(bounds, key=lambda each: float(each.upper().log()))
 
 
 def _bound_inverse(law: PairLaw, power: int) -> arb:
@@ -129,15 +141,42 @@ def _bound_inverse(law: PairLaw, power: int) -> arb:
     return total / math.factorial(power)
 
 
-class TurnedTable:
+def tell_curve(
+    law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float
+) -> tuple[int, list[arb]]:
+    """The curve at multiples of a spacing, in balls of so many bits, if that takes only so many seconds."""
+    if law.separation >= LEAST_TURNED:
+        curve = TurnedCurve(law, plan_curve(law, spacing, log_errors), patience)
+        return curve.bits, curve.values
+    return LINE_BITS, _follow_lines(law, spacing, log_errors, patience)
+
+
+def _follow_lines(
+    law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float
+) -> list[arb]:
+    """Each by a line integral of its own: with more noise those are short."""
+    step = ShiftPair.of_normals(law.separation)
+    allocation = Allocation(step, law.batches, law.seen, is_exchanged=True)
+    orders = [PassOrder(allocation, spacing * i) for i in range(len(log_errors))]
+    chosen = sorted({(len(orders) - 1) * part // 3 for part in range(4)})
+    works = [plan_line(orders[i], log_errors[i]).work * PER_WORK + PER_LINE for i in chosen]
+    if len(orders) * sum(works) / len(works) > patience:
+        raise EngineDeclines("a curve whose lines take too long")
+    found = []
+    for order, log_error in zip(orders, log_errors, strict=True):
+        low, high = enclose_curve(order, log_error)
+        found.append(arb(low).union(arb(high)))
+    return found
+
+
+class CurveTable:
     """The curve at the points of a lattice, in balls."""
 
-    def __init__(self, law: PairLaw, lattice: TurnedLattice) -> None:
+    def __init__(self, law: PairLaw, lattice: CurveLattice, patience: float = PATIENCE) -> None:
         self.law, self.lattice, self.spacing = law, lattice, lattice.spacing
-        curve = TurnedCurve(law, plan_curve(law, lattice.spacing, lattice.log_errors))
-        self.bits = curve.bits
+        self.bits, values = tell_curve(law, lattice.spacing, lattice.log_errors, patience)
         with ctx.workprec(self.bits):
-            self.values = [self._cut(i, value) for i, value in enumerate(curve.values)]
+            self.values = [self._cut(i, value) for i, value in enumerate(values)]
         self._points = self.spacing * np.arange(len(self.values))
         self._heights = np.array([max(float(value.mid()), 0.0) for value in self.values])
 
@@ -220,7 +259,9 @@ class TurnedTable:
         return c * (c + 1) * h * (total + self.values[0] + rest + beyond) / (1 - alias)
 
 
-@lru_cache(maxsize=KEPT_TABLES)
-def tabulate_turned(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> TurnedTable:
+@keep_refusals(maxsize=KEPT_TABLES)
+def tabulate_curve(
+    law: PairLaw, tilts: Tilts, height: float, log_error: float, patience: float
+) -> CurveTable:
     """A table, kept."""
-    return TurnedTable(law, plan_turned(law, tilts, height, log_error))
+    return CurveTable(law, plan_moments(law, tilts, height, log_error), patience)
