@@ -6,8 +6,8 @@ misses less than any power of its step. theorems/proofs/turned_curve.md derives 
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -31,17 +31,29 @@ from tightrope.pairs.shift_pair import ShiftPair
 DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
 WIDEST, LEAST_PERIOD, WIDER = 2.0, 2.0, 1.03  # spacings of the curve that are tried
 PARTS = 16  # of a line, to see what it asks for
-FURTHER = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # how far whole tilts are that bound what lies beyond
+FURTHER = (
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    11,
+    16,
+    24,
+    36,
+    54,
+    80,
+    120,
+)  # how far whole tilts are that bound what lies beyond
 GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
 BITS, KEPT_BOUNDS = 64, 256
 MOST_POINTS = 6_000
 SPARE = 3.0  # natural logarithms
 ENOUGH = 3e-5  # what all moments of a run together may be off by, where they are planned
 KEPT_TABLES = 8
-LEAST_TURNED = Fraction(4, 5)  # how far normals are from the middle: with more noise, lines take less time
 LINE_BITS = 64
 PER_LINE, PER_WORK = 0.01, 30e-9  # seconds, about: of a line, and of each node times each point of its path
-PATIENCE, PLANNING = 8.0, 2.0  # seconds that a curve may take, about: of a line, and for planning
 NEARBY = 1e-2  # of a tilt, to see how moments grow
 
 Tilts = tuple[float, float]
@@ -145,16 +157,14 @@ def tell_curve(
     law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float
 ) -> tuple[int, list[arb]]:
     """The curve at multiples of a spacing, in balls of so many bits, if that takes only so many seconds."""
-    if law.separation >= LEAST_TURNED:
-        curve = TurnedCurve(law, plan_curve(law, spacing, log_errors), patience)
-        return curve.bits, curve.values
-    return LINE_BITS, _follow_lines(law, spacing, log_errors, patience)
+    with suppress(EngineDeclines):
+        return LINE_BITS, _follow_lines(law, spacing, log_errors, patience)
+    curve = TurnedCurve(law, plan_curve(law, spacing, log_errors), patience)
+    return curve.bits, curve.values
 
 
-def _follow_lines(
-    law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float
-) -> list[arb]:
-    """Each by a line integral of its own: with more noise those are short."""
+def _follow_lines(law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float) -> list[arb]:
+    """Each by a line integral of its own: with much noise those are short."""
     step = ShiftPair.of_normals(law.separation)
     allocation = Allocation(step, law.batches, law.seen, is_exchanged=True)
     orders = [PassOrder(allocation, spacing * i) for i in range(len(log_errors))]
@@ -172,7 +182,7 @@ def _follow_lines(
 class CurveTable:
     """The curve at the points of a lattice, in balls."""
 
-    def __init__(self, law: PairLaw, lattice: CurveLattice, patience: float = PATIENCE) -> None:
+    def __init__(self, law: PairLaw, lattice: CurveLattice, patience: float = math.inf) -> None:
         self.law, self.lattice, self.spacing = law, lattice, lattice.spacing
         self.bits, values = tell_curve(law, lattice.spacing, lattice.log_errors, patience)
         with ctx.workprec(self.bits):

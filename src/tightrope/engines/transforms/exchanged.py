@@ -1,11 +1,11 @@
 """The transform of a pass with normal noise in which a record is exchanged, by moments of its two ratios."""
 
 import math
+from contextlib import suppress
 
 from flint import acb, arb
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms import curve_moments, exchanged_moments
 from tightrope.engines.transforms.allocated import MOST_HEIGHT, AllocationTransform, MomentTable
 from tightrope.engines.transforms.curve_moments import tabulate_curve
 from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
@@ -19,6 +19,7 @@ CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a
 
 LEAST_CURVE_TILT = 1e-4
 QUICK = 2.0  # seconds, about: moments of ratios that take longer are left to a curve at many points
+PATIENCE, PLANNING = 8.0, 1.5  # that tables may take: of a line, and for planning
 MOST_CURVE_HEIGHT = 1000.0
 
 
@@ -54,29 +55,32 @@ class ExchangedTransform(AllocationTransform):
 
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """The table that serves all tilts between two."""
-        height = 2.0 ** (math.ceil(8 * math.log2(height)) / 8) if height else 0.0
         log_error = max(log_error, CLOSEST)
-        ratios, curves = exchanged_moments, curve_moments
-        is_whole = has_curve(self.pair)
-        quick = (QUICK if is_whole else ratios.PATIENCE) if height else ratios.PLANNING
+        patience = (QUICK if has_curve(self.pair) else PATIENCE) if height else PLANNING
         try:
-            return self._tabulate_ratios(c, height, log_error, quick)
+            return self._tabulate_ratios(c, height, log_error, patience)
         except EngineDeclines:
-            if not is_whole or c < LEAST_CURVE_TILT:
+            if not has_curve(self.pair) or c < LEAST_CURVE_TILT:
                 raise
-        tilts, patience = _share_tilts(c, OCTAVES if height else 1), curves.PATIENCE if height else curves.PLANNING
-        try:
-            return tabulate_curve(self.pair_law, tilts, height, log_error, patience)
-        except EngineDeclines:
-            if not height:
-                raise
-        return self._tabulate_ratios(c, height, log_error, ratios.PATIENCE)
+        with suppress(EngineDeclines):
+            return self._tabulate_curve(c, height, log_error)
+        if not height:  # where moments explode, a table for fewer tilts is shorter
+            return self._tabulate_curve(c, height, log_error, OCTAVES)
+        return self._tabulate_ratios(c, height, log_error, PATIENCE)
+
+    def _tabulate_curve(
+        self, c: float, height: float, log_error: float, octaves: int | None = None
+    ) -> MomentTable:
+        """By the curve at many points."""
+        tilts = _share_tilts(c, octaves or (OCTAVES if height else 1))
+        patience = PATIENCE if height else PLANNING
+        return tabulate_curve(self.pair_law, tilts, _share_height(height, 1), log_error, patience)
 
     def _tabulate_ratios(self, c: float, height: float, log_error: float, patience: float) -> MomentTable:
         """By moments of ratios."""
         if not LEAST_TILT <= c <= MOST_TILT:
             raise EngineDeclines("a transform that moments of ratios do not tell")
-        tilts = _share_tilts(c, OCTAVES)
+        tilts, height = _share_tilts(c, OCTAVES), _share_height(height, 8)
         whole = math.ceil(tilts[1])
         power = whole + 1 + SPARE + whole // MORE
         return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, patience)
@@ -86,3 +90,8 @@ def _share_tilts(c: float, octaves: int) -> tuple[float, float]:
     """Between which two tilts a table serves this one: there are so many for each factor of two."""
     above = math.ceil(octaves * math.log2(c) - 1e-9)
     return min(2.0 ** ((above - 1) / octaves), c), max(2.0 ** (above / octaves), c)
+
+
+def _share_height(height: float, octaves: int) -> float:
+    """That of a table which serves this one."""
+    return 2.0 ** (math.ceil(octaves * math.log2(height)) / octaves) if height else 0.0

@@ -27,7 +27,6 @@ MOST_SHIFT = 3.0  # of z into the plane
 TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
 SPARE_BITS = 64
 PER_NODE, PER_PRODUCT = 40e-6, 16e-9  # seconds, about: of a point, and of each of its powers in each place
-PATIENCE, PLANNING = 8.0, 1.5  # seconds that a table may take, about: of a line, and for planning
 LARGEST, NOTHING = 597.0, 2.0**-860  # e^-x of larger x lies between 0 and this
 KEPT_TABLES = 24
 PARTS = 16  # of a line, to see what it asks for
@@ -68,7 +67,7 @@ class PairLattice:
 
 
 def plan_pair_lattice(
-    law: PairLaw, power: int, tilts: Tilts, height: float, log_error: float, patience: float = PATIENCE
+    law: PairLaw, power: int, tilts: Tilts, height: float, log_error: float, patience: float = math.inf
 ) -> PairLattice:
     """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
     # what Gamma(n - 1 - z) Gamma(z) is smaller by, and the rest
@@ -103,7 +102,7 @@ def _find_loss(law: PairLaw, power: int, tilts: Tilts, height: float, most: floa
 
 
 def _find_charge(law: PairLaw, power: int, x: float) -> float:
-    """By how many natural logarithms E[V^k e^{-e^x V / T}] is below E[V^k], which bounds it in first columns."""
+    """By how many natural logarithms E[V^k e^{-e^x V / T}] is below E[V^k], which bounds first columns."""
     a, k = float(law.separation), np.arange(power + 1)[:, None]
     z = np.linspace(-CHARGED, CHARGED + power * a, CHARGED_POINTS)
     log_ratio = a * z - a * a / 2
@@ -278,9 +277,7 @@ class _Charges:
         self.below = [m * ((k * a - least) / root).erfc() / 2 for k, m in enumerate(self.moments)]
         self.above = [m * ((most - k * a) / root).erfc() / 2 for k, m in enumerate(self.moments)]
         # u V is at least so many u beyond the last point, and s V' so many s before the first
-        self.last, self.first = (
-            (a * size - a * a / 2).exp() / table.law.batches for size in (most, -least)
-        )
+        self.last, self.first = ((a * size - a * a / 2).exp() / table.law.batches for size in (most, -least))
         self.step = step
         self._cut_before = lru_cache(maxsize=None)(partial(self._cut, self.below, self.first))
         self._cut_after = lru_cache(maxsize=2)(partial(self._cut, self.above, self.last))

@@ -26,13 +26,14 @@ KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
 LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
-Given, Made = ParamSpec("Given"), TypeVar("Made")
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
 LARGEST_ERROR = 2.0**-12  # of weights and moments: beyond, first-order charges are not what they say
 
 
 def keep_refusals(maxsize: int) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """Keeps what a function made last, as `lru_cache` does, and also that it declined: that takes time too."""
+    """Keeps what a function made last, as `lru_cache` does, and that it declined: that takes time too."""
 
     def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
         @lru_cache(maxsize=maxsize)

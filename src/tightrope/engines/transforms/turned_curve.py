@@ -9,6 +9,7 @@ theorems/proofs/turned_curve.md derives every term of the error.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +26,7 @@ COARSE = 0.35  # the most between points of z, times the separation, for product
 ROUNDINGS = 32  # of each term of a sum of floats
 LOWEST = 600.0  # natural logarithms: rules in x do not begin below
 PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
+LEAST_SEPARATION = Fraction(1, 2)  # between normals and the middle: with less, turning them makes them large
 MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
 PER_TERM = 8e-6  # seconds, about, of a term of the sums
 PER_POINT = 0.006  # of those that a point of z takes in balls
@@ -73,6 +75,8 @@ class TurnedCurve:
         self.most_terms = patience / PER_TERM
         if law.seen < law.batches or law.batches > MOST_BATCHES:
             raise EngineDeclines("a pass that is only begun, or has too many batches")
+        if law.separation < LEAST_SEPARATION:
+            raise EngineDeclines("normals that would be turned too far")
         self.law, self.plan = law, plan
         self.a, self.n = float(law.separation), law.batches
         self.theta = math.pi / (2 * self.a)
@@ -266,9 +270,7 @@ class TurnedCurve:
             low * plan.coarser, max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(ends))
         )
         places = self._find_close(losses)
-        pairs = [
-            (k * plan.coarser, k * plan.coarser + i * plan.finer) for k, _, each in places for i in each
-        ]
+        pairs = [(k * plan.coarser, k * plan.coarser + i * plan.finer) for k, _, each in places for i in each]
         if pairs and terms + len(pairs) * self._close_products.terms > self.most_terms:
             raise EngineDeclines("a curve that takes too many terms")
         told = self._close_products.tell(pairs, plan.finer) if pairs else {}
@@ -326,7 +328,9 @@ class _CloseProducts:
         scale = unit * (theta * theta / 2).exp() / (2 * arb.pi()).sqrt()
         masses = [scale * (-z * z / 2).exp() for z in places]
         turns = [(z * theta).sin_cos() for z in places]
-        self.weights = [(mass * cosine, -mass * sine) for mass, (sine, cosine) in zip(masses, turns, strict=True)]
+        self.weights = [
+            (mass * cosine, -mass * sine) for mass, (sine, cosine) in zip(masses, turns, strict=True)
+        ]
         self.first = first - self.apart * self.reach
         indices = range(self.first, last + self.apart * self.reach + 1)
         self.kernel = [-(-(base * i).exp()).expm1() for i in indices]
