@@ -29,23 +29,9 @@ from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 
 DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
-WIDEST, LEAST_PERIOD, WIDER = 2.0, 2.0, 1.03  # spacings of the curve that are tried
+WIDEST, WIDER = 2.0, 1.03  # spacings of the curve that are tried
 PARTS = 16  # of a line, to see what it asks for
-FURTHER = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    11,
-    16,
-    24,
-    36,
-    54,
-    80,
-    120,
-)  # how far whole tilts are that bound what lies beyond
+FURTHER = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # how far tilts are that bound what lies beyond
 GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
 BITS, KEPT_BOUNDS = 64, 256
 MOST_POINTS = 6_000
@@ -84,7 +70,7 @@ def _guess_passes(law: PairLaw, height: float) -> float:
 def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -> float:
     """2 pi over the spacing: what lies that far up the line has decayed."""
     rate, passes = 2 * float(law.separation) ** 2 / law.batches, _guess_passes(law, height)
-    period = max(2 * math.pi / WIDEST, 1.05 * height, LEAST_PERIOD)
+    period = max(2 * math.pi / WIDEST, 1.05 * height)
     while True:
         for part in range(PARTS + 1):
             y = height * part / PARTS

@@ -39,7 +39,7 @@ def keep_refusals(maxsize: int) -> Callable[[Callable[Given, Made]], Callable[Gi
         @lru_cache(maxsize=maxsize)
         def kept(*args: Hashable) -> Made | EngineDeclines:
             try:
-                return make(*args)  # type: ignore[arg-type]  # the arguments that were given
+                return make(*args)  # type: ignore[call-arg, arg-type]  # those that were given
             except EngineDeclines as refusal:
                 return refusal.with_traceback(None)
 
