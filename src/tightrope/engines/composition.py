@@ -147,12 +147,11 @@ class Composition:
         schedule, (asked, widest) = self.schedule, self._widths(accuracy)
         if not schedule or schedule.has_infinite_losses or self._highest < math.inf:
             return
-        most, known = self._union_bound, self._epsilons
         places: dict[float, list[float]] = {}
         for delta in deltas:
             near = round_delta(delta)
-            is_open = near != delta and delta < most  # neither a place itself nor settled
-            if is_open and (delta, asked, widest) not in known:
+            is_open = near != delta and delta < self._union_bound  # neither a place itself nor settled
+            if is_open and (delta, asked, widest) not in self._epsilons:
                 places.setdefault(near, []).append(delta)
         for group in places.values():
             if len(group) >= FEWEST:

@@ -7,16 +7,16 @@ theorems/proofs/turned_curve.md derives every term of the error.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from flint import acb, arb, arb_mat, arb_poly, ctx
+from flint import acb, arb, arb_poly, ctx
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.turned_products import CloseProducts, count_bits
 from tightrope.engines.transforms.turned_strip import Strip, bound_laplace, choose_strip
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
@@ -29,7 +29,6 @@ PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned whe
 LEAST_SEPARATION = Fraction(1, 2)  # between normals and the middle: with less, turning them makes them large
 MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
 PER_TERM = 8e-6  # seconds, about, of a term of the sums
-PER_POINT = 0.006  # of those that a point of z takes in balls
 TINY = 1e-9
 
 
@@ -168,11 +167,7 @@ class TurnedCurve:
         weights = [[mass * part for part in turn] for mass, turn in zip(masses, turns, strict=True)]
         steps = range(first * per + low * apart, last * per + high * apart + 1)
         kernel = [-(-(base / per * i).exp()).expm1() for i in steps]
-        # sums over z for all x at once are products of polynomials
-        parts = [arb_poly([both[part] for both in reversed(weights)]) for part in (0, 1)]
-        products = [[arb_poly(kernel[i::apart]) * part for part in parts] for i in range(apart)]
-        places_of = (divmod(i * per, apart) for i in range(last - first + 1))
-        sums = [[each[at + high - low] for each in products[phase]] for at, phase in places_of]
+        sums = _sum_all(kernel, weights, (per, apart), last - first + 1)
         root = arb(2).sqrt()
         ends = (places[-1] - a) / root, (a - places[0]) / root
         missed = (theta * theta / 2).exp() * sum((end.erfc() / 2 for end in ends), arb(0))
@@ -224,7 +219,7 @@ class TurnedCurve:
         return found, errors
 
     @cached_property
-    def _close_products(self) -> "_CloseProducts":
+    def _close_products(self) -> CloseProducts:
         """The same in balls, as closely as any epsilon asks for."""
         plan = self.plan
         tops = ((plan.step * last + self._epsilon(i), i) for i, (_, last) in enumerate(self._ends))
@@ -232,8 +227,8 @@ class TurnedCurve:
         first = min(first for first, _ in self._ends) * plan.coarser
         last = max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(self._ends))
         base = arb(plan.spacing) / plan.finer
-        with ctx.workprec(SPARE_BITS + math.ceil(needed / math.log(2))):
-            return _CloseProducts(ball(self.law.separation), base, needed, first, last)
+        with ctx.workprec(count_bits(needed)):
+            return CloseProducts(ball(self.law.separation), base, needed, first, last)
 
     # The sums.
 
@@ -260,38 +255,47 @@ class TurnedCurve:
         return found
 
     def _tabulate(self) -> list[arb]:
-        plan, n = self.plan, self.n
-        ends = self._ends
+        plan, ends = self.plan, self._ends
         terms = sum(last - first + 1 for first, last in ends)
         if terms > self.most_terms:
             raise EngineDeclines("a curve that takes too many terms")
         low = min(first for first, _ in ends)
-        losses = self._list_losses(
-            low * plan.coarser, max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(ends))
-        )
+        high = max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(ends))
+        losses = self._list_losses(low * plan.coarser, high)
         places = self._find_close(losses)
-        pairs = [(k * plan.coarser, k * plan.coarser + i * plan.finer) for k, _, each in places for i in each]
+        owns = ((k * plan.coarser, each) for k, _, each in places)
+        pairs = [(own, own + i * plan.finer) for own, each in owns for i in each]
         if pairs and terms + len(pairs) * self._close_products.terms > self.most_terms:
             raise EngineDeclines("a curve that takes too many terms")
         told = self._close_products.tell(pairs, plan.finer) if pairs else {}
+        totals = self._add_up(losses, low, places, told)
+        return [self._finish(i, total) for i, total in enumerate(totals)]
+
+    def _add_up(
+        self,
+        losses: list[acb],
+        low: int,
+        places: list[tuple[int, list[int], list[int]]],
+        told: dict[tuple[int, int], acb],
+    ) -> list[arb]:
+        """The rule in x for each epsilon, with products that are told and others in floats."""
+        plan, n = self.plan, self.n
         conjugates = [acb(loss.real, -loss.imag) for loss in losses]
         a, step = ball(self.law.separation), arb(plan.spacing) / plan.finer * plan.coarser
-        totals = [arb(0)] * len(ends)
+        totals = [arb(0)] * len(self._ends)
         for k, wanted, _ in places:
             products, errors = self._list_products(k, wanted[0], wanted[-1] - wanted[0] + 1)
-            own = 1 - losses[(k - low) * plan.coarser]
+            at, first = (k - low) * plan.coarser, k * plan.coarser
             weight = (-(step * k + a * a / 2)).exp()
-            parts = products.tolist()
-            radii = errors.tolist()
+            parts, radii = products.tolist(), errors.tolist()
             for i in wanted:
-                product = told.get((k * plan.coarser, k * plan.coarser + i * plan.finer))
+                product = told.get((first, first + i * plan.finer))
                 if product is None:
-                    real, imag = parts[i - wanted[0]]
-                    radius = radii[i - wanted[0]]
+                    (real, imag), radius = parts[i - wanted[0]], radii[i - wanted[0]]
                     product = acb(arb(real, radius), arb(imag, radius))
-                one = own - conjugates[(k - low) * plan.coarser + i * plan.finer] + product
+                one = 1 - losses[at] - conjugates[at + i * plan.finer] + product
                 totals[i] += (1 - (one**n).real) * weight
-        return [self._finish(i, total) for i, total in enumerate(totals)]
+        return totals
 
     @cached_property
     def _strip(self) -> Strip:
@@ -315,60 +319,15 @@ class TurnedCurve:
         return found + arb(0, error)
 
 
-class _CloseProducts:
-    """E[(1 - e^{i r X}) (1 - e^{-i r t X'})] in balls, at points of the lattice, to about t r^2 e^-needed."""
+def _sum_all(
+    kernel: list[arb], weights: list[list[arb]], moves: tuple[int, int], count: int
+) -> list[list[arb]]:
+    """The sums over j of kernel[i per + j apart] times each weight j, for i = 0, 1, ..., and (per, apart).
 
-    def __init__(self, a: arb, base: arb, needed: float, first: int, last: int) -> None:
-        far = math.sqrt(2 * needed) + 2
-        self.base, self.bits = base, SPARE_BITS + math.ceil(needed / math.log(2))
-        self.apart = max(math.floor(math.pi**2 / needed / float(base)), 1)
-        theta, unit = arb.pi() / (2 * a), self.apart * base / a
-        self.reach = math.ceil(far / float(unit))
-        places = [unit * j for j in range(-self.reach, self.reach + 1)]
-        scale = unit * (theta * theta / 2).exp() / (2 * arb.pi()).sqrt()
-        masses = [scale * (-z * z / 2).exp() for z in places]
-        turns = [(z * theta).sin_cos() for z in places]
-        self.weights = [
-            (mass * cosine, -mass * sine) for mass, (sine, cosine) in zip(masses, turns, strict=True)
-        ]
-        self.first = first - self.apart * self.reach
-        indices = range(self.first, last + self.apart * self.reach + 1)
-        self.kernel = [-(-(base * i).exp()).expm1() for i in indices]
-        between = ((2 * theta * theta).exp() + 1) / ((2 * arb.pi() * theta / unit).exp() - 1)
-        beyond = (theta * theta / 2).exp() * (places[-1] / arb(2).sqrt()).erfc()
-        self.missed = (between + beyond).upper()
-
-    @property
-    def terms(self) -> float:
-        """How long one takes, in terms of a sum."""
-        return PER_POINT * len(self.weights)
-
-    def tell(self, pairs: Iterable[tuple[int, int]], period: int) -> dict[tuple[int, int], acb]:
-        """At r and t r, each so many points along the lattice; pairs whose r are alike share a product."""
-        groups: dict[int, list[tuple[int, int]]] = {}
-        for own, other in pairs:
-            groups.setdefault(own % period, []).append((own, other))
-        found = {}
-        with ctx.workprec(self.bits):
-            for group in groups.values():
-                owns, others = (sorted(set(each)) for each in zip(*group, strict=True))
-                sums = self._multiply(owns, others)
-                at, row_of = {own: 2 * i for i, own in enumerate(owns)}, dict(zip(others, sums, strict=True))
-                for own, other in group:
-                    row, column = row_of[other], at[own]
-                    error = arb(0, 1) * (self.missed * (self.base * (own + other)).exp()).upper()
-                    found[own, other] = acb(row[column] + error, row[column + 1] + error)
-        return found
-
-    def _multiply(self, owns: list[int], others: list[int]) -> list[list[arb]]:
-        """Sums over z: a row for each t r, two columns for each r."""
-        width, step = self.apart * self.reach, self.apart
-        starts = (own - self.first - width for own in owns)
-        ones = [self.kernel[start : start + 2 * width + 1 : step] for start in starts]
-        columns = [
-            [one * part for one in each for part in both]
-            for *each, both in zip(*ones, self.weights, strict=True)
-        ]
-        starts = (other - self.first - width for other in others)
-        rows = [self.kernel[start : start + 2 * width + 1 : step][::-1] for start in starts]
-        return (arb_mat(rows) * arb_mat(columns)).tolist()
+    All i together are the coefficients of products of polynomials.
+    """
+    per, apart = moves
+    parts = [arb_poly(column[::-1]) for column in map(list, zip(*weights, strict=True))]
+    products = [[arb_poly(kernel[i::apart]) * part for part in parts] for i in range(apart)]
+    places = (divmod(i * per, apart) for i in range(count))
+    return [[each[at + len(weights) - 1] for each in products[phase]] for at, phase in places]
