@@ -34,8 +34,8 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         return bound_exchanged_pass(pair, side)
     if pair.chosen > 1:
         assert side is BELOW  # from above it is split
-        if pair.is_reversed:
-            return bound_pass(pair.reverse, side, mesh).reverse  # both directions are asked for, and made once
+        if pair.is_reversed:  # both directions are asked for, and made once
+            return bound_pass(pair.reverse, side, mesh).reverse
         return reach_several(pair, _ratio_of(pair.step))
     # what blocks lose is far more than a coarser lattice does
     if pair.is_rough or isinstance(pair.step, SharedBatch):
